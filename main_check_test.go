@@ -93,7 +93,8 @@ func TestDoctor(t *testing.T) {
 	}
 	code, out, _ = call(t, "doctor", "--json", "-c", file, "--root", dir+"/root")
 	var found []map[string]string
-	if err := json.Unmarshal([]byte(out), &found); code != 3 || err != nil || found[0]["level"] != "wrong" || found[0]["do"] == "" {
+	if err := json.Unmarshal([]byte(out), &found); code != 3 || err != nil || found[0]["level"] != "wrong" ||
+		found[0]["do"] == "" {
 		t.Errorf("%d, %v, %s", code, err, out)
 	}
 	file = write(t, dir+"/bad.conf", "port 6666\ntimeout soon\n")

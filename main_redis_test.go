@@ -154,7 +154,8 @@ func TestKilledReplicaOfRedis(t *testing.T) {
 	for i := range 10 {
 		read("LRANGE", fmt.Sprint("list:", i), "0", "-1")
 	}
-	for _, line := range []string{"GET before", "GET one", "GET other", "GET script", "STRLEN text", "HMGET hash f0 f1 f2 f3 f4 f5 f6",
+	for _, line := range []string{"GET before", "GET one", "GET other", "GET script", "STRLEN text",
+		"HMGET hash f0 f1 f2 f3 f4 f5 f6",
 		"XLEN stream", "XRANGE stream - +", "SCARD set", "DBSIZE"} {
 		read(strings.Fields(line)...)
 	}

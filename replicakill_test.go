@@ -16,8 +16,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestReplicaKilled kills a replica and its master in turn while the replica synchronises in full: at the answers to its
-// requests, at the list of files, in the midst of files, when the last ones have come and the database is being
+// TestReplicaKilled kills a replica and its master in turn while the replica synchronises in full: at the answers to
+// its requests, at the list of files, in the midst of files, when the last ones have come and the database is being
 // replaced, and in the stream. Whoever was killed starts again; in the end both have the same. Where the database is
 // replaced, TestReplace of the engine kills at every step.
 func TestReplicaKilled(t *testing.T) {

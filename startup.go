@@ -20,7 +20,8 @@ func logChoices(log *zap.Logger, cfg *config.Config, mem config.MemoryPlan) {
 	log.Info(fmt.Sprintf("basalt %s: RocksDB %s, %s, process %d", version, rocks, runtime.Version(), os.Getpid()))
 	log.Info("memory: " + mem.String())
 	log.Info(fmt.Sprintf("threads: %d processors for Go of %d, %d background jobs of RocksDB with up to %d threads each",
-		runtime.GOMAXPROCS(0), runtime.NumCPU(), cfg.Int("rocksdb.max_background_jobs"), cfg.Int("rocksdb.max_subcompactions")))
+		runtime.GOMAXPROCS(0), runtime.NumCPU(), cfg.Int("rocksdb.max_background_jobs"),
+		cfg.Int("rocksdb.max_subcompactions")))
 	f := cli.Facts(cfg)
 	file := f.ConfigFile
 	if file == "" {

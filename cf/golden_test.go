@@ -294,8 +294,9 @@ func TestReplicatedBatches(t *testing.T) {
 		c := newChecker()
 		checkBatches(t, c, batches)
 		c.want(t, map[string]int{"metadata string": 6, "metadata hash": 5, "metadata list": 6, "metadata stream": 2,
-			"metadata ReJSON-RL": 1, "metadata hyperloglog": 1, "default bitmap": 4, "default hyperloglog": 2, "zset_score zset": 5,
-			"stream stream": 8, "default sortedint": 2, "pubsub": 1, "propagate": 3})
+			"metadata ReJSON-RL": 1, "metadata hyperloglog": 1, "default bitmap": 4, "default hyperloglog": 2,
+			"zset_score zset": 5,
+			"stream stream":   8, "default sortedint": 2, "pubsub": 1, "propagate": 3})
 	}
 }
 
@@ -303,8 +304,9 @@ func TestWALBatches(t *testing.T) {
 	c := newChecker()
 	checkBatches(t, c, fixture.WAL(t))
 	c.want(t, map[string]int{"metadata bitmap": 10, "metadata MBbloom--": 8, "metadata sortedint": 4, "metadata zset": 15,
-		"default MBbloom--": 8, "default list": 40, "default set": 20, "default hash": 30, "default zset": 30, "zset_score zset": 30,
-		"stream stream": 30, "default hyperloglog": 10})
+		"default MBbloom--": 8, "default list": 40, "default set": 20, "default hash": 30, "default zset": 30,
+		"zset_score zset": 30,
+		"stream stream":   30, "default hyperloglog": 10})
 }
 
 // TestScans checks everything that is in the files of the recorded data directory, and that it is sorted.
@@ -343,7 +345,8 @@ func TestScans(t *testing.T) {
 	}
 	c.want(t, map[string]int{"metadata string": 25, "metadata hash": 8, "metadata stream": 5, "metadata MBbloom--": 5,
 		"metadata ReJSON-RL":   4,
-		"metadata hyperloglog": 3, "default bitmap": 6, "default MBbloom--": 6, "stream stream": 20, "zset_score zset": 30, "propagate": 4})
+		"metadata hyperloglog": 3, "default bitmap": 6, "default MBbloom--": 6, "stream stream": 20, "zset_score zset": 30,
+		"propagate": 4})
 }
 
 // deletedLate are the keys that were deleted or made anew after the COMPACT of the recording.

@@ -321,8 +321,8 @@ func TestOptionsAtRunTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]int{
-		"  write_buffer_size=2097152\n": int(cf.NumFamilies), "  level0_slowdown_writes_trigger=30\n": int(cf.NumFamilies), "  disable_auto_compactions=true\n": int(cf.NumFamilies),
-		"  max_open_files=100\n": 1, "  max_background_jobs=2\n": 1,
+		"  write_buffer_size=2097152\n": int(cf.NumFamilies), "  level0_slowdown_writes_trigger=30\n": int(cf.NumFamilies),
+		"  disable_auto_compactions=true\n": int(cf.NumFamilies), "  max_open_files=100\n": 1, "  max_background_jobs=2\n": 1,
 	} {
 		if got := bytes.Count(b, []byte(line)); got != want {
 			t.Errorf("%s has %q %d times, want %d", newest, line, got, want)

@@ -195,7 +195,7 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 		} else if tx.db.counts.peeks.worth() {
 			lens, sizes := [1]uint32{uint32(len(nsKey))}, [1]uint32{}
 			tx.db.rocks.Peek(tx.db.family(cf.Metadata), nsKey, lens[:], sizes[:], buf[:])
-			n, found, here = int(sizes[0]), sizes[0] < rocks.Untold, sizes[0] != rocks.Untold
+			n, found, here = int(sizes[0]), sizes[0] < rocks.NotInMemory, sizes[0] != rocks.NotInMemory
 			tx.db.counts.peeks.learn(here)
 		}
 		if err != nil {

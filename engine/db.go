@@ -107,7 +107,7 @@ type Stats struct {
 // incomplete record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read
 // is replaced.
 //
-// Open refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files. It
+// Open refuses ([ErrNotDatabase]) a directory with a database that lacks the metadata family, or with other files. It
 // refuses ([ErrLocked]) a directory that another process uses. In both cases nothing is changed. A [DB.Replace] that
 // was interrupted because its process was killed is finished or undone. Open refuses ([ErrSlots]) a database whose keys
 // are in another form than o.Slots says; no record is changed then. Unknown column families are opened and preserved.

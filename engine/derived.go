@@ -88,7 +88,7 @@ func (tx *Tx) doubt() {
 
 // forget forgets the state that may have been derived from the keys that a batch changes. The locks of the batch must
 // be held.
-func (tx *Tx) forget(b *ForeignBatch) {
+func (tx *Tx) forget(b *ExternalBatch) {
 	if b.allLocks {
 		tx.db.derived.Clear()
 		return

@@ -29,8 +29,8 @@ var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write
 var (
 	// ErrLocked: another process has the directory open.
 	ErrLocked = errors.New("the data directory is locked by another process")
-	// ErrForeign: the directory holds something that is not a Kvrocks or basalt database.
-	ErrForeign = errors.New("the data directory was not written by Kvrocks or basalt")
+	// ErrNotDatabase: the directory holds something that is not a Kvrocks or basalt database.
+	ErrNotDatabase = errors.New("the data directory was not written by Kvrocks or basalt")
 	// ErrSlots: Options.Slots does not fit the database.
 	ErrSlots = errors.New("the keys of the database have another form")
 	// ErrClosed: the database was closed.

@@ -36,7 +36,8 @@ func TestFailedLogIsForgotten(t *testing.T) {
 		t.Fatal("the database has no log")
 	}
 	for _, text := range []string{
-		fmt.Sprintf("IO error: No space left on device: While appending to file: %s/%06d.log: No space left on device", db.dir, broken),
+		fmt.Sprintf("IO error: No space left on device: While appending to file: %s/%06d.log: No space left on device",
+			db.dir, broken),
 		"IO error: Input/output error: While appending to file: " + db.dir + "/000123.sst: Input/output error",
 	} {
 		db.onEvent(rocks.Event{Kind: rocks.BackgroundError, Text: text})

@@ -98,7 +98,8 @@ func TestBeginHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x0freplication_id_\x10JQP7CZ5WISUYWTN5\x03\x12r JQP7CZ5WISUYWTN5"
+	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x0freplication_id_\x10JQP7CZ5WISUYWTN5\x03\x12r " +
+		"JQP7CZ5WISUYWTN5"
 	if got := string(u.Batches[0]); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

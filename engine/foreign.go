@@ -11,13 +11,13 @@ import (
 	"github.com/basaltdb/basalt/engine/lock"
 )
 
-// ForeignBatch is a write batch from the log of another server that has passed [DB.CheckBatch]. Its bytes must not be
+// ExternalBatch is a write batch from the log of another server that has passed [DB.CheckBatch]. Its bytes must not be
 // changed while it is in use.
 //
 // The state that basalt keeps in memory for a key is correct only if every writer of the key reports its writes. A
 // batch from outside names no command, so everything follows from its records: the keys to lock, the changes of the key
 // counts, the cached state to forget. See [Tx.AcquireFor] and [Tx.Apply].
-type ForeignBatch struct {
+type ExternalBatch struct {
 	rep         []byte
 	records     int      // without log data
 	locks       []uint64 // names, sorted when the check has ended
@@ -45,8 +45,8 @@ type ForeignBatch struct {
 // Limits of a batch from outside, besides the maximal length of batches in the settings: applying a record takes some
 // 100 bytes of memory, and a range delete is compared with every record.
 const (
-	maxForeignRecords = 1 << 22
-	maxForeignRanges  = 1 << 28 // records times ranges
+	maxExternalRecords = 1 << 22
+	maxExternalRanges  = 1 << 28 // records times ranges
 )
 
 // metaRangeCost: a range delete of metadata counts as so many range deletes of another family, because its keys are
@@ -59,7 +59,7 @@ const metaRangeCost = 16
 // The batch must be well-formed, hold the number of records that its head says, and only put, delete or delete ranges
 // in the known families. Its keys and metadata records must have the format of package cf; with slots, each key must
 // have its own slot. The sequence number does not matter: the batch gets one of this database.
-func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
+func (db *DB) CheckBatch(rep []byte) (*ExternalBatch, error) {
 	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
 		return nil, ErrBatchSize
 	}
@@ -67,12 +67,12 @@ func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 }
 
 // checkBatch is CheckBatch, or with trusted [DB.CheckUpdate].
-func (db *DB) checkBatch(rep []byte, trusted bool) (*ForeignBatch, error) {
+func (db *DB) checkBatch(rep []byte, trusted bool) (*ExternalBatch, error) {
 	r, err := batch.NewReader(rep)
 	if err != nil {
 		return nil, foreignError(err)
 	}
-	b := &ForeignBatch{rep: rep, trusted: trusted}
+	b := &ExternalBatch{rep: rep, trusted: trusted}
 	check := batchCheck{db: db, b: b}
 	for {
 		rec, ok := r.Next()
@@ -85,15 +85,15 @@ func (db *DB) checkBatch(rep []byte, trusted bool) (*ForeignBatch, error) {
 		if err := check.record(&rec); err != nil && !check.pass(&rec) {
 			return nil, foreignError(fmt.Errorf("%s at byte %d: %w", rec.Kind, rec.Offset, err))
 		}
-		if b.records++; b.records > maxForeignRecords && !trusted {
-			return nil, foreignError(fmt.Errorf("more than %d records", maxForeignRecords))
+		if b.records++; b.records > maxExternalRecords && !trusted {
+			return nil, foreignError(fmt.Errorf("more than %d records", maxExternalRecords))
 		}
 	}
 	if err := r.Err(); err != nil {
 		return nil, foreignError(err)
 	}
 	b.compactLocks()
-	if b.records*check.ranges > maxForeignRanges && !trusted {
+	if b.records*check.ranges > maxExternalRanges && !trusted {
 		return nil, foreignError(fmt.Errorf("too many range deletes for %d records", b.records))
 	}
 	return b, nil
@@ -104,7 +104,7 @@ func foreignError(err error) error { return NewError("ERR", "invalid write batch
 // batchCheck iterates over the records of a batch.
 type batchCheck struct {
 	db     *DB
-	b      *ForeignBatch
+	b      *ExternalBatch
 	ranges int
 	nsKey  []byte
 	nsEnd  []byte
@@ -201,7 +201,7 @@ func (c *batchCheck) key(nsKey []byte) error {
 const maxForeignLocks = 1 << 14
 
 // lock notes that the batch needs a lock.
-func (b *ForeignBatch) lock(name uint64) {
+func (b *ExternalBatch) lock(name uint64) {
 	if b.allLocks || len(b.locks) > 0 && b.locks[len(b.locks)-1] == name {
 		return // most records are of the same collection as the ones before
 	}
@@ -210,7 +210,7 @@ func (b *ForeignBatch) lock(name uint64) {
 	}
 }
 
-func (b *ForeignBatch) compactLocks() {
+func (b *ExternalBatch) compactLocks() {
 	slices.Sort(b.locks)
 	b.locks = slices.Compact(b.locks)
 	if b.allLocks = b.allLocks || len(b.locks) > maxForeignLocks; b.allLocks {
@@ -289,11 +289,11 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 }
 
 // Len returns the length of the batch in bytes.
-func (b *ForeignBatch) Len() int { return len(b.rep) }
+func (b *ExternalBatch) Len() int { return len(b.rep) }
 
 // AcquireFor takes the locks that [Tx.Apply] needs, in place of the requested locks. If it returns an error (see
 // Acquire), the transaction holds no lock.
-func (tx *Tx) AcquireFor(b *ForeignBatch) error {
+func (tx *Tx) AcquireFor(b *ExternalBatch) error {
 	if b.allLocks {
 		return tx.AcquireAll()
 	}
@@ -309,7 +309,7 @@ func (tx *Tx) AcquireFor(b *ForeignBatch) error {
 //
 // A single delete becomes a delete: for a key that was written more than once, a single delete may make an older value
 // visible again.
-func (tx *Tx) Apply(b *ForeignBatch) error {
+func (tx *Tx) Apply(b *ExternalBatch) error {
 	began := tx.ns
 	defer tx.SwitchNamespace(began)
 	if b.collections {

@@ -504,7 +504,8 @@ func FuzzCheckBatch(f *testing.F) {
 	b.Put(cf.Propagate, []byte(cf.PropagateNamespaces), []byte(`{"t":"n"}`))
 	b.Put(cf.PubSub, nil, nil)
 	add()
-	f.Add([]byte("\x04\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x03\x01\x31\x05\x01\x0d\x0b__namespacea\x06\x01\x00\x00\x00\x00\x31"))
+	f.Add([]byte("\x04\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x03\x01\x31\x05" +
+		"\x01\x0d\x0b__namespacea\x06\x01\x00\x00\x00\x00\x31"))
 	db := enginetest.Open(f)
 	f.Fuzz(func(t *testing.T, rep []byte) {
 		if err := apply(db, rep); err != nil {

@@ -121,22 +121,23 @@ func TestOpenRefuses(t *testing.T) {
 		err  error
 		text string
 	}{
-		{"other files", func(t *testing.T, dir string) { write(t, dir, "photo.jpg", "x") }, engine.ErrForeign, "photo.jpg"},
-		{"a sub-directory", func(t *testing.T, dir string) { write(t, dir, "sub/file", "x") }, engine.ErrForeign, "sub"},
+		{"other files", func(t *testing.T, dir string) { write(t, dir, "photo.jpg", "x") }, engine.ErrNotDatabase,
+			"photo.jpg"},
+		{"a sub-directory", func(t *testing.T, dir string) { write(t, dir, "sub/file", "x") }, engine.ErrNotDatabase, "sub"},
 		{"a database of another program", func(t *testing.T, dir string) { native(t, dir, "default", "blocks") },
-			engine.ErrForeign, "default, blocks"},
+			engine.ErrNotDatabase, "default, blocks"},
 		{"a database with the default family only", func(t *testing.T, dir string) { native(t, dir, "default") },
-			engine.ErrForeign, "default"},
+			engine.ErrNotDatabase, "default"},
 		{"a CURRENT that points nowhere", func(t *testing.T, dir string) {
 			write(t, dir, "CURRENT",
 				"MANIFEST-000007\n")
-		}, engine.ErrForeign, "MANIFEST-000007"},
+		}, engine.ErrNotDatabase, "MANIFEST-000007"},
 		{"a CURRENT that is not one", func(t *testing.T, dir string) { write(t, dir, "CURRENT", "hello") },
-			engine.ErrForeign, "CURRENT"},
+			engine.ErrNotDatabase, "CURRENT"},
 		{"a manifest that is not one", func(t *testing.T, dir string) {
 			write(t, dir, "CURRENT", "MANIFEST-000007\n")
 			write(t, dir, "MANIFEST-000007", strings.Repeat("nonsense", 100))
-		}, engine.ErrForeign, ""},
+		}, engine.ErrNotDatabase, ""},
 		{"a file", func(t *testing.T, dir string) {
 			if err := os.WriteFile(dir, []byte("x"), 0o644); err != nil {
 				t.Fatal(err)

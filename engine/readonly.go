@@ -37,8 +37,8 @@ type ReadOnly struct {
 // symbolic links to the table files and copies of the logs, and leaves its own files there. The content of the logs is
 // read into memory; of a damaged log, what comes before the damage (see [ReadOnly.Logs]).
 //
-// It fails with [ErrLocked] when a server has the database open, with [ErrForeign] when dir holds no database, and with
-// [ErrDamaged] when RocksDB cannot open it.
+// It fails with [ErrLocked] when a server has the database open, with [ErrNotDatabase] when dir holds no database, and
+// with [ErrDamaged] when RocksDB cannot open it.
 func OpenReadOnly(dir string) (*ReadOnly, error) { return openReadOnly(dir, false) }
 
 // OpenDamaged is OpenReadOnly that leaves out table files that are missing or that RocksDB cannot open, if only that
@@ -47,7 +47,7 @@ func OpenDamaged(dir string) (*ReadOnly, error) { return openReadOnly(dir, true)
 
 func openReadOnly(dir string, damaged bool) (*ReadOnly, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
-		return nil, fmt.Errorf("%w: %s holds no database", ErrForeign, dir)
+		return nil, fmt.Errorf("%w: %s holds no database", ErrNotDatabase, dir)
 	}
 	release, err := claimDir(dir)
 	if err != nil {

@@ -96,7 +96,7 @@ func familiesToOpen(dir string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		for _, e := range entries {
 			if n := e.Name(); !leftBehind(n) {
-				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrForeign, dir, n)
+				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrNotDatabase, dir, n)
 			}
 		}
 		return names, nil
@@ -106,11 +106,12 @@ func familiesToOpen(dir string) ([]string, error) {
 		return nil, fmt.Errorf("%w; this version reads what RocksDB 7.8 reads", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrForeign, dir, err)
+		return nil, fmt.Errorf("%w: %s: %v", ErrNotDatabase, dir, err)
 	}
 	have := m.Families()
 	if !slices.Contains(have, cf.Metadata.String()) {
-		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrForeign, dir, strings.Join(have, ", "))
+		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrNotDatabase, dir,
+			strings.Join(have, ", "))
 	}
 	for _, n := range have {
 		if !slices.Contains(names, n) {

@@ -155,7 +155,7 @@ func TestReplaceRefuses(t *testing.T) {
 		{"another program's", func(t *testing.T, dir string) string {
 			native(t, dir+"/sync_checkpoint", "default", "blocks")
 			return dir + "/sync_checkpoint"
-		}, engine.ErrForeign},
+		}, engine.ErrNotDatabase},
 		{"a log is missing", func(t *testing.T, dir string) string {
 			other := makeOther(t, dir, "new", 1)
 			logs, _ := filepath.Glob(other + "/*.log")

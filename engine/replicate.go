@@ -18,11 +18,11 @@ const lockedRetry = 10 * time.Millisecond
 
 // CheckUpdate checks a write batch from the master of this database, which must be that of a replica. The batch must be
 // well-formed and name only existing families. Records that a newer version has written are accepted.
-func (db *DB) CheckUpdate(rep []byte) (*ForeignBatch, error) { return db.checkBatch(rep, true) }
+func (db *DB) CheckUpdate(rep []byte) (*ExternalBatch, error) { return db.checkBatch(rep, true) }
 
 // Sequence returns the sequence number of the first record of a batch from a master, and how many numbers the batch
 // takes.
-func (b *ForeignBatch) Sequence() (first uint64, n int) {
+func (b *ExternalBatch) Sequence() (first uint64, n int) {
 	return binary.LittleEndian.Uint64(b.rep), int(binary.LittleEndian.Uint32(b.rep[8:]))
 }
 
@@ -35,8 +35,8 @@ func (b *ForeignBatch) Sequence() (first uint64, n int) {
 // With exact, a batch that does not follow the last write of the database fails with [ErrSequence]. Without it other
 // transactions may write too, and the sequence numbers need not be the master's. Until stop is closed, ApplyUpdates
 // waits for transactions that make others fail.
-func (db *DB) ApplyUpdates(updates []*ForeignBatch, exact bool, stop <-chan struct{},
-	committed func(tx *Tx, b *ForeignBatch)) (applied int, err error) {
+func (db *DB) ApplyUpdates(updates []*ExternalBatch, exact bool, stop <-chan struct{},
+	committed func(tx *Tx, b *ExternalBatch)) (applied int, err error) {
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin("")
@@ -71,7 +71,7 @@ func (db *DB) ApplyUpdates(updates []*ForeignBatch, exact bool, stop <-chan stru
 const maxRunBytes = 1 << 20
 
 // runOf returns how many batches share one write.
-func runOf(updates []*ForeignBatch, exact bool) (n int) {
+func runOf(updates []*ExternalBatch, exact bool) (n int) {
 	first, records := updates[0].Sequence()
 	next, size := first+uint64(records), len(updates[0].rep)
 	for n = 1; n < len(updates) && !updates[0].alone; n++ {
@@ -86,7 +86,7 @@ func runOf(updates []*ForeignBatch, exact bool) (n int) {
 }
 
 // applyRun writes batches with one write. The locks must be held.
-func (tx *Tx) applyRun(run []*ForeignBatch) error {
+func (tx *Tx) applyRun(run []*ExternalBatch) error {
 	tx.reset()
 	tx.cacheOK, tx.foreign, tx.update = true, true, true
 	tx.now = time.Now().UnixMilli()
@@ -116,7 +116,7 @@ func (tx *Tx) applyRun(run []*ForeignBatch) error {
 }
 
 // prefetchReplaced is PrefetchBlind for the metadata records of batches.
-func (tx *Tx) prefetchReplaced(run []*ForeignBatch) error {
+func (tx *Tx) prefetchReplaced(run []*ExternalBatch) error {
 	l := tx.Keys()
 	tx.hashes = tx.hashes[:0]
 	var r batch.Reader
@@ -138,7 +138,7 @@ func (tx *Tx) prefetchReplaced(run []*ForeignBatch) error {
 }
 
 // adopt copies the records of a batch unchanged, and notes what they change.
-func (tx *Tx) adopt(b *ForeignBatch) error {
+func (tx *Tx) adopt(b *ExternalBatch) error {
 	shift := tx.batch.AppendRep(b.rep)
 	var r batch.Reader
 	if err := r.Reset(b.rep); err != nil {
@@ -178,13 +178,13 @@ func (tx *Tx) adopt(b *ForeignBatch) error {
 }
 
 // acquireForUpdates takes the locks for several batches.
-func (tx *Tx) acquireForUpdates(updates []*ForeignBatch, stop <-chan struct{}) error {
+func (tx *Tx) acquireForUpdates(updates []*ExternalBatch, stop <-chan struct{}) error {
 	for {
 		err := tx.usable()
 		if err != nil {
 			return err
 		}
-		all := ForeignBatch{}
+		all := ExternalBatch{}
 		for _, b := range updates {
 			all.allLocks = all.allLocks || b.allLocks
 			all.locks = append(all.locks, b.locks...)

@@ -13,8 +13,8 @@ import (
 )
 
 // BenchmarkApplyUpdates measures what a replica's engine does for the stream of a master under load: batches of group
-// commits, groups of batches as one read of the socket delivers them. master/op is the processor time of the same writes in a
-// transaction each on the master, checked/op and applied/op that of CheckUpdate and ApplyUpdates.
+// commits, groups of batches as one read of the socket delivers them. master/op is the processor time of the same
+// writes in a transaction each on the master, checked/op and applied/op that of CheckUpdate and ApplyUpdates.
 func BenchmarkApplyUpdates(b *testing.B) {
 	const (
 		group    = 64 << 10 // bytes
@@ -47,7 +47,7 @@ func BenchmarkApplyUpdates(b *testing.B) {
 			db := openReplica(b)
 			apply := func(reps [][]byte) (checked, applied time.Duration, n int) {
 				for len(reps) > 0 {
-					var list []*engine.ForeignBatch
+					var list []*engine.ExternalBatch
 					begin := enginetest.ProcessCPU()
 					for size := 0; size < group && len(reps) > 0; reps = reps[1:] {
 						u, err := db.CheckUpdate(reps[0])

@@ -29,7 +29,7 @@ func openReplica(t testing.TB) *engine.DB {
 
 // applyUpdates applies batches of a master.
 func applyUpdates(db *engine.DB, exact bool, reps ...[]byte) (int, error) {
-	var updates []*engine.ForeignBatch
+	var updates []*engine.ExternalBatch
 	for _, rep := range reps {
 		b, err := db.CheckUpdate(rep)
 		if err != nil {
@@ -49,9 +49,9 @@ func masterBatch(seq uint64, build func(b *batch.Builder)) []byte {
 	return rep
 }
 
-// TestApplyUpdates: the records of recorded streams of a master of Kvrocks are in the log of the replica afterwards byte
-// by byte and with the same sequence numbers, however many batches are applied together. Messages and what changes the
-// propagate family are batches of their own.
+// TestApplyUpdates: the records of recorded streams of a master of Kvrocks are in the log of the replica afterwards
+// byte by byte and with the same sequence numbers, however many batches are applied together. Messages and what changes
+// the propagate family are batches of their own.
 func TestApplyUpdates(t *testing.T) {
 	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
 		for _, group := range []int{1, 7, 1000} {

@@ -240,11 +240,11 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 		for i, k := range lens[:n] {
 			key, size, head := keys[:k], sizes[i], heads[i*cf.MaxHead:]
 			keys = keys[k:]
-			tx.db.counts.peeks.learn(size != rocks.Untold)
+			tx.db.counts.peeks.learn(size != rocks.NotInMemory)
 			switch {
 			case size == rocks.Missing:
 				tx.cache(cf.Metadata, key, nil, false)
-			case size == rocks.Untold:
+			case size == rocks.NotInMemory:
 				tx.cacheHead(cf.Metadata, key, nil, untold)
 			case size <= cf.MaxHead:
 				tx.cache(cf.Metadata, key, tx.arena.copy(head[:size]), true)

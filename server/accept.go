@@ -20,7 +20,7 @@ func (s *Server) accept(l net.Listener) {
 				return
 			}
 			s.log.Warn("accept failed", zap.Error(err))
-			select { // out of file descriptors, most likely: give others time to close
+			select { // probably out of file descriptors: wait for some to be closed
 			case <-time.After(50 * time.Millisecond):
 			case <-s.stop:
 			}
@@ -29,7 +29,7 @@ func (s *Server) accept(l net.Listener) {
 		s.sessions.Stats.Connections.Add(1)
 		if most := s.maxClients.Load(); most > 0 && s.sessions.Clients() >= int(most) {
 			s.sessions.Stats.RejectedConns.Add(1)
-			if !secure { // a client of TLS would not understand
+			if !secure { // a TLS client would not understand the error
 				nc.SetWriteDeadline(time.Now().Add(time.Second))
 				nc.Write([]byte("-ERR max number of clients reached\r\n"))
 			}
@@ -49,16 +49,18 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// protectedMode is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know
-// it.
-const protectedMode = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+// protectedMode is the error for clients that protected-mode refuses. It begins like Redis's, by which clients
+// recognize it.
+const protectedMode = "-DENIED Redis is running in protected mode because protected mode is enabled and no password " +
+	"is set for the default user. " +
 	"Only clients on the machine of the server itself are served then. To let others in, do one of these: " +
 	"1) set a password with requirepass; " +
-	"2) if the network cannot be reached from outside, run 'CONFIG SET protected-mode no' on the server's machine, and CONFIG REWRITE to keep it so; " +
+	"2) if the network cannot be reached from outside, run 'CONFIG SET protected-mode no' on the server's machine, and " +
+	"CONFIG REWRITE to keep it so; " +
 	"3) write protected-mode no into the configuration file, or start the server with --protected-mode no.\r\n"
 
-// refuse returns the reply to a client that protected-mode keeps out, "" = it may come in. It is kept out when it comes
-// over the network and no password is asked for.
+// refuse returns the error for a client that protected-mode refuses, "" = the client is accepted. It refuses clients
+// from the network while no password is required.
 func (s *Server) refuse(local bool) string {
 	if local || !s.cfg.Bool("protected-mode") || s.auth.PasswordRequired() {
 		return ""

@@ -50,7 +50,8 @@ func TestProtectedMode(t *testing.T) {
 		t.Errorf("from outside: %q", got)
 	}
 	if !strings.HasPrefix(server.ProtectedMode,
-		"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ") ||
+		"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "+
+			"default user. ") ||
 		strings.Count(server.ProtectedMode, "\r\n") != 1 || !strings.HasSuffix(server.ProtectedMode, "\r\n") {
 		t.Errorf("the error is %q", server.ProtectedMode)
 	}

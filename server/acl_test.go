@@ -20,7 +20,8 @@ func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 	c.Want("ACL WHOAMI", "$7\r\ndefault\r\n")
 	c.Want("AUTH alice secret", "+OK\r\n")
 	c.Want("ACL WHOAMI", "$5\r\nalice\r\n")
-	const noKey, noCommand = "-NOPERM No permissions to access a key\r\n", "-NOPERM User alice has no permissions to run the '"
+	const noKey, noCommand = "-NOPERM No permissions to access a key\r\n",
+		"-NOPERM User alice has no permissions to run the '"
 	for _, tt := range [][2]string{
 		{"SET app:1 v", "+OK\r\n"},
 		{"GET app:1", "$1\r\nv\r\n"},
@@ -173,7 +174,8 @@ func TestACLFile(t *testing.T) {
 func TestUsersOfTheConfiguration(t *testing.T) {
 	for name, text := range map[string]string{
 		"kvrocks.conf": "user alice on >secret \"~a:*\" +@all -@admin\nuser gone on\nnamespace.ns t1\nrequirepass p\n",
-		"kvrocks.toml": "requirepass = 'p'\n[user]\nalice = 'on >secret ~a:* +@all -@admin'\ngone = 'on'\n[namespace]\nns = 't1'\n",
+		"kvrocks.toml": "requirepass = 'p'\n[user]\nalice = 'on >secret ~a:* +@all -@admin'\ngone = 'on'\n[namespace]\nns " +
+			"= 't1'\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, name, text)
@@ -235,9 +237,10 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 func TestBadUserOfTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kvrocks.conf")
 	for text, want := range map[string]string{
-		"port 0\nuser alice on +nosuch\n": ":2: user: Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL",
-		"user alice (on\n":                ":1: user: Unmatched parenthesis in acl selector starting at '(on'.",
-		"user \"a b\" on\n":               ":1: user: username 'a b' contains invalid characters",
+		"port 0\nuser alice on +nosuch\n": ":2: user: Error in ACL SETUSER modifier '+nosuch': Unknown command or category " +
+			"name in ACL",
+		"user alice (on\n":  ":1: user: Unmatched parenthesis in acl selector starting at '(on'.",
+		"user \"a b\" on\n": ":1: user: username 'a b' contains invalid characters",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

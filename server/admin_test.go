@@ -28,22 +28,23 @@ func TestInfo(t *testing.T) {
 	c.Want("HGET a f", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
 	c.Want("GET", "-ERR wrong number of arguments for 'get' command\r\n")
 	fields, sections := servertest.ParseInfo(t, c.Do("INFO"))
-	want := "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster Keyspace RocksDB"
+	want := "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster Keyspace " +
+		"RocksDB"
 	all := strings.Replace(want, "Cluster", "Latencystats Cluster", 1)
 	if got := strings.Join(sections, " "); got != want {
 		t.Errorf("sections %s", got)
 	}
 	for name, pattern := range map[string]string{
-		"redis_version": `7\.2\.0`, "kvrocks_version": `2\.10\.0`, "version": `2\.10\.0`, "redis_mode": "standalone", "kvrocks_mode": "standalone",
-		"run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(),
+		"redis_version": `7\.2\.0`, "kvrocks_version": `2\.10\.0`, "version": `2\.10\.0`, "redis_mode": "standalone",
+		"kvrocks_mode": "standalone", "run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(),
 			":")+1:], "process_id": strconv.Itoa(os.Getpid()),
 		"uptime_in_seconds": `\d+`, "uptime_in_days": "0", "arch_bits": "64", "os": "Linux .*",
 		"connected_clients": "1", "maxclients": `\d+`, "blocked_clients": "0",
 		"listener0": `name=tcp,bind=127\.0\.0\.1,port=\d+`, "total_blocking_keys": "0", "total_blocking_keys_on_nokey": "0",
-		"used_memory": `[1-9]\d+`, "used_memory_human": `[\d.]+[KMG]`, "used_memory_rss": `[1-9]\d+`, "maxmemory": "0", "used_memory_startup": `[1-9]\d+`,
-		"loading": "0", "bgsave_in_progress": "0", "last_bgsave_status": "ok", "last_bgsave_time_sec": "-1",
-		"total_connections_received": "1", "total_commands_processed": `[1-9]\d*`, "instantaneous_ops_per_sec": `\d+`,
-		"total_net_input_bytes": `[1-9]\d*`, "total_net_output_bytes": `[1-9]\d*`,
+		"used_memory": `[1-9]\d+`, "used_memory_human": `[\d.]+[KMG]`, "used_memory_rss": `[1-9]\d+`, "maxmemory": "0",
+		"used_memory_startup": `[1-9]\d+`, "loading": "0", "bgsave_in_progress": "0", "last_bgsave_status": "ok",
+		"last_bgsave_time_sec": "-1", "total_connections_received": "1", "total_commands_processed": `[1-9]\d*`,
+		"instantaneous_ops_per_sec": `\d+`, "total_net_input_bytes": `[1-9]\d*`, "total_net_output_bytes": `[1-9]\d*`,
 		"keyspace_hits": `[1-9]\d*`, "keyspace_misses": `[1-9]\d*`, "total_error_replies": "2",
 		"role": "master", "connected_slaves": "0", "master_repl_offset": `[1-9]\d*`,
 		"used_cpu_sys": `\d+\.\d{6}`, "used_cpu_user": `\d+\.\d{6}`,
@@ -51,8 +52,9 @@ func TestInfo(t *testing.T) {
 		"cmdstat_hget":        `calls=1,usec=\d+,usec_per_call=[\d.]+,rejected_calls=0,failed_calls=1`,
 		"errorstat_WRONGTYPE": "count=1", "errorstat_ERR": "count=1",
 		"cluster_enabled": "0",
-		"db0":             `keys=1,expires=0,avg_ttl=0,expired=0`, "sequence": `[1-9]\d*`, "used_disk_percent": ` \d+%`, "disk_capacity": `[1-9]\d*`,
-		"estimate_keys[metadata]": `\d+`, "level0_file_limit_stop[default]": "0", "block_cache_usage": `\d+`, "put_per_sec": `\d+`, "is_bgsaving": "no", "is_compacting": "no",
+		"db0":             `keys=1,expires=0,avg_ttl=0,expired=0`, "sequence": `[1-9]\d*`, "used_disk_percent": ` \d+%`,
+		"disk_capacity": `[1-9]\d*`, "estimate_keys[metadata]": `\d+`, "level0_file_limit_stop[default]": "0",
+		"block_cache_usage": `\d+`, "put_per_sec": `\d+`, "is_bgsaving": "no", "is_compacting": "no",
 		"memtable_count_limit_stop[zset_score]": "0", "cur_mem_tables": `[1-9]\d+`, "num_background_errors": "0",
 	} {
 		if got, ok := fields[name]; !ok || !regexp.MustCompile("^"+pattern+"$").MatchString(got) {

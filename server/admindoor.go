@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// openAdmin opens the door for operators at the address of admin-listen, if there is one.
+// openAdmin opens the listener for operators at the address of admin-listen, if that is set.
 func (s *Server) openAdmin() error {
 	address := s.cfg.Text("admin-listen")
 	if address == "" {
@@ -34,7 +34,7 @@ func (s *Server) openAdmin() error {
 	return nil
 }
 
-// console says what the web console reaches, nil = admin-console is off.
+// console returns what the web console needs, nil = admin-console is off.
 func (s *Server) console() *admin.Console {
 	if !s.cfg.Bool("admin-console") {
 		return nil
@@ -86,8 +86,7 @@ type browserConn struct {
 
 func (c browserConn) RemoteAddr() net.Addr { return c.browser }
 
-// connect returns a connection to this server over a pair of sockets that nobody else sees, for a browser at an
-// address (host:port).
+// connect returns a connection to this server over a private socket pair, for a browser at an address (host:port).
 func (s *Server) connect(browser string) (net.Conn, error) {
 	at, err := net.ResolveTCPAddr("tcp", browser)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *Server) connect(browser string) (net.Conn, error) {
 
 var errSyncing = errors.New("the database is being fetched from the master")
 
-// ready returns why clients should not be sent here now.
+// ready returns the reason why load balancers should not send clients here now, nil = the server is ready.
 func (s *Server) ready() error {
 	switch {
 	case s.sessions.Closing():
@@ -139,8 +138,8 @@ func (s *Server) ready() error {
 	return s.db.BackgroundError()
 }
 
-// administrator reports whether a name and a password are those of one who may call KPROFILE; both are empty for one
-// who gave none. A wrong password stands in ACL LOG, like one of AUTH.
+// administrator reports whether a name and a password are those of a user who may call KPROFILE; both are empty for a
+// request without credentials. A wrong password is logged in ACL LOG, like one of AUTH.
 func (s *Server) administrator(user, password, addr string) bool {
 	var id command.Identity
 	var ok bool

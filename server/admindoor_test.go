@@ -199,7 +199,8 @@ func TestAdminDoor(t *testing.T) {
 	want("/debug/pprof/goroutine", "", "wrong", 401)
 	want("/debug/pprof/goroutine", "", "secret", 200)
 	want("/debug/pprof/goroutine", "default", "secret", 200)
-	if got := c.Do("ACL", "LOG", "1"); !strings.Contains(got, "/debug/pprof") || !strings.Contains(got, "addr=127.0.0.1:") {
+	if got := c.Do("ACL", "LOG", "1"); !strings.Contains(got, "/debug/pprof") ||
+		!strings.Contains(got, "addr=127.0.0.1:") {
 		t.Errorf("ACL LOG after a wrong password: %q", got)
 	}
 	want("/metrics", "", "", 200)

@@ -159,7 +159,8 @@ func TestPollUpdatesReplies(t *testing.T) {
 	// The bytes are those of the log, in capital letters; in RESP3 the reply is a map.
 	rep := logged(h, t, 4)
 	c.Do("HELLO", "3")
-	want := fmt.Sprintf("%%3\r\n$15\r\nlatest_sequence\r\n:4\r\n$7\r\nupdates\r\n*1\r\n$%d\r\n%s\r\n$13\r\nnext_sequence\r\n:4\r\n", 2*len(rep), strings.ToUpper(hex.EncodeToString(rep)))
+	want := fmt.Sprintf("%%3\r\n$15\r\nlatest_sequence\r\n:4\r\n$7\r\nupdates\r\n*1\r\n$%d\r\n%s\r\n$13\r\n"+
+		"next_sequence\r\n:4\r\n", 2*len(rep), strings.ToUpper(hex.EncodeToString(rep)))
 	c.Want("POLLUPDATES 3", want)
 	// A pipeline's earlier writes are there, a transaction's are not.
 	c.Send(servertest.Pipeline("SET k x", "POLLUPDATES 4", "MULTI", "SET k y", "POLLUPDATES 5", "EXEC"))
@@ -384,7 +385,8 @@ func TestApplyBatchPausedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Send(servertest.Encode("APPLYBATCH", servertest.SetBatch("k", "v")))
-	servertest.Eventually(t, "it runs", func() bool { return strings.Contains(admin.Do("CLIENT", "LIST"), " cmd=applybatch ") })
+	servertest.Eventually(t, "it runs",
+		func() bool { return strings.Contains(admin.Do("CLIENT", "LIST"), " cmd=applybatch ") })
 	admin.Send(servertest.Encode("CLIENT", "PAUSE", "60000", "WRITE"))
 	servertest.Eventually(t, "the pause has begun", func() bool { return h.IsPaused() })
 	tx.Unlock()

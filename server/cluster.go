@@ -20,11 +20,11 @@ import (
 // What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for the
 // rest of the server.
 
-// nodesFile is where the topology is kept.
+// nodesFile returns the path of the stored topology.
 func nodesFile(cfg *config.Config) string { return filepath.Join(cfg.Dir(), "nodes.conf") }
 
-// adoptRole makes the settings those of the master or replica that the kept topology says: the engine opens the
-// database of a replica otherwise than that of a master.
+// adoptRole sets the role of the stored topology (master or replica) in the settings: the engine opens the database of
+// a replica differently.
 func adoptRole(cfg *config.Config) error {
 	if !cfg.Bool("cluster-enabled") || !cfg.Bool("persist-cluster-nodes-enabled") {
 		return nil
@@ -39,7 +39,7 @@ func adoptRole(cfg *config.Config) error {
 	return cfg.SetMaster(master.Host + " " + strconv.Itoa(master.Port))
 }
 
-// newCluster makes the topology, if cluster-enabled is on.
+// newCluster creates the topology if cluster-enabled is on.
 func (s *Server) newCluster() {
 	if !s.cfg.Bool("cluster-enabled") {
 		return
@@ -56,7 +56,7 @@ func (s *Server) newCluster() {
 	s.sessions.Cluster, s.sessions.Services.Cluster = s.cluster, s.cluster
 }
 
-// startCluster reads the topology that was kept.
+// startCluster loads the stored topology.
 func (s *Server) startCluster() error {
 	if s.cluster == nil {
 		return nil
@@ -78,7 +78,7 @@ func (s *Server) startCluster() error {
 	return err
 }
 
-// migrationSettings are those of slot migration, as they are now.
+// migrationSettings returns the current settings of slot migration.
 func (s *Server) migrationSettings() migration.Settings {
 	return migration.Settings{
 		Raw: s.cfg.Text("migrate-type") == "raw-key-value", Speed: int(s.cfg.Int("migrate-speed")),
@@ -88,18 +88,19 @@ func (s *Server) migrationSettings() migration.Settings {
 	}
 }
 
-// followInCluster makes the server the replica of a node.
+// followInCluster makes the server a replica of a node.
 func (s *Server) followInCluster(host string, port int) error {
 	switch h, p, ok := s.followed(); {
 	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
 		return errReplicaNoLog
 	case ok && h == host && p == port:
-		return nil // Serve makes it follow, if it does not yet
+		return nil // Serve starts following, unless it has already
 	}
 	return s.becomeReplica(host, port, !s.IsReplica())
 }
 
-// isSelf reports whether a node of the topology is this server: by its port, and by an address that it listens on.
+// isSelf reports whether a node of the topology is this server: by its port, and by an address that the server listens
+// on.
 func (s *Server) isSelf(host string, port int) bool {
 	if port != s.port() && port != int(s.cfg.Int("tls-port")) {
 		return false
@@ -175,10 +176,10 @@ func (s *Server) isEmpty() bool {
 	return empty && err == nil
 }
 
-// Cluster returns the topology; nil = the server is in no cluster.
+// Cluster returns the topology; nil = cluster-enabled is off.
 func (s *Server) Cluster() *cluster.Map { return s.cluster }
 
-// deleteSlots deletes the keys of slots that nobody uses any more.
+// deleteSlots deletes the keys of slots that are no longer in use.
 func (s *Server) deleteSlots(r cf.SlotRange) error {
 	if err := s.db.Barrier(); err != nil {
 		return err

@@ -167,14 +167,16 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.Send(servertest.Encode("SET", key, value))
 	c.Reply()
 	base := "http://" + h.Admin().Addr().String()
-	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+
-		t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
+	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
+		"--user-data-dir="+
+			t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
 		base+"/#Keys/%3Cscript%3Edocument.title%3D'bad'%3C%2Fscript%3E").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dom := string(out)
-	for _, want := range []string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x", "<title>basalt</title>",
+	for _, want := range []string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x",
+		"<title>basalt</title>",
 		"--column_family=metadata"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("no %s in the page", want)

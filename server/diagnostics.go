@@ -8,12 +8,12 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// diagnosticSettings are the settings about what is noted of commands.
+// diagnosticSettings are the settings of the slow log, the latency monitor and command statistics.
 var diagnosticSettings = []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len",
 	"latency-monitor-threshold", "profiling-sample-ratio", "profiling-sample-commands",
 	"profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"}
 
-// applyDiagnostics takes over what is noted of commands.
+// applyDiagnostics applies diagnosticSettings.
 func (s *Server) applyDiagnostics() {
 	d := session.Diagnostics{
 		Histograms: s.cfg.Bool("latency-tracking"),
@@ -31,7 +31,7 @@ func (s *Server) applyDiagnostics() {
 	s.sessions.Tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
 }
 
-// percentiles parses latency-tracking-info-percentiles; what is no number was refused when it was set.
+// percentiles parses latency-tracking-info-percentiles; CONFIG has refused invalid numbers.
 func (s *Server) percentiles() []float64 {
 	var ps []float64
 	for _, w := range strings.Fields(s.cfg.Text("latency-tracking-info-percentiles")) {

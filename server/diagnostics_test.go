@@ -129,8 +129,9 @@ func TestDebugInTransactions(t *testing.T) {
 	for _, queued := range []string{"SET key:1 v", "DEBUG SDSLEN key:1", "DEBUG POPULATE 3", "GET key:1"} {
 		c.Want(queued, "+QUEUED\r\n")
 	}
-	c.Want("EXEC", "*4\r\n+OK\r\n+key_sds_len:5, key_sds_avail:0, key_zmalloc: 5, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"+
-		"-ERR DEBUG POPULATE isn't allowed in transactions\r\n$1\r\nv\r\n")
+	c.Want("EXEC",
+		"*4\r\n+OK\r\n+key_sds_len:5, key_sds_avail:0, key_zmalloc: 5, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"+
+			"-ERR DEBUG POPULATE isn't allowed in transactions\r\n$1\r\nv\r\n")
 	c.Want("DEBUG POPULATE 3", "+OK\r\n")
 	c.Want("MGET key:0 key:1", "*2\r\n$7\r\nvalue:0\r\n$1\r\nv\r\n")
 }
@@ -162,13 +163,15 @@ func TestDebug(t *testing.T) {
 		{"EVAL redis.setresp(3)return{redis.call('DEBUG','PROTOCOL','attrib')} 0",
 			"*1\r\n$39\r\nSome real reply following the attribute\r\n"},
 		// The clock stands still in a script.
-		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0", ":1\r\n"},
+		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0",
+			":1\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0",
 			"*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 0", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0",
 			"*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
-		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
+		{"DEBUG SDSLEN k",
+			"+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
 	} {
 		c.Want(line.command, line.want)
 	}
@@ -182,7 +185,8 @@ func TestDebug(t *testing.T) {
 	}
 	c.Want("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n")
 	if got := c.Do("EVAL",
-		"local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and t[2]==u[2]", "0"); got != ":1\r\n" {
+		"local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and "+
+			"t[2]==u[2]", "0"); got != ":1\r\n" {
 		t.Errorf("TIME in a script: %q", got)
 	}
 	if got := c.Do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") ||
@@ -247,7 +251,8 @@ func TestReadsAreCounted(t *testing.T) {
 func TestHelpOfContainers(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for command, first := range map[string]string{
-		"DISK HELP": "DISK <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "PERFLOG HELP": "PERFLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+		"DISK HELP":       "DISK <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+		"PERFLOG HELP":    "PERFLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
 		"JSON.DEBUG HELP": "MEMORY <key> [path]",
 	} {
 		if got := c.Do(strings.Fields(command)...); got[0] != '*' || !strings.Contains(got, first) {

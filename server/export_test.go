@@ -40,7 +40,7 @@ func (s *Server) IsPaused() bool {
 }
 
 var (
-	MostClients  = mostClients
+	MostClients  = maxOpenClients
 	CheckClients = checkClients
 	ErrSamePort  = errSamePort
 )

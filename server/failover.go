@@ -30,10 +30,10 @@ func (s *Server) AbortFailover() error { return s.master.AbortFailover() }
 // failingOver reports whether a failover is under way.
 func (s *Server) failingOver() bool { return s.master.FailoverState() != replication.NoFailover }
 
-// failoverServer is the server as a failover sees it.
+// failoverServer is the interface of the server for package replication during a failover.
 type failoverServer struct{ s *Server }
 
-// failoverPause is longer than any failover; its end ends the pause.
+// failoverPause is longer than any failover; the end of the failover ends the pause.
 const failoverPause = 365 * 24 * time.Hour
 
 // Pause implements replication.FailoverServer.
@@ -42,15 +42,15 @@ func (f failoverServer) Pause() error { return f.s.sessions.Pause(failoverPause,
 // Unpause implements replication.FailoverServer.
 func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
 
-// Follow implements replication.FailoverServer. Nobody has written since the other server had everything.
+// Follow implements replication.FailoverServer. No one has written since the other server received everything.
 func (f failoverServer) Follow(host string, port int) error {
 	return f.s.becomeReplica(host, port, false)
 }
 
-// promoteTimeout is how long it may take to connect to a replica and make it a master, each.
+// promoteTimeout is the timeout of connecting to a replica, and of making it a master.
 const promoteTimeout = 5 * time.Second
 
-// Promote implements replication.FailoverServer: the commands are those of any client, so that it may be a Kvrocks.
+// Promote implements replication.FailoverServer. It uses ordinary commands, so the other server may be a Kvrocks.
 func (f failoverServer) Promote(ctx context.Context, host string, port int) (sent bool, err error) {
 	c, err := f.s.dialMaster(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// An applier takes over the values of settings: at the start, and when one of them has changed.
+// applier applies values of settings: at the start, and when one of them changes.
 type applier struct {
 	names []string
-	// apply takes the values over. Its error refuses a change.
+	// apply applies the values. An error refuses the change.
 	apply func() error
-	// changesOnly says that there is nothing to do at the start, or that it is done before or by Serve.
+	// changesOnly says that nothing must be done at the start, or that it is done before or by Serve.
 	changesOnly bool
 }
 
-// follow makes the server and the engine follow changes of the settings at run time.
+// follow makes the server and the engine follow changes of settings at run time.
 func (s *Server) follow() {
-	if most := mostClients(); int64(s.cfg.MaxClients()) > most {
+	if most := maxOpenClients(); int64(s.cfg.MaxClients()) > most {
 		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
 	}
 	for _, f := range s.appliers() {
@@ -34,8 +34,8 @@ func (s *Server) follow() {
 	}
 }
 
-// appliers are all who follow settings, in the order in which they hear of a change. What is not here is looked up
-// whenever it is needed.
+// appliers returns the appliers of all settings, in the order in which they are called. A setting without an applier is
+// read whenever it is needed.
 func (s *Server) appliers() []applier {
 	always := func(f func()) func() error {
 		return func() error {
@@ -43,12 +43,12 @@ func (s *Server) appliers() []applier {
 			return nil
 		}
 	}
-	unset := s.db.Derived().Limit() // that with which the database was opened
+	unset := s.db.Derived().Limit() // the limit with which the database was opened
 	return append([]applier{
 		{names: []string{"maxclients"}, changesOnly: true,
 			apply: func() error { return checkClients(int64(s.cfg.MaxClients())) }},
 		{names: []string{"maxclients"},
-			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), mostClients())) })},
+			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), maxOpenClients())) })},
 		{names: []string{"timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit",
 			"lua-strict-key-accessing"},
 			apply: always(s.applyLimits)},
@@ -81,7 +81,7 @@ func (s *Server) appliers() []applier {
 	}, s.optionAppliers()...)
 }
 
-// applyLimits takes over what every session looks at.
+// applyLimits applies the limits that every session checks.
 func (s *Server) applyLimits() {
 	l := &s.sessions.Limits
 	l.Bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
@@ -96,20 +96,20 @@ func (s *Server) applyLimits() {
 	l.StrictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 }
 
-// applyRole takes over what depends on whether the server is a replica.
+// applyRole applies what depends on whether the server is a replica.
 func (s *Server) applyRole() {
 	s.sessions.Limits.ReadOnly.Store(s.IsReplica() && s.cfg.Bool("slave-read-only"))
 	s.master.Set(s.masterSettings())
-	s.auth.Refresh() // the namespaces may be those of the master
+	s.auth.Refresh() // the namespaces may be the master's
 }
 
-// applyReplica takes over by which settings the server follows its master.
+// applyReplica applies the settings of following a master.
 func (s *Server) applyReplica() {
 	s.replica.Set(s.replicaSettings())
 	s.refreshStale()
 }
 
-// applyEvents takes over notify-keyspace-events, and begins or ends the sweep.
+// applyEvents applies notify-keyspace-events, and starts or stops the sweep.
 func (s *Server) applyEvents() {
 	classes, _ := command.ParseEvents(s.cfg.Text("notify-keyspace-events"))
 	if classes&(command.EventKeyspace|command.EventKeyevent) == 0 {

@@ -19,13 +19,12 @@ import (
 	"github.com/basaltdb/basalt/server/tlsconfig"
 )
 
-// What the server does as a replica: the room replication follows the master, here is what the rest of the server has
-// to hear of it.
+// The server as a replica: package replication follows the master; this file connects it to the rest of the server.
 
-// replicaDialTimeout is how long it may take to connect to a master, the handshake of TLS included, as in Kvrocks.
+// replicaDialTimeout is the timeout of connecting to a master, including the TLS handshake, as in Kvrocks.
 const replicaDialTimeout = 3100 * time.Millisecond
 
-// startReplica makes the replica's half, which follows nobody so far.
+// startReplica creates the replica's side. It does not follow a master yet.
 func (s *Server) startReplica() {
 	s.replica = replication.NewReplica(replication.ReplicaOptions{
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
@@ -34,7 +33,7 @@ func (s *Server) startReplica() {
 	}, s.replicaSettings())
 }
 
-// replicaNames are the settings by which the server follows a master.
+// replicaNames are the settings that control how the server follows a master.
 var replicaNames = []string{"masterauth", "masteruser", "replica-announce-ip", "replica-announce-port",
 	"slave-read-only", "slave-empty-db-before-fullsync", "slave-serve-stale-data"}
 
@@ -72,18 +71,18 @@ func (s *Server) dialMaster(ctx context.Context, addr string) (net.Conn, error) 
 	return secure, nil
 }
 
-// databaseReplaced reads again what the server has in memory of the database.
+// databaseReplaced reloads what the server keeps in memory about the database.
 func (s *Server) databaseReplaced() {
 	s.work.CheckSize()
 	s.sessions.Replaced()
 }
 
-// refreshStale notes whether clients are refused because the link to the master is down.
+// refreshStale updates whether clients are refused because the link to the master is down.
 func (s *Server) refreshStale() {
 	s.sessions.Limits.Stale.Store(s.IsReplica() && !s.cfg.Bool("slave-serve-stale-data") && !s.replica.Up())
 }
 
-// Errors of REPLICAOF, with the texts of Kvrocks.
+// Errors of REPLICAOF, with Kvrocks's texts.
 var (
 	errReplicaCluster = engine.NewError("ERR", "can't change to slave in cluster mode")
 	errReplicaNoLog   = engine.NewError("ERR", "slaveof doesn't work with disable_wal option")
@@ -91,7 +90,7 @@ var (
 	errReplicateOwn   = engine.NewError("ERR", "can't replicate your own replicas")
 )
 
-// resolveTimeout is how long it may take to find the address of a master.
+// resolveTimeout is the timeout of resolving a master's host name.
 const resolveTimeout = 2 * time.Second
 
 // Follow implements command.Replication.
@@ -119,7 +118,7 @@ func (s *Server) Follow(host string, port int) error {
 	return s.becomeReplica(host, port, !s.IsReplica())
 }
 
-// becomeReplica makes the server the replica of a master; own as in [replication.Replica.Follow].
+// becomeReplica makes the server a replica; own as in [replication.Replica.Follow].
 func (s *Server) becomeReplica(host string, port int, own bool) error {
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
@@ -130,7 +129,7 @@ func (s *Server) becomeReplica(host string, port int, own bool) error {
 	return nil
 }
 
-// beginFollowing begins to follow a master that the settings name; own as in [replication.Replica.Follow].
+// beginFollowing starts following a master that the settings name; own as in [replication.Replica.Follow].
 func (s *Server) beginFollowing(host string, port int, own bool) {
 	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
 	s.applyReplica()
@@ -138,7 +137,7 @@ func (s *Server) beginFollowing(host string, port int, own bool) {
 	s.refreshStale()
 }
 
-// mayFollow refuses this server itself, and its replicas.
+// mayFollow refuses this server itself and its own replicas as masters.
 func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -172,7 +171,7 @@ func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
 	return nil
 }
 
-// infoMaster writes what a replica tells of its master.
+// infoMaster writes the fields of INFO about the master.
 func (s *Server) infoMaster(w *info.Writer) {
 	host, port, _ := s.followed()
 	st, _ := s.replica.Status()
@@ -212,7 +211,8 @@ func (s *Server) infoMaster(w *info.Writer) {
 	w.Flag("replica_announced", true)
 }
 
-// replicaOffset returns how far the link is: the offset of the stream of a Redis master, else the sequence number.
+// replicaOffset returns the position of the link: the offset in the stream of a Redis master, otherwise the sequence
+// number.
 func (s *Server) replicaOffset(st *replication.ReplicaStatus) int64 {
 	if st.Redis {
 		return st.Offset
@@ -220,7 +220,7 @@ func (s *Server) replicaOffset(st *replication.ReplicaStatus) int64 {
 	return int64(s.db.LatestSequence())
 }
 
-// linkState returns the word of ROLE for the state of the link.
+// linkState returns ROLE's word for the state of the link.
 func (s *Server) linkState() string {
 	st, _ := s.replica.Status()
 	switch {

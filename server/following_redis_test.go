@@ -230,7 +230,8 @@ func TestRedisMaster(t *testing.T) {
 	c.Want("SELECT 3", "+OK\r\n")
 	c.Want("SCARD s", ":2\r\n")
 	c.Want("SET a b", "-READONLY You can't write against a read only replica.\r\n")
-	for name, want := range map[string]string{"role": "slave", "master_link_status": "up", "slave_repl_offset": strconv.Itoa(len(m.stream)),
+	for name, want := range map[string]string{"role": "slave", "master_link_status": "up",
+		"slave_repl_offset":       strconv.Itoa(len(m.stream)),
 		"master_sync_in_progress": "0", "slave_full_syncs": "1"} {
 		if got := field(c, "replication", name); got != want {
 			t.Errorf("INFO: %s is %s, want %s", name, got, want)
@@ -340,7 +341,8 @@ func TestRedisMasterUnknown(t *testing.T) {
 		m.say("SELECT 0", "SET before 1")
 		m.caughtUp()
 		m.say("MULTI", "INCR before", "EXEC", "MULTI", "SET inside 1", tt.line, "SET behind 1", "EXEC", "SET behind 2")
-		servertest.Eventually(t, tt.name, func() bool { return strings.Contains(field(c, "replication", "master_link_error"), tt.want) })
+		servertest.Eventually(t, tt.name,
+			func() bool { return strings.Contains(field(c, "replication", "master_link_error"), tt.want) })
 		if got := field(c, "replication", "master_link_status"); got != "down" {
 			t.Errorf("%s: the link is %s", tt.name, got)
 		}
@@ -355,7 +357,8 @@ func TestRedisMasterExpiry(t *testing.T) {
 	h := startWith(t, quiet())
 	c := h.Dial(t)
 	c.Want(m.replicaOf(), "+OK\r\n")
-	m.say("SELECT 0", "SET n 5 PXAT 1000", "RPUSH l a", "PEXPIREAT l 1000", "HSET h f 1 g 2", "HPEXPIREAT h 1000 FIELDS 1 f",
+	m.say("SELECT 0", "SET n 5 PXAT 1000", "RPUSH l a", "PEXPIREAT l 1000", "HSET h f 1 g 2",
+		"HPEXPIREAT h 1000 FIELDS 1 f",
 		"SET gone 1 PXAT 1000", "DEL gone", "EXPIRE l 100", "SETEX rel 100 v")
 	m.caughtUp()
 	c.Want("MGET n gone", "*2\r\n$-1\r\n$-1\r\n")

@@ -95,13 +95,16 @@ func TestReplicaOf(t *testing.T) {
 				c.Want("NAMESPACE ADD ns token", "+OK\r\n")
 				c.Do("SCRIPT", "LOAD", "return 'loaded'")
 				c.Do("FUNCTION", "LOAD",
-					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'one' end, flags={'no-writes'}}")
+					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'one' end, "+
+						"flags={'no-writes'}}")
 				caughtUp(t, r, m)
 				cr.Want("FCALL f 0", "$3\r\none\r\n")
 				cr.Want("SCRIPT EXISTS "+loadedSHA, "*1\r\n:1\r\n")
-				servertest.Eventually(t, "the namespace is known", func() bool { return r.Dial(t).Do("AUTH", "token") == "+OK\r\n" })
+				servertest.Eventually(t, "the namespace is known",
+					func() bool { return r.Dial(t).Do("AUTH", "token") == "+OK\r\n" })
 				c.Do("FUNCTION", "LOAD", "REPLACE",
-					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'two' end, flags={'no-writes'}}")
+					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'two' end, "+
+						"flags={'no-writes'}}")
 				c.Want("SCRIPT FLUSH", "+OK\r\n")
 				caughtUp(t, r, m)
 				cr.Want("FCALL f 0", "$3\r\ntwo\r\n")
@@ -206,7 +209,8 @@ func TestReplicaStates(t *testing.T) {
 	cr.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", m.Port()), "+OK\r\n") // the same
 	for name, want := range map[string]string{
 		"role": "slave", "master_host": "127.0.0.1", "master_port": strconv.Itoa(m.Port()), "master_link_status": "up",
-		"master_sync_in_progress": "0", "slave_repl_offset": "1", "slave_priority": "100", "slave_read_only": "1", "connected_slaves": "0",
+		"master_sync_in_progress": "0", "slave_repl_offset": "1", "slave_priority": "100", "slave_read_only": "1",
+		"connected_slaves": "0",
 	} {
 		if got := field(cr, "replication", name); got != want {
 			t.Errorf("%s:%s, want %s", name, got, want)
@@ -231,7 +235,8 @@ func TestReplicaStates(t *testing.T) {
 	cr.Want("CONFIG SET slave-serve-stale-data no", "+OK\r\n")
 	cr.Want("GET a", "$1\r\n1\r\n")
 	m.Close()
-	servertest.Eventually(t, "the link is down", func() bool { return field(cr, "replication", "master_link_status") == "down" })
+	servertest.Eventually(t, "the link is down",
+		func() bool { return field(cr, "replication", "master_link_status") == "down" })
 	const stale = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
 	cr.Want("GET a", stale)
 	cr.Want("CONFIG SET slave-serve-stale-data yes", "+OK\r\n")
@@ -349,7 +354,8 @@ func TestFormerMaster(t *testing.T) {
 				r.Dial(t).Want("SET k after", "+OK\r\n")
 				if restart {
 					m.Close()
-					m = &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", "yes"), m.DB, zap.NewNop()), DB: m.DB, Logs: m.Logs}
+					m = &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", "yes"), m.DB, zap.NewNop()),
+						DB: m.DB, Logs: m.Logs}
 					if err := m.Start(); err != nil {
 						t.Fatal(err)
 					}

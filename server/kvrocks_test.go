@@ -26,7 +26,8 @@ func serveFixture(t *testing.T) (*servertest.Harness, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(servertest.Config(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken),
+	s := server.New(servertest.Config(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace,
+		fixture.NamespaceToken),
 		db, zap.NewNop())
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -126,8 +127,9 @@ func sameNumbers(a, b string) bool {
 
 // deliberate are the commands whose records have other values on purpose; their keys are Kvrocks's.
 var deliberate = map[string]string{
-	"XREADGROUP": "an entry is delivered at the present time, once, and counts as read; Kvrocks notes no time, no count and not always the reading",
-	"XACK":       "what XREADGROUP has counted is still there",
+	"XREADGROUP": "an entry is delivered at the present time, once, and counts as read; Kvrocks notes no time, no count " +
+		"and not always the reading",
+	"XACK": "what XREADGROUP has counted is still there",
 }
 
 // unlogged are the commands that Kvrocks writes to the log for its replicas only; here there are none.

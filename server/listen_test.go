@@ -17,7 +17,8 @@ func TestSeveralAddresses(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	for range 2 {
 		db := enginetest.Open(t)
-		s := server.New(servertest.Config(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"), db, nil)
+		s := server.New(servertest.Config(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"),
+			db, nil)
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}

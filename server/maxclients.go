@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// reservedFiles is how many file descriptors are kept for other things than clients, as in Redis.
+// reservedFiles is the number of file descriptors reserved for other purposes than clients, as in Redis.
 const reservedFiles = 32
 
-// mostClients returns how many clients the system's limit of open files allows.
-func mostClients() int64 {
+// maxOpenClients returns how many clients the limit of open files allows.
+func maxOpenClients() int64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || r.Cur > math.MaxInt32 {
 		return math.MaxInt32
@@ -18,15 +18,15 @@ func mostClients() int64 {
 	return max(1, int64(r.Cur)-reservedFiles)
 }
 
-// checkClients refuses a maxclients that the system cannot bear.
+// checkClients refuses a maxclients that exceeds the limit of open files.
 func checkClients(wanted int64) error {
-	if most := mostClients(); wanted > most {
+	if most := maxOpenClients(); wanted > most {
 		return clientsError(most)
 	}
 	return nil
 }
 
-// clientsError is how many clients there may be; its text is Redis's.
+// clientsError is the error for a too large maxclients, with the max value; its text is Redis's.
 type clientsError int64
 
 func (e clientsError) Error() string {

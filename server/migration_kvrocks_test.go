@@ -77,7 +77,8 @@ func TestMigrationWithKvrocks(t *testing.T) {
 // fillMigrated writes keys of all types; with few, only those that Kvrocks's commands carry.
 func fillMigrated(c *servertest.Client, few bool) {
 	at := time.Now().Add(time.Hour).UnixMilli()
-	lines := []string{fmt.Sprintf("SET {s}str v PXAT %d", at), "HSET {s}hash f v g w", fmt.Sprintf("PEXPIREAT {s}hash %d", at),
+	lines := []string{fmt.Sprintf("SET {s}str v PXAT %d", at), "HSET {s}hash f v g w",
+		fmt.Sprintf("PEXPIREAT {s}hash %d", at),
 		"RPUSH {s}list a b c", "LPOP {s}list", "SADD {s}set a", "ZADD {s}zset 1.5 a 2 b", "SETBIT {s}bit 9 1",
 		"SETBIT {s}bit 90000 1", "SIADD {s}int 3 9", "XADD {s}stream 5-1 f v", "XADD {s}stream 5-2 f v", "SET {s}gone 1",
 		"DEL {s}gone"}

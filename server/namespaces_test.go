@@ -133,14 +133,16 @@ func TestNamespaceCommand(t *testing.T) {
 		{"NAMESPACE DEL ns3", "+OK\r\n"},
 		{"NAMESPACE GET *", servertest.Bulk("ns2", "a-token", "ns1", "t3", "__namespace", "p")},
 		{"CONFIG SET requirepass t3",
-			"-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens\r\n"},
+			"-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace " +
+				"tokens\r\n"},
 		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // two quotes, not nothing
 		{"CONFIG SET requirepass p", "+OK\r\n"},
 	} {
 		c.Want(tt.command, tt.want)
 	}
 	if got := c.Do("CONFIG", "SET", "requirepass",
-		""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists\r\n" {
+		""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed "+
+		"while the namespace exists\r\n" {
 		t.Errorf("no requirepass: %q", got)
 	}
 	c.Want("HELLO 3", c.Do("HELLO", "3"))
@@ -164,12 +166,14 @@ func TestNamespaceCommand(t *testing.T) {
 		want := "-ERR forbidden to add namespace when requirepass was empty\r\n"
 		if options != nil {
 			c.Do("AUTH", "p")
-			want = "-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n"
+			want = "-ERR modify namespace requires the server is running with a configuration file or enabled namespace " +
+				"replication\r\n"
 		}
 		c.Want("NAMESPACE ADD a t", want)
 		c.Want("NAMESPACE SET a t", want)
 		c.Want("NAMESPACE DEL a",
-			"-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n")
+			"-ERR modify namespace requires the server is running with a configuration file or enabled namespace "+
+				"replication\r\n")
 	}
 	c = servertest.Start(t, "requirepass", "p", "cluster-enabled", "yes").Dial(t)
 	c.Do("AUTH", "p")
@@ -290,7 +294,8 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	}
 	c = s.admin()
 	c.Want("CONFIG SET repl-namespace-enabled no",
-		"-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db\r\n")
+		"-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off "+
+			"repl_namespace_enabled when namespaces exist in db\r\n")
 	c.Want("CONFIG GET repl-namespace-enabled", servertest.Bulk("repl-namespace-enabled", "yes"))
 	c.Want("NAMESPACE SET a t3", "+OK\r\n")
 	c.Want("NAMESPACE DEL f", "+OK\r\n")

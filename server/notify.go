@@ -5,15 +5,14 @@ import (
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
-// The events that the sweep brings about: of keys, and of fields of hashes, of which the last one takes the key with
-// it.
+// The events that the sweep generates: of keys, and of hash fields, the last of which deletes its key.
 const (
 	sweptEvents = command.EventExpired | fieldEvents
 	fieldEvents = command.EventHash | command.EventGeneric
 )
 
-// newSweep returns the sweep that deletes what expires while somebody wants to hear of it: those who want the events of
-// expiry, and clients that track keys in broadcasting mode.
+// newSweep returns the sweep that deletes expired keys and fields while a client listens for it: subscribers of expiry
+// events, and clients that track keys in broadcasting mode.
 func (s *Server) newSweep() *sweep.Sweep {
 	return sweep.New(sweep.Options{
 		DB: s.db, Log: s.log,

@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// redisCommands runs the commands of a Redis master. One link at a time uses it.
+// redisCommands executes the commands of a Redis master. It is used by one link at a time.
 type redisCommands struct {
 	srv  *Server
 	feed *session.Feed

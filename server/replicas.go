@@ -20,24 +20,24 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// What the server does for its replicas: the room replication does the work, here are its settings, its commands'
-// side and what it needs to know of the rest. A replica serves replicas of its own alike.
+// The server as a master: package replication serves the replicas; this file has its settings, the methods that
+// commands call, and what it needs from the rest of the server. A replica serves its own replicas the same way.
 
-// startMaster makes the master's half. It goes by the settings that there are.
+// startMaster creates the master's side with the current settings.
 func (s *Server) startMaster() {
 	s.master = replication.NewMaster(replication.MasterOptions{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
 		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, s.masterSettings())
 }
 
-// Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log
-// is kept, within these.
+// Limits of the age of a checkpoint that another replica may reuse, as in Kvrocks: half of the time for which the log
+// is kept, within these limits.
 const (
 	shareLeast = 10 * time.Minute
 	shareMost  = time.Hour
 )
 
-// masterNames are the settings by which the server serves replicas.
+// masterNames are the settings that control how the server serves replicas.
 var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
 	"max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
 
@@ -53,16 +53,16 @@ func (s *Server) masterSettings() replication.MasterSettings {
 		NoLog:          s.cfg.Bool("rocksdb.write_options.disable_wal"),
 		ShareFor:       min(max(time.Duration(num("rocksdb.wal_ttl_seconds"))*time.Second/2, shareLeast), shareMost),
 	}
-	// As in Redis, either setting switches it off, and a replica takes the writes of its master whatever it is.
+	// As in Redis, either setting disables the check, and a replica always accepts the writes of its master.
 	if m.MaxAckAge > 0 && !s.IsReplica() {
 		m.MinReplicas = num("min-replicas-to-write")
 	}
 	return m
 }
 
-// beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
-// one. It is stored when somebody writes: a master that starts again while Sentinel has made another one the master is
-// made its replica then, and has written nothing that the other one lacks.
+// beginHistory creates a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
+// one. The id is stored with the next write. A master that restarts after Sentinel has promoted another one is made a
+// replica before anyone writes, and then has stored nothing that the new master lacks.
 func (s *Server) beginHistory() {
 	if !s.cfg.Bool("use-rsid-psync") {
 		return
@@ -78,7 +78,7 @@ func (s *Server) IsReplica() bool {
 	return ok
 }
 
-// followed returns the master that the server follows.
+// followed returns the address of the master, if the server is a replica.
 func (s *Server) followed() (host string, port int, ok bool) {
 	host, text, ok := s.cfg.Master()
 	port, _ = strconv.Atoi(text)
@@ -128,13 +128,13 @@ func (s *Server) SendFiles(c *wire.Conn, done <-chan struct{}, list []byte) {
 	s.master.SendFiles(replicaLink{c, done}, list)
 }
 
-// replicaLink is a connection that a session has handed over.
+// replicaLink is a connection that a session has detached.
 type replicaLink struct {
 	*wire.Conn
 	done <-chan struct{} // closed when the connection or the server is being closed
 }
 
-// Read goes on after a deadline that was meant for the session.
+// Read ignores a deadline that was meant for the session.
 func (l replicaLink) Read(b []byte) (int, error) {
 	for {
 		n, err := l.Conn.Read(b)
@@ -143,20 +143,21 @@ func (l replicaLink) Read(b []byte) (int, error) {
 		}
 		l.Conn.SetReadDeadline(time.Time{})
 		select {
-		case <-l.done: // looked at after the deadline is taken away: done is closed before the end sets one
+		case <-l.done: // checked after the deadline is cleared: Close closes done before it sets a deadline
 			return 0, net.ErrClosed
 		default:
 		}
 	}
 }
 
-// sentinelChannel is where Sentinel's processes greet each other. They publish on replicas themselves.
+// sentinelChannel is the channel where Sentinels announce themselves. They publish to replicas directly.
 const sentinelChannel = "__sentinel__:hello"
 
-// replicate puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
-// has a batch of its own: a replica looks at the last record of each. Sentinel's greetings stay here: a master that
-// was stopped and goes on finds some waiting, and what it writes its successor does not have.
-// Of a replica only those of its master go on, and only those of a Redis master need it.
+// replicate writes a message to the log for the subscribers of replicas, as Kvrocks does, while replicas are connected.
+// Each message has a batch of its own, because a replica looks at the last record of each batch. Sentinel's
+// announcements are not replicated: a master that was stopped and continues would find some waiting, and writing them
+// would make it diverge from its successor. A replica only replicates the messages of its master, and only those of a
+// Redis master need that.
 func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 	if s.master.Connected() == 0 || s.IsReplica() && !fromMaster || string(channel) == sentinelChannel {
 		return
@@ -171,13 +172,14 @@ func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 			return nil
 		})
 	}
-	if err != nil && !errors.Is(err, engine.ErrReplica) { // it has become one: the message is not for its replicas
+	// it has become a replica: the message is not for its replicas
+	if err != nil && !errors.Is(err, engine.ErrReplica) {
 		s.sessions.WriteFailed(err)
 	}
 }
 
-// infoReplication writes the fields of Kvrocks and of Redis that there are, in the order of Redis. Offsets and lags are
-// sequence numbers: a lag says how many are missing.
+// infoReplication writes the fields of Kvrocks and of Redis, in Redis's order. Offsets are sequence numbers; a lag is
+// the number of missing writes.
 func (s *Server) infoReplication(w *info.Writer, _ string) {
 	latest := s.db.LatestSequence()
 	number := func(name string, n int64) { w.Gauge(name, info.None, n) }

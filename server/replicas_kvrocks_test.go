@@ -144,7 +144,8 @@ func TestKvrocksIsAReplica(t *testing.T) {
 				}
 				db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
 				core, logs := observer.New(zap.DebugLevel)
-				h := &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", rsid, "requirepass", "secret"), db, zap.New(core)),
+				h := &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", rsid, "requirepass", "secret"),
+					db, zap.New(core)),
 					DB: db, Logs: logs}
 				if err := h.Start(); err != nil {
 					t.Fatal(err)

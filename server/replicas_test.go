@@ -119,8 +119,9 @@ func TestReplicaIsFed(t *testing.T) {
 				latest); !strings.Contains(c.Do("INFO", "replication"), want) {
 				t.Errorf("%s, want %s", c.Do("INFO", "replication"), want)
 			}
-			c.Want("ROLE", fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:%d\r\n*1\r\n*3\r\n$15\r\nreplica.example\r\n$4\r\n7999\r\n$%d\r\n%d\r\n",
-				latest, len(fmt.Sprint(latest)), latest))
+			c.Want("ROLE",
+				fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:%d\r\n*1\r\n*3\r\n$15\r\nreplica.example\r\n$4\r\n7999\r\n$%d\r\n%d\r\n",
+					latest, len(fmt.Sprint(latest)), latest))
 			if got := c.Do("CLIENT", "LIST", "TYPE", "replica"); strings.Count(got, "id=") != 1 {
 				t.Errorf("CLIENT LIST: %s", got)
 			}

@@ -17,11 +17,11 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// KvrocksVersion is the version of Kvrocks whose data directory and commands this server has.
+// KvrocksVersion is the version of Kvrocks whose data directory and commands this server implements.
 const KvrocksVersion = "2.10.0"
 
-// registerInfo registers the sections of INFO. Names and fields are those of Kvrocks (section 5.6 of the compatibility
-// notes), and those of Redis that monitoring looks for.
+// registerInfo registers the sections of INFO. Names and fields are Kvrocks's, and those of Redis that monitoring tools
+// read.
 func (s *Server) registerInfo() {
 	s.info.Register(
 		info.Section{Name: "Server", Fields: s.infoServer},
@@ -112,7 +112,7 @@ func (s *Server) infoClients(w *info.Writer, _ string) {
 	count("total_blocking_keys_on_nokey", clients.NoKey)
 }
 
-// infoMemory writes the fields of the section Memory about settings, replication and scripts.
+// infoMemory writes the fields of the Memory section about settings, replication and scripts.
 func (s *Server) infoMemory(w *info.Writer, _ string) {
 	w.Gauge("mem_replication_backlog", info.Bytes, s.master.Stats().BacklogBytes)
 	w.Human("maxmemory", s.cfg.Int("maxmemory"))
@@ -126,7 +126,7 @@ func (s *Server) infoMemory(w *info.Writer, _ string) {
 	count("number_of_cached_scripts", m.Cached)
 	count("number_of_functions", m.Named)
 	count("number_of_libraries", m.Libraries)
-	bytes("used_memory_vm_functions", m.Residents) // the other functions run in the machines of scripts
+	bytes("used_memory_vm_functions", m.Residents) // the other functions share the virtual machines of scripts
 	w.Human("used_memory_vm_total", m.Machines+m.Residents)
 	bytes("used_memory_functions", m.Functions)
 	w.Human("used_memory_scripts", m.Scripts+m.Functions)
@@ -260,7 +260,7 @@ func (s *Server) infoErrors(w *info.Writer, _ string) {
 	}
 }
 
-// infoLatencies is the section Latencystats.
+// infoLatencies writes the Latencystats section.
 func (s *Server) infoLatencies(w *info.Writer, _ string) {
 	percentiles := s.percentiles()
 	for i := range command.NumSpecs() {
@@ -278,7 +278,7 @@ func (s *Server) infoLatencies(w *info.Writer, _ string) {
 	}
 }
 
-// formatPercentile returns a percentile of at most 6 decimals, without zeros at the end.
+// formatPercentile returns a percentile with at most 6 decimals, without trailing zeros.
 func formatPercentile(p float64) string {
 	s := strconv.FormatFloat(p, 'f', 6, 64)
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
@@ -316,7 +316,7 @@ func (s *Server) rateTicker(id uint32) int64 {
 	return int64(n)
 }
 
-// infoRocksDB writes the fields of the section RocksDB that come from the server's own work.
+// infoRocksDB writes the fields of the RocksDB section that the server itself counts.
 func (s *Server) infoRocksDB(w *info.Writer, _ string) {
 	rates := s.sessions.Stats.Samples.Rates()
 	for _, r := range rated {

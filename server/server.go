@@ -1,5 +1,5 @@
-// Package server builds a server out of its rooms: it opens listeners, begins a session for each connection, follows
-// the settings and wires the rooms to each other. Package session runs the commands.
+// Package server assembles a server from its packages: it opens listeners, starts a session for each connection,
+// applies settings, and connects the packages to each other. Package session executes the commands.
 package server
 
 import (
@@ -42,28 +42,28 @@ type Server struct {
 	memory    info.Memory
 	sweep     *sweep.Sweep
 	work      *maintenance.Work
-	master    *replication.Master        // for the replicas of this server
-	replica   *replication.Replica       // follows the master, if there is one
-	migration *migration.Node            // as cluster
+	master    *replication.Master        // serves the replicas of this server
+	replica   *replication.Replica       // follows the master, if any
+	migration *migration.Node            // slot migration in a cluster
 	cluster   *cluster.Map               // nil = cluster-enabled is off
-	build     string                     // the version of this program
+	build     string                     // version of this program
 	diskSize  func() uint64              // bytes of the database on disk
-	tls       atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
+	tls       atomic.Pointer[tls.Config] // for new connections; nil = no TLS port
 
 	maxClients atomic.Int64 // 0 = no limit
 	// expiredBefore is what engine.DB.ExpiredKeys has returned at the last CONFIG RESETSTAT.
 	expiredBefore atomic.Int64
 
-	admin     *admin.Door // nil = there is none
+	admin     *admin.Door // nil = no admin listener
 	listeners wire.Listeners
 	stop      chan struct{}
 	stopOnce  sync.Once
-	shutdown  chan struct{} // closed when a client has sent SHUTDOWN
+	shutdown  chan struct{} // closed by SHUTDOWN
 	downOnce  sync.Once
 	wg        sync.WaitGroup
 }
 
-// New makes a server for an open database. The caller closes the database after Close.
+// New returns a server for an open database. The caller must close the database after Close.
 func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	if log == nil {
 		log = zap.NewNop()
@@ -112,7 +112,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	return s
 }
 
-// openScripts reads the scripts of the database.
+// openScripts loads the scripts of the database.
 func (s *Server) openScripts() *scripts.Store {
 	return scripts.Open(scripts.Options{
 		DB: s.db, Log: s.log, States: max(8, 2*runtime.GOMAXPROCS(0)),
@@ -121,11 +121,11 @@ func (s *Server) openScripts() *scripts.Store {
 	})
 }
 
-// Sessions returns what the sessions of the server share.
+// Sessions returns the shared state of the sessions.
 func (s *Server) Sessions() *session.Shared { return s.sessions }
 
-// Listen opens the sockets that the settings name: every address of bind with port, or the socket that socket-fd passes
-// on; every address of bind with tls-port; the Unix socket. The error begins with the setting that it is about.
+// Listen opens the sockets that the settings name: every address of bind with port, or the inherited socket of
+// socket-fd; every address of bind with tls-port; the Unix socket. An error begins with the name of its setting.
 func Listen(cfg *config.Config) (wire.Listeners, error) {
 	return wire.Listen(wire.Addresses{
 		FD: int(cfg.Int("socket-fd")), Hosts: cfg.Bind(), Port: cfg.Port(), TLSPort: int(cfg.Int("tls-port")),
@@ -142,7 +142,7 @@ func (s *Server) Start() error {
 	return s.Serve(l)
 }
 
-// Serve serves in the background what connects to the listeners, which it takes over.
+// Serve serves the connections of the listeners in the background. It takes ownership of the listeners.
 func (s *Server) Serve(listeners wire.Listeners) error {
 	if s.sessions.Closing() {
 		listeners.Close()
@@ -172,7 +172,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		return err
 	}
 	if host, port, ok := s.followed(); ok {
-		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
+		s.beginFollowing(host, port, false) // the server followed this master when it was stopped
 	} else {
 		s.beginHistory()
 		if err := replication.ForgetRedis(s.db); err != nil {
@@ -209,8 +209,8 @@ func (s *Server) Addrs() []string {
 	return all
 }
 
-// Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
-// and waits for the background work; compactions are cut short.
+// Close stops accepting connections, lets running commands finish and their replies be sent, closes all connections,
+// and waits for the background work. It cancels compactions.
 func (s *Server) Close() {
 	s.stopOnce.Do(func() {
 		s.sessions.Close()
@@ -235,7 +235,7 @@ func (s *Server) Close() {
 	s.sweep.Wait()
 }
 
-// ShutdownRequested is closed when a client has sent SHUTDOWN.
+// ShutdownRequested returns a channel that SHUTDOWN closes.
 func (s *Server) ShutdownRequested() <-chan struct{} { return s.shutdown }
 
 // Shutdown asks the owner of the server to close it.
@@ -244,7 +244,7 @@ func (s *Server) Shutdown() { s.downOnce.Do(func() { close(s.shutdown) }) }
 // SetBuild sets the version of this program that INFO shows. It must be called before Serve.
 func (s *Server) SetBuild(version string) { s.build = version }
 
-// newRunID makes the 40 hexadecimal digits that tell one run of a server from another.
+// newRunID returns 40 random hexadecimal digits that identify a run of the server.
 func newRunID() string {
 	var b [20]byte
 	rand.Read(b[:])

@@ -8,9 +8,9 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// Check finds what is wrong in the settings by what the server knows and the configuration does not: which commands
-// there are. Its error is one line that names the file, the line and the key. In a cluster it makes the settings those of
-// the master or replica that the node was.
+// Check validates settings whose validity depends on the server, such as names of commands. An error is one line with
+// the file, the line and the key. In a cluster, Check also sets the stored role of the node, master or replica, in the
+// settings.
 func Check(cfg *config.Config) error {
 	if _, err := commandTable(cfg); err != nil {
 		return err
@@ -24,7 +24,7 @@ func Check(cfg *config.Config) error {
 	return adoptRole(cfg)
 }
 
-// commandTable applies rename-command, one line after the other.
+// commandTable applies the lines of rename-command in order.
 func commandTable(cfg *config.Config) (*command.Table, error) {
 	renames := cfg.Renames()
 	if len(renames) == 0 {
@@ -39,7 +39,7 @@ func commandTable(cfg *config.Config) (*command.Table, error) {
 	return t, nil
 }
 
-// port returns the TCP port in use, which with port 0 is not the configured one.
+// port returns the actual TCP port, which differs from the configured one if that is 0.
 func (s *Server) port() int {
 	if len(s.listeners) > 0 {
 		if a, ok := s.listeners[0].Addr().(*net.TCPAddr); ok {
@@ -49,19 +49,19 @@ func (s *Server) port() int {
 	return s.cfg.Port()
 }
 
-// settings are the settings as commands see them.
+// settings implements the settings for commands.
 type settings struct{ *Server }
 
-// MaxBulk returns the longest string that a client may send or a command make, in bytes.
+// MaxBulk returns the max length in bytes of a string that a client may send or a command may create.
 func (s settings) MaxBulk() int64 { return s.sessions.Limits.Bulk.Load() }
 
-// Databases is redis-databases.
+// Databases returns redis-databases.
 func (s settings) Databases() int64 { return s.cfg.Databases() }
 
-// Get returns the text of a setting.
+// Get returns the value of a setting as text.
 func (s settings) Get(name string) (string, bool) { return s.cfg.Get(name) }
 
-// Match returns the settings whose names match, sorted by name.
+// Match returns the settings with matching names, sorted by name.
 func (s settings) Match(match func(name string) bool) []command.Setting {
 	var all []command.Setting
 	for _, p := range s.cfg.Match(match) {
@@ -70,21 +70,21 @@ func (s settings) Match(match func(name string) bool) []command.Setting {
 	return all
 }
 
-// Set changes settings for a session, all or, with an error, none.
+// Set changes settings for a session: all of them, or none if it returns an error.
 func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 	var pairs []string
 	for _, c := range changes {
 		pairs = append(pairs, c.Name, c.Value)
 	}
 	err := s.cfg.SetFor(sess.Local, pairs...)
-	s.auth.Refresh() // repl-namespace-enabled has moved namespaces
+	s.auth.Refresh() // repl-namespace-enabled may have moved the namespaces
 	if err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
 	return nil
 }
 
-// BecomeMaster is REPLICAOF NO ONE.
+// BecomeMaster implements REPLICAOF NO ONE.
 func (s settings) BecomeMaster() error {
 	if s.cluster != nil {
 		return errReplicaCluster

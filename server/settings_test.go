@@ -76,9 +76,10 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	c := (&servertest.Harness{Server: s}).Dial(t)
 	// What has a grammar of its own, or needs another setting.
 	values := map[string]string{
-		"compact-cron": "0 3 * * *", "bgsave-cron": "0 3 * * *", "dbsize-scan-cron": "0 3 * * *", "compaction-checker-cron": "0 3 * * *",
-		"compaction-checker-range": "", "log-level": "warning", "json-storage-format": "cbor", "migrate-type": "raw-key-value",
-		"rocksdb.compression": "lz4", "requirepass": "", "proto-max-bulk-len": "2097152",
+		"compact-cron": "0 3 * * *", "bgsave-cron": "0 3 * * *", "dbsize-scan-cron": "0 3 * * *",
+		"compaction-checker-cron": "0 3 * * *", "compaction-checker-range": "", "log-level": "warning",
+		"json-storage-format": "cbor", "migrate-type": "raw-key-value", "rocksdb.compression": "lz4", "requirepass": "",
+		"proto-max-bulk-len":        "2097152",
 		"rocksdb.write_buffer_size": "8",
 		"timeout":                   "3600", // one second may be too little for this client
 		"tls-protocols":             "TLSv1.2", "tls-auth-clients": "optional",
@@ -148,7 +149,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 	c := h.Dial(t)
 	// All or none: the good ones before and after a bad one change nothing, in the server neither.
 	c.Want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb",
-		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n")
+		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 "+
+			"inclusive\r\n")
 	if h.MaxClients() == 5 || h.Sessions().Limits.Bulk.Load() == 2<<20 || h.Sessions().Limits.Query.Load() == 2<<20 {
 		t.Error("a refused CONFIG SET has had an effect")
 	}
@@ -160,7 +162,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 	}
 	// The hooks of the first are undone when the one of the second fails.
 	c.Want("CONFIG SET timeout 9 maxclients 2000000000",
-		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+server.CheckClients(2000000000).Error()+"\r\n")
+		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+server.CheckClients(2000000000).Error()+
+			"\r\n")
 	if h.Sessions().Limits.Timeout.Load() != 0 {
 		t.Errorf("the timeout is %d", h.Sessions().Limits.Timeout.Load())
 	}

@@ -10,21 +10,21 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// mib is the unit of the settings that are given in MiB.
+// mib is the unit of settings in MiB.
 const mib = 1 << 20
 
-// unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
+// unlimitedIO is RocksDB's write rate in MB/s when max-io-mb is 0, as Kvrocks sets it: it never limits.
 const unlimitedIO = 1024000
 
-// With how many bytes the caches of records of up to 256 bytes and up to about 1 KiB begin, at the most. What is
-// written fills the former, whether anybody reads it or not; the latter holds only what was read.
+// Max initial sizes in bytes of the caches of records of up to 256 bytes and of up to about 1 KiB. Writes fill the
+// former even if no one reads the records; the latter only holds records that were read.
 const (
 	firstRecordCache      = 64 << 20
 	firstLargeRecordCache = 4 * reccache.LargeStep
 )
 
-// EngineOptions translates the settings into the options of the storage engine. The caches of records take a share of
-// the block cache's memory.
+// EngineOptions translates the settings into the options of the storage engine. The record caches take a share of the
+// block cache's memory.
 func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
 	cache := int(mem.BlockCache)
 	records := min(firstRecordCache, cache/8)
@@ -51,7 +51,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,
 		RecordCache:      records,
-		LargeRecordCache: cmp.Or(large, -1), // 0 would be the default
+		LargeRecordCache: cmp.Or(large, -1), // 0 would mean the default
 
 		RecordCacheMax:      recordsMost,
 		LargeRecordCacheMax: largeMost,
@@ -112,13 +112,13 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 	}
 }
 
-// Settings of the engine that can be changed while it runs, and are no options of RocksDB.
+// Settings of the engine that can change at run time and are not options of RocksDB.
 const (
 	maxBatchBytes = "rocksdb.write_options.write_batch_max_bytes"
 	asyncIO       = "rocksdb.read_options.async_io"
 )
 
-// optionAppliers let changes of settings that are options of RocksDB reach it.
+// optionAppliers returns the appliers of settings that are options of RocksDB.
 func (s *Server) optionAppliers() (list []applier) {
 	for _, name := range config.RocksDBChanges() {
 		list = append(list, applier{names: []string{name}, changesOnly: true, apply: func() error {
@@ -136,7 +136,7 @@ func (s *Server) optionAppliers() (list []applier) {
 	return list
 }
 
-// writeRate returns how many bytes a second flushes and compactions may write.
+// writeRate returns the max rate of flushes and compactions in bytes a second.
 func writeRate(cfg *config.Config) int64 {
 	if n := cfg.Int("max-io-mb"); n > 0 {
 		return n * mib

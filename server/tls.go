@@ -13,13 +13,14 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// tlsSettings are those of which a change makes a new configuration for the connections to come.
+// tlsSettings are the settings of the TLS configuration for new connections.
 var tlsSettings = []string{"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir",
-	"tls-auth-clients", "tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching", "tls-session-cache-timeout"}
+	"tls-auth-clients", "tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
+	"tls-session-cache-timeout"}
 
 var errSamePort = errors.New("tls-port: it is the same as port")
 
-// checkTLS finds what is wrong with the settings of TLS. Without a TLS port they are not looked at.
+// checkTLS validates the TLS settings. It ignores them if no TLS port is set.
 func checkTLS(cfg *config.Config) error {
 	port := int(cfg.Int("tls-port"))
 	if port == 0 {
@@ -52,7 +53,7 @@ func tlsOptions(cfg *config.Config) tlsconfig.Options {
 	}
 }
 
-// startTLS prepares for clients of the TLS port, if there is one.
+// startTLS loads the TLS configuration if a TLS port is set.
 func (s *Server) startTLS(listeners wire.Listeners) error {
 	if !slices.ContainsFunc(listeners, wire.IsTLS) {
 		return nil
@@ -68,8 +69,8 @@ func (s *Server) startTLS(listeners wire.Listeners) error {
 	return nil
 }
 
-// ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. With an error all stays
-// as it was.
+// ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. On an error the old ones
+// stay.
 func (s *Server) ReloadTLS() error {
 	if s.tls.Load() == nil {
 		return nil

@@ -110,7 +110,8 @@ func TestTLSBesidePlain(t *testing.T) {
 			t.Errorf("%v: %v", tt.settings, err)
 		}
 	}
-	if _, err := server.Listen(servertest.Config(t, "tls-port", strings.TrimPrefix(h.Addrs()[2], "127.0.0.1:"))); err == nil ||
+	if _,
+		err := server.Listen(servertest.Config(t, "tls-port", strings.TrimPrefix(h.Addrs()[2], "127.0.0.1:"))); err == nil ||
 		!strings.HasPrefix(err.Error(), "tls-port: 127.0.0.1:") {
 		t.Errorf("a TLS port in use: %v", err)
 	}
@@ -234,13 +235,16 @@ func TestTLSReload(t *testing.T) {
 	for _, tt := range []struct{ set, want string }{
 		{"tls-protocols TLSv1.2", "+OK\r\n"},
 		{"tls-protocols SSLv3",
-			"-ERR CONFIG SET failed (possibly related to argument 'tls-protocols') - tls-protocols: unknown version 'sslv3'; there are TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3\r\n"},
+			"-ERR CONFIG SET failed (possibly related to argument 'tls-protocols') - tls-protocols: unknown version 'sslv3'; " +
+				"there are TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3\r\n"},
 		{"tls-ciphersuites TLS_AES_128_GCM_SHA256",
 			"-ERR CONFIG SET failed (possibly related to argument 'tls-ciphersuites') - tls-ciphersuites: " +
-				"TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 here: name all three or none\r\n"},
+				"TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 here: " +
+				"name all three or none\r\n"},
 		{"tls-ciphers ECDHE-ECDSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256", "+OK\r\n"},
 		{"tls-ca-cert-file /nonexistent tls-auth-clients yes",
-			"-ERR CONFIG SET failed (possibly related to argument 'tls-ca-cert-file') - tls-ca-cert-file: open /nonexistent: no such file or directory\r\n"},
+			"-ERR CONFIG SET failed (possibly related to argument 'tls-ca-cert-file') - tls-ca-cert-file: open /nonexistent: " +
+				"no such file or directory\r\n"},
 		{"tls-auth-clients yes", "+OK\r\n"},
 	} {
 		first.Want("CONFIG SET "+tt.set, tt.want)

@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// newAuth returns the users, without those that the settings declare.
+// newAuth returns the users, without those declared by the settings.
 func (s *Server) newAuth() *auth.Auth {
 	return auth.New(auth.Options{
 		Settings: s.cfg,
@@ -30,7 +30,7 @@ func (s *Server) newAuth() *auth.Auth {
 	})
 }
 
-// declaredUsers makes the users that the configuration declares.
+// declaredUsers returns the users declared by the configuration.
 func declaredUsers(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
 	var users []*acl.User
 	for i, d := range cfg.Users() {
@@ -43,8 +43,8 @@ func declaredUsers(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
 	return users, nil
 }
 
-// presentUsers returns the users for CONFIG REWRITE: none when they live in the aclfile, and the default user only if
-// there is more to say about it than requirepass does, so that a file without users stays one that Kvrocks can read.
+// presentUsers returns the users for CONFIG REWRITE: none if they are in the aclfile, and the default user only if
+// requirepass does not describe it completely. So a file without users remains readable for Kvrocks.
 func (s *Server) presentUsers(requirePass string) (list []config.User) {
 	if s.auth.HasFile() {
 		return nil
@@ -59,7 +59,7 @@ func (s *Server) presentUsers(requirePass string) (list []config.User) {
 	return list
 }
 
-// loadUsers makes the users of the configuration, or reads the aclfile, if there is one.
+// loadUsers declares the users of the configuration, or of the aclfile if that is set.
 func (s *Server) loadUsers() error {
 	users, err := declaredUsers(s.cfg, command.ACLTable())
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) loadUsers() error {
 	return err
 }
 
-// loadNamespaces reads the namespaces that live in the database.
+// loadNamespaces loads the namespaces that are stored in the database.
 func (s *Server) loadNamespaces() error {
 	if err := s.cfg.UseNamespaceStore(auth.NamespaceStore{DB: s.db}); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Server) loadNamespaces() error {
 	return nil
 }
 
-// refreshNamespaces takes over the namespaces that have come into the database by themselves.
+// refreshNamespaces applies namespaces that have arrived in the database by replication.
 func (s *Server) refreshNamespaces() {
 	if err := s.cfg.ReloadNamespaces(); err != nil {
 		s.log.Error("the namespaces cannot be read", zap.Error(err))

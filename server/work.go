@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// newWork returns the work of the background, with what the server itself does again and again.
+// newWork returns the background work, including the periodic tasks of the server itself.
 func (s *Server) newWork() *maintenance.Work {
 	w := maintenance.New(maintenance.Options{
 		DB:          s.db,
@@ -26,7 +26,7 @@ func (s *Server) newWork() *maintenance.Work {
 
 func (s *Server) workSettings() maintenance.Settings {
 	cron := func(name string) compaction.Cron {
-		c, _ := compaction.ParseCron(s.cfg.Text(name)) // the configuration lets only schedules through
+		c, _ := compaction.ParseCron(s.cfg.Text(name)) // the configuration accepts only valid schedules
 		return c
 	}
 	return maintenance.Settings{
@@ -46,7 +46,7 @@ func (s *Server) workSettings() maintenance.Settings {
 	}
 }
 
-// sample takes a sample of the counters of which INFO shows how fast they move.
+// sample samples the counters whose rates INFO shows.
 func (s *Server) sample(now time.Time) {
 	x := metrics.Sample{At: now}
 	x.Counts[metrics.RateCommands] = s.sessions.Stats.Commands.Load()

@@ -7,28 +7,28 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// Builder encodes a batch. The zero value is an empty batch. It keeps its memory over [Builder.Reset], so that a
-// builder that is used again does not allocate.
+// Builder encodes a batch. The zero value is an empty batch. [Builder.Reset] keeps the memory, so that a reused builder
+// does not allocate.
 //
-// A key or value is shorter than 4 GiB and a batch has fewer than 2^32 records; the limits of the protocol are
-// far below that, so the builder does not check it.
+// A key or value must be shorter than 4 GiB, and a batch must have fewer than 2^32 records; the limits of the protocol
+// are far lower, so the builder does not check that.
 //
-// A Builder must not be used by two goroutines at once.
+// A Builder must not be used by two goroutines at the same time.
 type Builder struct {
-	buf []byte // empty, or the header and the records so far
-	n   uint32 // records that take a sequence number
+	buf []byte // empty, or the header followed by the records
+	n   uint32 // number of records that take a sequence number
 }
 
-// Mark is a position in a builder, to come back to with [Builder.Truncate].
+// Mark is a position in a builder, for [Builder.Truncate].
 type Mark struct {
 	len   int
 	count uint32
 }
 
-// Len returns what [Builder.Len] was when the mark was taken.
+// Len returns the result of [Builder.Len] at the mark.
 func (m Mark) Len() int { return m.len }
 
-// start makes room for the header of an empty batch.
+// start adds the header to an empty batch.
 func (b *Builder) start() {
 	if len(b.buf) == 0 {
 		b.buf = append(b.buf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -41,7 +41,7 @@ func (b *Builder) Reset() {
 	b.n = 0
 }
 
-// MaxOverhead is how many bytes a record of one operand, or two, takes at most besides them.
+// MaxOverhead is the max size in bytes of a record with one or two operands, without the operands.
 const MaxOverhead = 1 + 5 + 2*5
 
 // Grow makes room for n more bytes.
@@ -67,8 +67,8 @@ func (b *Builder) operand(v []byte) {
 	b.buf = append(b.buf, v...)
 }
 
-// Put adds a put and returns where in [Builder.Bytes] its value begins, so that a caller may overwrite the value
-// in place with one of the same length.
+// Put adds a put and returns the offset of its value in [Builder.Bytes], so that a caller may overwrite the value in
+// place by one of the same length.
 func (b *Builder) Put(id cf.ID, key, value []byte) (valueOffset int) {
 	b.begin(id, tagPut, tagCFPut)
 	b.operand(key)
@@ -76,15 +76,15 @@ func (b *Builder) Put(id cf.ID, key, value []byte) (valueOffset int) {
 	return len(b.buf) - len(value)
 }
 
-// PutParts is Put of a value that is given in two parts.
+// PutParts is Put for a value in two parts.
 func (b *Builder) PutParts(id cf.ID, key, head, tail []byte) (valueOffset int) {
 	at, room := b.PutRoom(id, key, head, len(tail))
 	copy(room, tail)
 	return at
 }
 
-// PutRoom is Put of a value that begins with head; the caller writes the n bytes that follow it into room, before
-// anything else is added.
+// PutRoom is Put for a value that begins with head. The caller must write the n bytes after head into room before it
+// adds anything else.
 func (b *Builder) PutRoom(id cf.ID, key, head []byte, n int) (valueOffset int, room []byte) {
 	b.begin(id, tagPut, tagCFPut)
 	b.operand(key)
@@ -102,7 +102,7 @@ func (b *Builder) Delete(id cf.ID, key []byte) {
 	b.operand(key)
 }
 
-// SingleDelete adds a delete of a key that was put exactly once since it was last deleted.
+// SingleDelete adds a delete of a key that was put exactly once since its last delete.
 func (b *Builder) SingleDelete(id cf.ID, key []byte) {
 	b.begin(id, tagSingleDelete, tagCFSingleDelete)
 	b.operand(key)
@@ -115,7 +115,7 @@ func (b *Builder) DeleteRange(id cf.ID, begin, end []byte) {
 	b.operand(end)
 }
 
-// LogData adds a blob that only readers of the WAL see. It does not count as a record.
+// LogData adds a blob that only readers of the WAL see. It takes no sequence number.
 func (b *Builder) LogData(blob []byte) {
 	b.start()
 	b.buf = append(b.buf, tagLogData)
@@ -132,8 +132,8 @@ func (b *Builder) Append(other *Builder) {
 	b.n += other.n
 }
 
-// AppendRep adds all records of a batch in RocksDB's representation, of which the header is whole and tells how many
-// they are. It returns by how much further behind than in rep they are now.
+// AppendRep adds all records of a batch in RocksDB's format. Its header must be complete, with the number of records.
+// It returns the difference between a record's new offset and its offset in rep.
 func (b *Builder) AppendRep(rep []byte) (shift int) {
 	b.start()
 	shift = len(b.buf) - HeaderLen
@@ -142,31 +142,31 @@ func (b *Builder) AppendRep(rep []byte) (shift int) {
 	return shift
 }
 
-// Mark returns the present end of the batch.
+// Mark returns the current end of the batch.
 func (b *Builder) Mark() Mark { return Mark{b.Len(), b.n} }
 
-// Truncate drops everything added since the mark was taken. A mark is void once the batch was cut back to
-// before it or reset.
+// Truncate drops everything that was added since the mark. A mark becomes invalid when the batch is truncated to a
+// position before it, or reset.
 func (b *Builder) Truncate(m Mark) {
 	b.start()
 	b.buf = b.buf[:m.len]
 	b.n = m.count
 }
 
-// Len returns the length of [Builder.Bytes]; an empty batch is as long as the header.
+// Len returns the length of [Builder.Bytes]; an empty batch has the length of the header.
 func (b *Builder) Len() int { return max(len(b.buf), HeaderLen) }
 
-// Cap returns how many bytes of memory the builder keeps; who pools builders drops the ones that grew large.
+// Cap returns the size of the builder's memory in bytes, for pools that drop large builders.
 func (b *Builder) Cap() int { return cap(b.buf) }
 
 // Count returns the number of records that take a sequence number.
 func (b *Builder) Count() int { return int(b.n) }
 
-// Empty reports whether there is nothing to write, not even log data.
+// Empty reports whether the batch has neither records nor log data.
 func (b *Builder) Empty() bool { return len(b.buf) <= HeaderLen }
 
-// Bytes returns the encoded batch with sequence 0 (RocksDB assigns the real one). It is the builder's own memory:
-// valid until the next call that adds to the batch. Overwriting bytes of a value changes the batch.
+// Bytes returns the encoded batch with sequence number 0 (RocksDB assigns the real one). The slice is the builder's own
+// memory: it is valid until the next call that adds to the batch, and overwriting bytes of a value changes the batch.
 func (b *Builder) Bytes() []byte {
 	b.start()
 	binary.LittleEndian.PutUint32(b.buf[8:], b.n)

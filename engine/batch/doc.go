@@ -1,23 +1,22 @@
-// Package batch encodes and decodes RocksDB's write batch, the unit in which writes reach the WAL and travel to
-// replicas. It is pure Go and does no I/O: a batch is built here and handed to RocksDB as bytes.
+// Package batch encodes and decodes RocksDB's write batch, the unit in which writes reach the WAL and replicas. It is
+// pure Go without I/O: it builds batches as bytes for RocksDB.
 //
-// The format is that of RocksDB 7.8 (db/write_batch.cc and db/dbformat.h there; unchanged since 4.8 for the
-// records that are written here):
+// The format is that of RocksDB 7.8 (db/write_batch.cc and db/dbformat.h), unchanged since 4.8 for the records that are
+// written here:
 //
 //	u64 sequence · u32 count                          header, 12 bytes, little-endian
 //	u8 tag · [varint32 family] · operands ...         records, until the end
 //
-// Operands are length-prefixed: varint32 length · bytes. The family is there for the tags that name one; the
-// tags without belong to the default family. Count is the number of records that take a sequence number: all
-// but log data and the markers of two-phase commit.
+// Operands are length-prefixed: varint32 length · bytes. A tag either has a family field or implies the default family.
+// Count is the number of records that take a sequence number: all but log data and the markers of two-phase commit.
 package batch
 
 import "errors"
 
-// HeaderLen is the length in bytes of the header of a batch.
+// HeaderLen is the length of a batch's header in bytes.
 const HeaderLen = 12
 
-// Errors of [Reader]; the error returned wraps one of them and tells the offset.
+// Errors of [Reader]. A returned error wraps one of them and names the offset.
 var (
 	ErrHeader    = errors.New("write batch is shorter than its header")
 	ErrTruncated = errors.New("write batch record runs over the end")

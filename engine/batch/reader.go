@@ -7,30 +7,30 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// Kind says what a record does.
+// Kind is the kind of a record.
 type Kind uint8
 
-// The kinds of records. What is not described uses none of Key and Value.
+// The kinds of records, with the fields of Record that they use.
 const (
 	Put          Kind = iota // Key, Value
 	Delete                   // Key
 	SingleDelete             // Key
 	DeleteRange              // Key = first key, Value = the key after the last
-	Merge                    // Key, Value = operand
+	Merge                    // Key, Value = merge operand
 	LogData                  // Value = the blob
 	BlobIndex                // Key, Value = index into a blob file
 	WideColumns              // Key, Value = encoded columns
-	Noop                     // place holder, also what a begin-prepare marker is until it is filled in
-	BeginPrepare             // start of a prepared section
+	Noop                     // a placeholder; also a begin-prepare marker before it is filled in
+	BeginPrepare             // start of a two-phase commit's prepared section
 	EndPrepare               // Value = transaction id
-	Commit                   // Value = transaction id, Key = commit timestamp where there is one
+	Commit                   // Value = transaction id, Key = commit timestamp if present
 	Rollback                 // Value = transaction id
 )
 
 var kindNames = [...]string{"put", "delete", "single delete", "delete range", "merge", "log data", "blob index",
 	"wide columns", "noop", "begin prepare", "end prepare", "commit", "rollback"}
 
-// String returns the name of the kind in words.
+// String returns the name of the kind.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -44,14 +44,14 @@ func (k Kind) Counted() bool { return k <= WideColumns && k != LogData }
 // Record is one record of a batch. Key and Value alias the batch.
 type Record struct {
 	Kind        Kind
-	Family      cf.ID // of counted kinds; may be one that this version does not know
+	Family      cf.ID // of counted kinds; may be unknown to this version
 	Key         []byte
 	Value       []byte
-	Offset      int // where the record begins in the batch
-	ValueOffset int // where Value begins in the batch; the end of the record when the kind has none
+	Offset      int // offset of the record in the batch
+	ValueOffset int // offset of Value in the batch; the end of the record if it has no value
 }
 
-// form is how the operands of a tag are laid out.
+// form is the layout of a tag's operands.
 type form struct {
 	kind   Kind
 	known  bool
@@ -86,7 +86,7 @@ var forms = [...]form{
 	tagCFWideColumns:   {WideColumns, true, true, true, true},
 }
 
-// Reader decodes a batch record by record. It never panics, whatever the bytes.
+// Reader decodes a batch record by record. It does not panic on any input.
 type Reader struct {
 	rep []byte
 	pos int
@@ -94,8 +94,8 @@ type Reader struct {
 	err error
 }
 
-// NewReader begins to read a batch; the error is [ErrHeader] when it has no whole header. The reader and its
-// records alias rep.
+// NewReader returns a reader of a batch, or [ErrHeader] if the header is incomplete. The reader and its records alias
+// rep.
 func NewReader(rep []byte) (*Reader, error) {
 	r := new(Reader)
 	if err := r.Reset(rep); err != nil {
@@ -104,7 +104,7 @@ func NewReader(rep []byte) (*Reader, error) {
 	return r, nil
 }
 
-// Reset begins to read another batch with the same reader; the error is that of [NewReader].
+// Reset makes the reader read another batch. It returns the error of [NewReader].
 func (r *Reader) Reset(rep []byte) error {
 	if len(rep) < HeaderLen {
 		*r = Reader{}
@@ -122,7 +122,7 @@ func (r *Reader) Sequence() uint64 {
 	return binary.LittleEndian.Uint64(r.rep)
 }
 
-// Count returns the number of counted records that the header promises.
+// Count returns the number of counted records according to the header.
 func (r *Reader) Count() uint32 {
 	if len(r.rep) < HeaderLen {
 		return 0
@@ -130,7 +130,7 @@ func (r *Reader) Count() uint32 {
 	return binary.LittleEndian.Uint32(r.rep[8:])
 }
 
-// Next returns the next record; false at the end and at the first error, which [Reader.Err] then returns.
+// Next returns the next record; false at the end and at the first error, which [Reader.Err] returns.
 func (r *Reader) Next() (Record, bool) {
 	if r.err != nil {
 		return Record{}, false
@@ -169,11 +169,11 @@ func (r *Reader) Next() (Record, bool) {
 	return rec, true
 }
 
-// Err returns what ended the reading, nil when it was the end of a sound batch. It wraps one of the errors of
-// this package.
+// Err returns the error that ended the reading, nil at the end of a valid batch. It wraps one of the errors of this
+// package.
 func (r *Reader) Err() error { return r.err }
 
-// varint reads a varint32. Like RocksDB it accepts more bytes than needed, but at most 5.
+// varint reads a varint32. Like RocksDB it accepts encodings longer than needed, up to 5 bytes.
 func (r *Reader) varint() uint32 {
 	if r.err != nil {
 		return 0

@@ -2,8 +2,8 @@ package batch
 
 import "encoding/binary"
 
-// Tail returns the part of a batch from the record with a sequence number on, as a batch; nil when no record is left.
-// The number must not be before that of the batch.
+// Tail returns the part of a batch from the record with the given sequence number on, as a batch; nil if no record is
+// left. The number must not be less than that of the batch.
 func Tail(rep []byte, sequence uint64) ([]byte, error) {
 	r, err := NewReader(rep)
 	if err != nil {

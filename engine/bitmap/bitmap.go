@@ -3,18 +3,18 @@
 //
 //	prefix · offset of its first byte, in decimal -> up to 1024 bytes
 //
-// Bit i is bit number i mod 8 of byte i/8, from the least significant one. A fragment that is missing is all
-// zeros, and one that is short is zero from there on, so a bitmap costs what is set in it. The metadata record
-// holds the length of the bitmap in bytes: up to the last byte that was ever written.
+// Bit i is bit i mod 8 of byte i/8, counted from the least significant one. A missing fragment is all zeros, and a
+// short fragment continues with zeros, so the size on disk depends on the bits that are set. The metadata record holds
+// the length of the bitmap in bytes: up to the last byte that was ever written.
 //
-// A string is the same array of bits with the most significant bit of each byte first, as in Redis: the string
-// of a bitmap has the bits of every byte reversed. The functions that work on bits take both types; strings are
-// changed in place, and a key that does not exist becomes a bitmap. [Value] and its relatives read a bitmap as
-// the string it would be in Redis.
+// A string is the same array of bits with the most significant bit of each byte first, as in Redis: a bitmap read as a
+// string has the bits of every byte reversed. The functions on bits accept both types. They change strings in place and
+// create a missing key as a bitmap. [Value], [ValueRange] and [ToString] read a bitmap as the string that Redis would
+// have.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. [Value], [ValueRange] and [Len] need none. Slices that are returned are valid until
-// the end of the transaction. A key of any other type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. [Value], [ValueRange] and [Len] need no lock. Returned slices are valid until the end of the
+// transaction. A key of any other type gives [engine.ErrWrongType].
 package bitmap
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// MaxOffset is the number of the last bit that there can be.
+// MaxOffset is the greatest bit number.
 const MaxOffset = 1<<32 - 1
 
-// maxBytes is a length that no bitmap has: longer ones are taken for corruption. The longest are made by BITOP of
-// strings and bitmaps, and strings are shorter than 4 GiB.
+// maxBytes is the max length of a bitmap in bytes: a longer one is corrupt. BITOP of strings and bitmaps makes the
+// longest ones, and strings are shorter than 4 GiB.
 const maxBytes = 1 << 32
 
 const (
@@ -38,14 +38,14 @@ const (
 
 // Errors of the functions of this package.
 var (
-	// ErrOffset: the bit lies beyond [MaxOffset], or in a string beyond the longest one allowed.
+	// ErrOffset: the bit number is greater than [MaxOffset], or beyond the max length of a string.
 	ErrOffset = engine.NewError("ERR", "bit offset is not an integer or out of range")
 	// ErrTooLong: the string of a bitmap would be longer than the limit.
 	ErrTooLong = engine.NewError("ERR",
 		"Operation aborted: The size of the bitmap string exceeds the configuration item max-bitmap-to-string-mb")
 )
 
-// load reads the record of a key that is a bitmap or a string. When there is none, it is that of a new bitmap.
+// load reads the record of a bitmap or a string. A missing key gives the record of a new bitmap.
 func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeBitmap)
 	if err == engine.ErrWrongType && rec.Type == cf.TypeString {
@@ -57,7 +57,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return rec, err
 }
 
-// loadHead is load, but the Rest of a string may be missing.
+// loadHead is load without the Rest of a long string.
 func loadHead(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeBitmap)
 	if err == engine.ErrWrongType && rec.Type == cf.TypeString {
@@ -69,8 +69,8 @@ func loadHead(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return rec, err
 }
 
-// stringPart returns the bytes from first to before end of a string of which loadHead has returned the record, as far
-// as there are any.
+// stringPart returns the bytes [first, end) of a string whose record loadHead has returned, without those beyond the
+// end of the string.
 func stringPart(tx *engine.Tx, key []byte, rec *engine.Record, first, end uint64) ([]byte, error) {
 	if rec.Rest == 0 {
 		n := uint64(len(rec.Tail))
@@ -82,8 +82,8 @@ func stringPart(tx *engine.Tx, key []byte, rec *engine.Record, first, end uint64
 	return part.Tail, err
 }
 
-// loadPart is load for who reads only a part of a string: part is told how many bytes a string has and returns from
-// where to where (exclusive) they are needed. Tail then begins at the byte from.
+// loadPart is load for a reader of a part of a string: part gets the length of the string in bytes and returns the
+// needed range [from, to). The record's Tail then begins at byte from.
 func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size,
 	from uint64, err error) {
 	rec, err = tx.LoadPart(key, func(t cf.Type, n int) (int, int) {
@@ -112,7 +112,7 @@ func checkLength(key []byte, rec *engine.Record) error {
 	return nil
 }
 
-// length returns how many bytes a bitmap or a string has.
+// length returns the length of a bitmap or a string in bytes.
 func length(rec *engine.Record) uint64 {
 	switch {
 	case !rec.Exists:
@@ -123,16 +123,16 @@ func length(rec *engine.Record) uint64 {
 	return rec.Size
 }
 
-// fragmentKey returns the key of the n-th fragment; valid until the next call of a method that builds a key.
+// fragmentKey returns the key of the n-th fragment. It is valid until the next key is built.
 func fragmentKey(tx *engine.Tx, rec *engine.Record, n uint64) []byte {
 	var text [20]byte
 	return tx.Subkey(rec, cf.AppendBitmapSub(text[:0], n*fragment))
 }
 
-// clip cuts a fragment off at its whole length. Early versions of Kvrocks wrote zeros beyond it.
+// clip truncates a fragment to the max length. Early versions of Kvrocks wrote zeros beyond it.
 func clip(b []byte) []byte { return b[:min(len(b), fragment)] }
 
-// GetBit returns a bit; those beyond the end are zero.
+// GetBit returns a bit; bits beyond the end are zero.
 func GetBit(tx *engine.Tx, key []byte, offset uint64) (bool, error) {
 	rec, _, _, err := loadPart(tx, key, func(uint64) (from, to uint64) { return offset / 8, offset/8 + 1 })
 	if err != nil || !rec.Exists {
@@ -149,15 +149,15 @@ func GetBit(tx *engine.Tx, key []byte, offset uint64) (bool, error) {
 	return at < uint64(len(value)) && value[at]>>(offset%8)&1 != 0, nil
 }
 
-// PrefetchBit adds to a list of keys of the default family the one that GetBit or SetBit will read.
+// PrefetchBit adds the key that GetBit or SetBit will read to a list of keys of the default family.
 func PrefetchBit(tx *engine.Tx, key []byte, offset uint64, keys *engine.KeyList) {
 	if rec, ok := tx.Glance(key, cf.TypeBitmap); ok {
 		keys.Add(fragmentKey(tx, &rec, offset/fragmentBits))
 	}
 }
 
-// SetBit sets a bit to a value and returns the one it had. A string grows to at most maxLen bytes. As in Redis, a bit
-// that has the value already and is not beyond the end is no change: nothing is written.
+// SetBit sets a bit and returns its old value. A string grows to at most maxLen bytes. As in Redis, it writes nothing
+// if the bit has the value already and is not beyond the end.
 func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (old bool, err error) {
 	if offset > MaxOffset {
 		return false, ErrOffset
@@ -203,8 +203,8 @@ func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (o
 	return old, nil
 }
 
-// grown returns the length of a fragment of n bytes after it has grown to hold need bytes: at least twice as long
-// as before, so that filling it bit by bit does not change its length each time. Kvrocks does the same.
+// grown returns the new length of a fragment of n bytes that must hold need bytes: at least twice the old length, so
+// that filling it bit by bit does not change its length each time. Kvrocks does the same.
 func grown(n, need int) int {
 	if need <= n {
 		return n
@@ -240,7 +240,7 @@ func setStringBit(tx *engine.Tx, key []byte, rec *engine.Record, offset uint64, 
 	return old, nil
 }
 
-// resized returns a copy of b, n bytes long, with zeros behind.
+// resized returns a copy of b of n bytes, filled up with zeros.
 func resized(b []byte, n uint64) []byte {
 	out := make([]byte, n)
 	copy(out, b)
@@ -252,7 +252,7 @@ func saveString(tx *engine.Tx, rec *engine.Record, value []byte) {
 	tx.SaveAppend(rec, value)
 }
 
-// resave writes a string anew with a length of n bytes and returns its value, which the caller changes at once.
+// resave rewrites a string with a length of n bytes and returns its value, which the caller must change at once.
 func resave(tx *engine.Tx, rec *engine.Record, n uint64) (value []byte, err error) {
 	tx.LogData(cf.LogString)
 	return tx.SaveFrom(rec, rec, int(n))

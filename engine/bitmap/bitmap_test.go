@@ -75,7 +75,8 @@ func TestCorrupt(t *testing.T) {
 		{"length", func(tx *engine.Tx, rec *engine.Record) {
 			rec.Size = 1 << 40
 			tx.Save(rec, nil)
-		}, []string{"GetBit", "SetBit", "Count", "Pos", "Fields get", "Fields set", "Combine and", "Combine not", "Len", "Value", "ValueRange", "ToString"}},
+		}, []string{"GetBit", "SetBit", "Count", "Pos", "Fields get", "Fields set", "Combine and", "Combine not", "Len",
+			"Value", "ValueRange", "ToString"}},
 		{"sub key", func(tx *engine.Tx, rec *engine.Record) {
 			rec.Size = 100 * cf.BitmapFragment
 			tx.Save(rec, nil)

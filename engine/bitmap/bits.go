@@ -12,7 +12,7 @@ const (
 	oddHalves = 0x0f0f0f0f0f0f0f0f
 )
 
-// flip writes to dst, which is as long as src, its bytes with their bits in reverse order. They may be the same.
+// flip writes the bytes of src with reversed bits to dst, which must be as long. dst may be src.
 func flip(dst, src []byte) {
 	for len(src) >= 8 {
 		x := binary.LittleEndian.Uint64(src)
@@ -27,8 +27,8 @@ func flip(dst, src []byte) {
 	}
 }
 
-// edges returns the masks of the bits that count in the bytes of bit lo and bit hi: lo and those after it, hi and
-// those before it. low tells that the least significant bit of a byte is its first.
+// edges returns the masks for the byte of bit lo (lo and the bits after it) and for that of bit hi (hi and the bits
+// before it). low says that the first bit of a byte is the least significant one.
 func edges(lo, hi uint64, low bool) (first, last byte) {
 	if low {
 		return 0xff << (lo % 8), 0xff >> (7 - hi%8)
@@ -36,7 +36,7 @@ func edges(lo, hi uint64, low bool) (first, last byte) {
 	return 0xff >> (lo % 8), 0xff << (7 - hi%8)
 }
 
-// countBits counts the bits that are set from lo to hi, both included. Bits beyond the end of b are zero.
+// countBits counts the set bits from lo to hi, both included. Bits beyond the end of b are zero.
 func countBits(b []byte, lo, hi uint64, low bool) uint64 {
 	if end := uint64(len(b)) * 8; hi >= end {
 		if lo >= end {
@@ -61,15 +61,14 @@ func countBits(b []byte, lo, hi uint64, low bool) uint64 {
 	return uint64(n)
 }
 
-// firstBit finds the first bit from lo to hi, both included and before the end of b, that is set or, without set,
-// that is not.
+// firstBit finds the first bit from lo to hi, both included and before the end of b, whose value is set.
 func firstBit(b []byte, lo, hi uint64, set, low bool) (at uint64, found bool) {
 	first, last := edges(lo, hi, low)
-	var invert byte // makes what is looked for ones
+	var invert byte // turns the wanted bits into ones
 	if !set {
 		invert = 0xff
 	}
-	dull := uint64(invert) * 0x0101010101010101 // eight bytes without a hit
+	dull := uint64(invert) * 0x0101010101010101 // eight bytes without a wanted bit
 	end := hi / 8
 	for i := lo / 8; i <= end; i++ {
 		c := b[i] ^ invert
@@ -94,12 +93,12 @@ func firstBit(b []byte, lo, hi uint64, set, low bool) (at uint64, found bool) {
 	return 0, false
 }
 
-// A numberSet is a set of fragment numbers below a bound.
+// numberSet is a set of fragment numbers below a bound.
 type numberSet []uint64
 
 func newNumberSet(bound uint64) numberSet { return make(numberSet, (bound+63)/64) }
 
-// add adds a number; those beyond the bound are left out.
+// add adds a number unless it is beyond the bound.
 func (s numberSet) add(n uint64) {
 	if n/64 < uint64(len(s)) {
 		s[n/64] |= 1 << (n % 64)
@@ -116,7 +115,7 @@ func (s numberSet) addBelow(n uint64) {
 	}
 }
 
-// len returns how many numbers there are.
+// len returns the size of the set.
 func (s numberSet) len() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -124,7 +123,7 @@ func (s numberSet) len() (n int) {
 	return n
 }
 
-// next returns the first number from n on.
+// next returns the first number that is at least n.
 func (s numberSet) next(n uint64) (uint64, bool) {
 	for i := n / 64; i < uint64(len(s)); i++ {
 		w := s[i]

@@ -7,15 +7,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Range is a part of a bitmap, from Start to End, both included. Negative positions count from the end, -1 is the
-// last one; positions outside are cut off.
+// Range is a part of a bitmap, from Start to End, both included. Negative positions count from the end (-1 = the last);
+// positions outside are clamped.
 type Range struct {
 	Start, End int64
-	Bits       bool // positions are those of bits, not of bytes
-	NoEnd      bool // to the end, whatever End is
+	Bits       bool // positions count bits, not bytes
+	NoEnd      bool // up to the end; End is ignored
 }
 
-// in returns the range as numbers of bits; empty when no bit of size bytes is in it.
+// in returns the range as bit numbers; empty when a bitmap of size bytes has no bit in it.
 func (r Range) in(size uint64) (lo, hi uint64, empty bool) {
 	n := int64(size)
 	if r.Bits {
@@ -40,11 +40,11 @@ func (r Range) in(size uint64) (lo, hi uint64, empty bool) {
 	return uint64(start) * 8, uint64(end)*8 + 7, false
 }
 
-// backwards reports whether both positions are negative and in the wrong order. Where such a range is empty, it is
-// so also when cutting the positions off would make them the same.
+// backwards reports whether both positions are negative and Start is after End. Such a range is empty even if clamping
+// would make the positions equal.
 func (r Range) backwards() bool { return !r.NoEnd && r.Start < 0 && r.End < 0 && r.Start > r.End }
 
-// bytes returns which bytes of a string of so many bytes the range touches, the last one exclusive.
+// bytes returns the bytes [from, to) that the range touches in a string of size bytes.
 func (r Range) bytes(size uint64) (from, to uint64) {
 	lo, hi, empty := r.in(size)
 	if empty {
@@ -53,7 +53,7 @@ func (r Range) bytes(size uint64) (from, to uint64) {
 	return lo / 8, hi/8 + 1
 }
 
-// All is the range that is everything.
+// All is the range of all bits.
 var All = Range{NoEnd: true}
 
 // Count returns how many bits of a range are set.
@@ -91,28 +91,28 @@ func Count(tx *engine.Tx, key []byte, r Range) (uint64, error) {
 	return sum, err
 }
 
-// pointwise tells whether to read n fragments one by one, and not all that there are. Fragments do not lie in the
-// order of their numbers, so there is nothing between.
+// pointwise reports whether n fragments should be read by point reads instead of a scan of all fragments. The fragments
+// do not lie in the order of their numbers, so a scan cannot be limited to them.
 func pointwise(rec *engine.Record, n uint64) bool {
 	total := (rec.Size + fragment - 1) / fragment
 	return n <= 16 || n < total/16
 }
 
-// fragmentsPerRead is how many fragments are asked for at once.
+// fragmentsPerRead is how many fragments one batched read returns.
 const fragmentsPerRead = 32
 
-// numbers are fragment numbers in ascending order.
+// numbers is an ascending sequence of fragment numbers.
 type numbers interface {
-	// next returns the first number from n on.
+	// next returns the first number that is at least n.
 	next(n uint64) (uint64, bool)
 }
 
-// run is all numbers from first to last.
+// run is the sequence from first to last.
 type run struct{ first, last uint64 }
 
 func (r run) next(n uint64) (uint64, bool) { return max(n, r.first), n <= r.last }
 
-// eachOf calls f with the fragments of these numbers, nil where there is none, until f returns false.
+// eachOf calls f with the fragments of the given numbers, nil for missing ones, until f returns false.
 func eachOf(tx *engine.Tx, rec *engine.Record, of numbers, f func(n uint64, value []byte) bool) error {
 	n, more := of.next(0)
 	for more {
@@ -138,8 +138,8 @@ func eachOf(tx *engine.Tx, rec *engine.Record, of numbers, f func(n uint64, valu
 	return nil
 }
 
-// scan calls f with the fragments from first to last that there are, in no particular order, until f returns false.
-// It gives back the locks of a transaction that only reads.
+// scan calls f with the existing fragments from first to last, in no particular order, until f returns false. It
+// releases the locks of a read-only transaction.
 func scan(tx *engine.Tx, key []byte, rec *engine.Record, first, last uint64,
 	f func(n uint64, value []byte) bool) error {
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec)})
@@ -161,7 +161,7 @@ func walk(it *engine.Iter, key []byte, first, last uint64, f func(n uint64, valu
 	return it.Err()
 }
 
-// present adds the numbers of the fragments that there are.
+// present adds the numbers of the existing fragments to a set.
 func present(tx *engine.Tx, key []byte, rec *engine.Record, to numberSet) error {
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true})
 	defer it.Close()

@@ -10,38 +10,38 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// FieldKind says what a [FieldOp] does.
+// FieldKind is the kind of a [FieldOp].
 type FieldKind uint8
 
 // The operations on a field.
 const (
-	FieldGet  FieldKind = iota // read it
-	FieldSet                   // give it a value; the result is the one before
-	FieldIncr                  // add to it; the result is the sum
+	FieldGet  FieldKind = iota // read the field
+	FieldSet                   // set the field; the result is the old value
+	FieldIncr                  // add to the field; the result is the sum
 )
 
-// Overflow says what becomes of a value that does not fit into a field.
+// Overflow says how a value that does not fit into a field is treated.
 type Overflow uint8
 
-// The ways to deal with it.
+// The overflow modes.
 const (
-	Wrap     Overflow = iota // the bits beyond the field are dropped
-	Saturate                 // it becomes the largest or the smallest value that fits
-	Fail                     // the field stays as it is, and there is no result
+	Wrap     Overflow = iota // drop the bits that do not fit
+	Saturate                 // use the largest or the smallest value of the type
+	Fail                     // keep the field; the operation has no result
 )
 
 var overflowNames = [...]string{Wrap: "WRAP", Saturate: "SAT", Fail: "FAIL"}
 
-// String returns the name as BITFIELD takes it.
+// String returns the name in BITFIELD.
 func (o Overflow) String() string { return overflowNames[o] }
 
-// FieldType is the type of an integer in a bitmap: its width, 1 to 64 bits when it is signed and 1 to 63 when not.
+// FieldType is the type of an integer in a bitmap: signed with 1 to 64 bits, or unsigned with 1 to 63 bits.
 type FieldType struct {
 	Signed bool
 	Bits   uint8
 }
 
-// String returns the name of the type as BITFIELD takes it, such as i16 or u8.
+// String returns the name of the type in BITFIELD, such as i16 or u8.
 func (t FieldType) String() string {
 	if t.Signed {
 		return "i" + strconv.Itoa(int(t.Bits))
@@ -49,17 +49,16 @@ func (t FieldType) String() string {
 	return "u" + strconv.Itoa(int(t.Bits))
 }
 
-// FieldOp is one operation on an integer in a bitmap. The field begins at bit Offset with the most significant bit
-// of the integer.
+// FieldOp is one operation on an integer in a bitmap. The most significant bit of the integer is bit Offset.
 type FieldOp struct {
 	Kind     FieldKind
 	Overflow Overflow
 	Type     FieldType
 	Offset   uint64 // at most MaxOffset
-	Value    int64  // what is set or added
+	Value    int64  // the new value or the increment
 }
 
-// bytes returns the first byte of the field and the one after the last.
+// bytes returns the byte range [first, end) of the field.
 func (o *FieldOp) bytes() (first, end uint64) {
 	return o.Offset / 8, (o.Offset+uint64(o.Type.Bits)-1)/8 + 1
 }
@@ -67,22 +66,22 @@ func (o *FieldOp) bytes() (first, end uint64) {
 // FieldResult is the result of a FieldOp.
 type FieldResult struct {
 	Value int64
-	None  bool // overflow with Fail
+	None  bool // the operation failed by overflow
 }
 
 // FieldOptions are the options of [Fields].
 type FieldOptions struct {
-	// MaxLen is how many bytes a string may have at most.
+	// MaxLen is the max length of a string in bytes.
 	MaxLen int64
-	// RedisOrder takes the bits of a bitmap in the order in which [GetBit] numbers them, as Redis does. Without it,
-	// the most significant bit of each stored byte comes first, as in Kvrocks 2.10 (its issue 2500): fields that
-	// Kvrocks wrote are read right, but SetBit and Fields see each other's bits reversed within each byte. Nothing in
-	// the data tells which order a bitmap was written in. In a string both orders are the same.
+	// RedisOrder reads the bits of a bitmap in the order of [GetBit], as Redis does. Without it, the most significant
+	// bit of each stored byte comes first, as in Kvrocks 2.10 (its issue 2500): then fields that Kvrocks wrote are read
+	// correctly, but SetBit and Fields see each other's bits reversed within each byte. The stored bitmap does not say
+	// which order wrote it. In a string both orders are the same.
 	RedisOrder bool
 }
 
-// Fields does the operations in their order and appends their results. When one of them can write, the bitmap or
-// string grows to the end of the last field written, whether or not the value fits. As in Redis, a field that keeps its
+// Fields executes the operations in order and appends their results. If one of them can write, the bitmap or string
+// grows to the end of the last written field, whether or not the value fits. As in Redis, setting a field to its old
 // value is no change.
 func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []FieldResult) ([]FieldResult, error) {
 	rec, err := loadHead(tx, key)
@@ -90,7 +89,7 @@ func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []
 		return results, err
 	}
 	writes, end := false, uint64(0)
-	low, high := uint64(math.MaxUint64), uint64(0) // the bytes that fields lie in
+	low, high := uint64(math.MaxUint64), uint64(0) // the byte range of all fields
 	for i := range ops {
 		if ops[i].Offset > MaxOffset {
 			return results, ErrOffset
@@ -104,7 +103,7 @@ func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []
 	}
 	f := fields{tx: tx, rec: rec, isString: rec.Type == cf.TypeString, flip: o.RedisOrder}
 	if f.isString {
-		if writes && end > uint64(max(o.MaxLen, 0))+8 { // the last field may reach beyond
+		if writes && end > uint64(max(o.MaxLen, 0))+8 { // the last field may extend beyond it
 			return results, ErrOffset
 		}
 		f.base = min(low, high)
@@ -128,27 +127,27 @@ func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []
 	return results, err
 }
 
-// fields is the bitmap or string that Fields works on. Changed fragments are kept until the end.
+// fields is the bitmap or string that Fields works on. Changed fragments are written at the end.
 type fields struct {
 	tx       *engine.Tx
 	rec      engine.Record
 	isString bool
 	flip     bool
-	text     []byte // of a string, from the byte base on
+	text     []byte // the bytes of a string from byte base on
 	base     uint64
-	changed  bool // a field has got another value
+	changed  bool // a field has a new value
 
 	frags []fieldFragment
-	index map[uint64]int // of frags by their numbers, when there are many
+	index map[uint64]int // number -> index in frags, when frags is long
 }
 
 type fieldFragment struct {
 	n     uint64
 	value []byte
-	dirty bool // value is a copy that was changed
+	dirty bool // value is a changed copy
 }
 
-// fewFragments is how many fragments are searched through one after the other.
+// fewFragments is the max number of fragments for a linear search.
 const fewFragments = 8
 
 // fragment returns the n-th fragment of a bitmap.
@@ -180,10 +179,10 @@ func (f *fields) fragment(n uint64) (*fieldFragment, error) {
 	return &f.frags[len(f.frags)-1], nil
 }
 
-// window is the bytes that a field lies in, most significant bit first, with zeros behind.
+// window holds the bytes of a field, most significant bit first, followed by zeros.
 type window [16]byte
 
-// get and put move a field of so many bits, the first one being bit number at, below 8.
+// get and put read and write a field of width bits that begins at bit at, which is below 8.
 func (w *window) get(at, width uint64) uint64 {
 	hi, lo := binary.BigEndian.Uint64(w[:]), binary.BigEndian.Uint64(w[8:])
 	return (hi<<at | lo>>(64-at)) >> (64 - width)
@@ -198,7 +197,7 @@ func (w *window) put(at, width, value uint64) {
 	binary.BigEndian.PutUint64(w[8:], lo)
 }
 
-// read returns the bytes from first to before end, 1 to 9 of them.
+// read returns the bytes [first, end), 1 to 9 of them.
 func (f *fields) read(first, end uint64) (w window, err error) {
 	if f.isString {
 		copy(w[:end-first], f.text[min(first-f.base, uint64(len(f.text))):])
@@ -219,7 +218,7 @@ func (f *fields) read(first, end uint64) (w window, err error) {
 	return w, nil
 }
 
-// write puts the bytes back that read has returned.
+// write writes the bytes of a window that read has returned.
 func (f *fields) write(first, end uint64, w window) error {
 	f.changed = true
 	if f.isString {
@@ -278,7 +277,7 @@ func (f *fields) do(op *FieldOp) (FieldResult, error) {
 	return FieldResult{Value: value}, nil
 }
 
-// save writes what was changed; the bitmap or string is at least end bytes long then.
+// save writes the changes and extends the bitmap or string to at least end bytes.
 func (f *fields) save(ops []FieldOp, end uint64) error {
 	grown := end > length(&f.rec)
 	if !f.changed && !grown {
@@ -310,7 +309,7 @@ func (f *fields) save(ops []FieldOp, end uint64) error {
 	return nil
 }
 
-// appendLogFields makes the log data of the operations that write.
+// appendLogFields returns the log data of the operations that write.
 func appendLogFields(ops []FieldOp) []byte {
 	var args [][]byte
 	add := func(s string) { args = append(args, []byte(s)) }
@@ -341,7 +340,7 @@ func appendLogFields(ops []FieldOp) []byte {
 	return cf.AppendLogBitField(nil, args)
 }
 
-// extend makes the bits of a field a number.
+// extend interprets the bits of a field as an integer.
 func (t FieldType) extend(v uint64) int64 {
 	if t.Signed {
 		unused := 64 - t.Bits
@@ -350,7 +349,7 @@ func (t FieldType) extend(v uint64) int64 {
 	return int64(v)
 }
 
-// limits returns the smallest and the largest value.
+// limits returns the smallest and the largest value of the type.
 func (t FieldType) limits() (low, high int64) {
 	if t.Signed {
 		return -1 << (t.Bits - 1), 1<<(t.Bits-1) - 1
@@ -358,7 +357,7 @@ func (t FieldType) limits() (low, high int64) {
 	return 0, int64(1<<t.Bits - 1)
 }
 
-// wrap drops the bits that a field does not have.
+// wrap drops the bits that do not fit into the type.
 func (t FieldType) wrap(v uint64) int64 {
 	if !t.Signed {
 		return int64(v & (1<<t.Bits - 1))
@@ -366,8 +365,8 @@ func (t FieldType) wrap(v uint64) int64 {
 	return t.extend(v)
 }
 
-// fit returns what becomes of a value that is to be set, and whether it fits as it is. A negative value of an
-// unsigned field counts as one too large.
+// fit returns the value to store for v, and whether v fits as it is. For an unsigned type a negative v counts as too
+// large.
 func (t FieldType) fit(v int64, o Overflow) (int64, bool) {
 	low, high := t.limits()
 	switch {
@@ -381,7 +380,7 @@ func (t FieldType) fit(v int64, o Overflow) (int64, bool) {
 	return high, false
 }
 
-// add returns the sum of a value that fits and any other, and whether it fits as it is.
+// add returns the sum of a value of the type and by, and whether it fits as it is.
 func (t FieldType) add(v, by int64, o Overflow) (int64, bool) {
 	low, high := t.limits()
 	sum := v + by

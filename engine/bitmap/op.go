@@ -17,32 +17,31 @@ const (
 	Or
 	Xor
 	Not
-	Diff  // what the first source has and no other one
-	Diff1 // what another source than the first has and the first has not
-	AndOr // what the first source has and another one too
-	One   // what exactly one source has
+	Diff  // in the first source and in no other
+	Diff1 // in another source and not in the first
+	AndOr // in the first source and in another one
+	One   // in exactly one source
 )
 
 var opNames = [...]string{
 	And: "AND", Or: "OR", Xor: "XOR", Not: "NOT", Diff: "DIFF", Diff1: "DIFF1", AndOr: "ANDOR", One: "ONE",
 }
 
-// String returns the name of the operation as BITOP takes it.
+// String returns the name of the operation in BITOP.
 func (o Op) String() string { return opNames[o] }
 
-// FirstDiffers reports whether the first source has another part in the operation than the others.
+// FirstDiffers reports whether the operation treats the first source differently from the others.
 func (o Op) FirstDiffers() bool { return o == Diff || o == Diff1 || o == AndOr }
 
-// Combine keeps the result of an operation on several bitmaps and strings in a key, whatever that held, and returns
-// its length in bytes: that of the longest source. Shorter ones and those that do not exist count as zeros from
-// their ends on. Not takes one source. When all sources are empty or missing, the key is deleted.
+// Combine replaces whatever dest holds by the result of an operation on several bitmaps and strings, and returns its
+// length in bytes: that of the longest source. Shorter and missing sources continue with zeros. Not takes one source.
+// If all sources are empty or missing, dest is deleted.
 //
-// The result is a string when all sources are strings, a bitmap otherwise. Fragments are read, combined and written
-// one after the other, and those that all sources lack are not looked at. All of the result is in the transaction's
-// batch, up to half a gigabyte of it, as in Kvrocks: fragments that are written before their metadata record belong
-// to a version that nobody knows yet, and are dropped by any compaction that runs between the two, here under the
-// key's lock or at a server that applies the same batches. A result that is larger than a batch may be
-// ([engine.ErrBatchSize]) ends as soon as that is known.
+// The result is a string if all sources are strings, otherwise a bitmap. Fragments are read, combined and written in
+// sequence; fragments that no source has are skipped. The whole result, up to half a gigabyte, is in the transaction's
+// batch, as in Kvrocks. Fragments that were written before their metadata record would belong to an unknown version:
+// any compaction between the two writes would drop them, here (under the key's lock) or at a replica that applies the
+// same batches. A result that exceeds the max batch size fails early with [engine.ErrBatchSize].
 func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error) {
 	c := combination{tx: tx, op: op, dest: dest}
 	for i, key := range sources {
@@ -65,7 +64,7 @@ func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error
 	tx.LogData(cf.AppendLogBitOp(nil, op.String(), sources))
 	rec := tx.Fresh(dest, cf.TypeBitmap)
 	rec.Size = c.size
-	if op != And || !c.missing { // with a source missing all is zeros, which need no fragments
+	if op != And || !c.missing { // AND with a missing source is all zeros and needs no fragments
 		if err := c.combineFragments(&rec); err != nil {
 			return 0, err
 		}
@@ -74,18 +73,18 @@ func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error
 	return c.size, nil
 }
 
-// combination is what is known of the sources of a Combine.
+// combination describes the sources of a Combine.
 type combination struct {
 	tx      *engine.Tx
 	op      Op
 	dest    []byte
-	size    uint64 // bytes of the longest one
-	missing bool   // one of them does not exist
-	// The first source: whether it is the first of the strings or of the bitmaps; neither if it does not exist.
+	size    uint64 // bytes of the longest source
+	missing bool   // a source does not exist
+	// The first source is the first of the strings or the first of the bitmaps; neither if it does not exist.
 	firstString, firstBitmap bool
 	strings                  [][]byte
 	bitmaps                  []engine.Record
-	keys                     [][]byte // of the bitmaps
+	keys                     [][]byte // keys of the bitmaps
 }
 
 func (c *combination) source(key []byte, first bool) error {
@@ -129,7 +128,7 @@ func (c *combination) combineStrings() []byte {
 	return value
 }
 
-// wanted returns the numbers of the fragments that the result may have.
+// wanted returns the numbers of the fragments that the result can have.
 func (c *combination) wanted() (numberSet, error) {
 	bound := (c.size + fragment - 1) / fragment
 	all := newNumberSet(bound)
@@ -170,11 +169,11 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 	if err != nil {
 		return err
 	}
-	if c.op == Not { // the fragments of the result are all there, and whole
+	if c.op == Not { // the result has every fragment in full length
 		c.tx.Reserve(wanted.len(), len(fragmentKey(c.tx, dest, 0))+fragment)
 	}
 	var numbers [fragmentsPerRead]uint64
-	per := max(1, len(numbers)/len(c.bitmaps)) // fragments of the result that are made at once
+	per := max(1, len(numbers)/len(c.bitmaps)) // how many fragments of the result one batched read makes
 	bound := (c.size + fragment - 1) / fragment
 	n, more := wanted.next(0)
 	for more {
@@ -202,8 +201,8 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 	return nil
 }
 
-// fragment makes the n-th fragment of the result of those of the bitmaps and of the parts of the strings. It is as
-// long as the longest of them; zeros behind need not be written.
+// fragment computes the n-th fragment of the result from those of the bitmaps and the parts of the strings. It is as
+// long as the longest of them; trailing zeros need not be written.
 func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 	var result, part [fragment]byte
 	if c.op.FirstDiffers() || c.op == One {
@@ -246,22 +245,22 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 	c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), result[:used])
 }
 
-// stringFragment returns the part of a string that is in the n-th fragment.
+// stringFragment returns the part of a string that corresponds to the n-th fragment.
 func stringFragment(s []byte, n uint64) []byte {
 	b := s[min(n*fragment, uint64(len(s))):]
 	return b[:min(len(b), fragment)]
 }
 
-// merger combines sources for Diff, Diff1, AndOr and One.
+// merger combines the sources of Diff, Diff1, AndOr and One.
 type merger struct {
 	op Op
-	// result is the first source, and other all that the others have; for One result is what an odd number of sources
-	// has, and other what more than one has.
+	// result is the first source, other the union of the other sources. For One, result has the bits of an odd number
+	// of sources, and other the bits of more than one source.
 	result, other []byte
 	used          int // bytes of the longest source
 }
 
-// add adds a source, which is followed by zeros and no longer than the result.
+// add adds a source. It must not be longer than the result; it continues with zeros.
 func (m *merger) add(b []byte, first bool) {
 	m.used = max(m.used, len(b))
 	switch {
@@ -277,7 +276,7 @@ func (m *merger) add(b []byte, first bool) {
 	}
 }
 
-// finish returns the result.
+// finish returns the combined bytes.
 func (m *merger) finish() []byte {
 	for i, o := range m.other {
 		switch m.op {
@@ -292,7 +291,7 @@ func (m *merger) finish() []byte {
 	return m.result
 }
 
-// apply combines dst with b, which is followed by zeros and not longer.
+// apply combines dst with b, which must not be longer and continues with zeros.
 func (o Op) apply(dst, b []byte) {
 	switch o {
 	case Xor:

@@ -5,9 +5,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Pos returns the number of the first bit of a range that is set, or without set, that is not set; -1 when there is
-// none. Of a range without an end, a bit that is not set may be the one behind the end of the bitmap. A key that
-// does not exist is zeros without end.
+// Pos returns the number of the first bit of a range whose value is set, -1 when no such bit exists. If set is false
+// and the range has no end, the result may be the bit just after the end of the bitmap. A missing key is an infinite
+// sequence of zeros.
 func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
 	rec, size, from, err := loadPart(tx, key, r.bytes)
 	if err != nil {
@@ -42,8 +42,7 @@ func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
 	return -1, nil
 }
 
-// posTries is how many fragments are looked at, whether they are there or not, before those that there are are
-// listed.
+// posTries is how many fragments, existing or missing, are read one by one before the existing ones are listed.
 const posTries = 2 * fragmentsPerRead
 
 // firstIn is firstBit for a bitmap.
@@ -77,7 +76,7 @@ func firstIn(tx *engine.Tx, key []byte, rec *engine.Record, lo, hi uint64, set b
 	return at, found, err
 }
 
-// firstInFragment is firstBit for a fragment, which is zero behind its end.
+// firstInFragment is firstBit for a fragment, which continues with zeros.
 func firstInFragment(value []byte, lo, hi uint64, set bool) (at uint64, found bool) {
 	end := uint64(len(value)) * 8
 	if lo < end {
@@ -88,7 +87,7 @@ func firstInFragment(value []byte, lo, hi uint64, set bool) (at uint64, found bo
 	return max(lo, end), !set && hi >= end
 }
 
-// after is the numbers of a set from first to last.
+// after is the subsequence of a set from first to last.
 type after struct {
 	numberSet
 	first, last uint64

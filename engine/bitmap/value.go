@@ -8,7 +8,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Len returns how long the string of a bitmap is. A key of any other type, a string too, is [engine.ErrWrongType].
+// Len returns the length in bytes of a bitmap read as a string. A key of another type, even a string, gives
+// [engine.ErrWrongType].
 func Len(tx *engine.Tx, key []byte) (n uint64, found bool, err error) {
 	rec, err := tx.Load(key, cf.TypeBitmap)
 	if err != nil || !rec.Exists {
@@ -17,24 +18,24 @@ func Len(tx *engine.Tx, key []byte) (n uint64, found bool, err error) {
 	return rec.Size, true, checkLength(key, &rec)
 }
 
-// Value returns the string that a bitmap is in Redis, [ErrTooLong] when it has more than limit bytes. A key that is
-// a string is returned as it is.
+// Value returns a bitmap as the string that Redis would have, or [ErrTooLong] if that is longer than limit bytes. A
+// string is returned as it is.
 //
-// The value is one that the key had at one moment, also when the transaction holds no lock of the key.
+// The result is consistent as of one moment, even if the transaction holds no lock of the key.
 func Value(tx *engine.Tx, key []byte, limit uint64) (value []byte, found bool, err error) {
 	return valueRange(tx, key, limit, All)
 }
 
-// ValueRange returns the bytes of [Value] from start to end, both included. Negative positions count from the end,
-// -1 is the last byte; positions outside are cut off. Only the bytes returned count towards the limit.
+// ValueRange returns the bytes of [Value] from start to end, both included. Negative positions count from the end (-1 =
+// the last byte); positions outside are clamped. Only the returned bytes count towards the limit.
 func ValueRange(tx *engine.Tx, key []byte, limit uint64, start, end int64) ([]byte, error) {
 	value, _, err := valueRange(tx, key, limit, Range{Start: start, End: end})
 	return value, err
 }
 
-// ToString makes a bitmap the string of the same value, with the same expiry: the commands that change strings work
-// on that. Its fragments are unreachable then, and compaction drops them. A bitmap of more than limit bytes is
-// [ErrTooLong]; a key that is none, a string too, is [engine.ErrWrongType]. The key must be locked for writing.
+// ToString converts a bitmap into the string of the same value, with the same expiry: commands that change strings then
+// work on it. Its fragments become unreachable, and compaction drops them. A bitmap of more than limit bytes gives
+// [ErrTooLong]; a key of another type, even a string, gives [engine.ErrWrongType]. The key must be locked for writing.
 func ToString(tx *engine.Tx, key []byte, limit uint64) error {
 	old, err := tx.Load(key, cf.TypeBitmap)
 	if err != nil || !old.Exists {
@@ -79,28 +80,28 @@ func valueRange(tx *engine.Tx, key []byte, limit uint64, r Range) (value []byte,
 		if same {
 			return v.out, true, nil
 		}
-		// A writer made the bitmap longer, or another key of it, while it was read without a lock.
+		// During the read without a lock, a writer extended the bitmap or replaced it.
 		rec = v.rec
 	}
 }
 
-// A view reads a part of the string of a bitmap.
+// view reads a part of a bitmap as a string.
 //
-// Without a lock, the fragments may belong to another moment than the record does. They are read as of one moment;
-// if the record is the same after that moment as it was before, it was the same then too, because neither versions
-// nor lengths come back.
+// Without a lock, the fragments may be newer than the record. All fragments are read from one snapshot. If the record
+// is unchanged after the snapshot was taken, it was the same at that time, because neither versions nor lengths come
+// back.
 type view struct {
 	tx   *engine.Tx
 	key  []byte
 	rec  engine.Record
-	from uint64 // the byte with which it begins
+	from uint64 // the first byte of the part
 	out  []byte
 }
 
-// read fills out and reports whether the record is still the same. If not, it is replaced by the present one.
+// read fills out and reports whether the record is unchanged. If it changed, read replaces it by the current one.
 func (v *view) read() (same bool, err error) {
 	first, last := v.from/fragment, (v.from+uint64(len(v.out))-1)/fragment
-	rec := v.rec // of which the prefix is made, so that v.rec can get another version
+	rec := v.rec // the prefix is made of this copy, so that v.rec can get another version
 	if last-first > 0 && !pointwise(&rec, last-first+1) {
 		it := v.tx.Iter(cf.Default, engine.IterOptions{Prefix: v.tx.SubkeyPrefix(&rec)})
 		defer it.Close()
@@ -139,7 +140,7 @@ func (v *view) readOne(rec *engine.Record, n uint64, snap *engine.Snapshot) erro
 	return it.Err()
 }
 
-// take puts the part of a fragment that is asked for in its place.
+// take copies the requested part of a fragment to its place in out.
 func (v *view) take(n uint64, value []byte) bool {
 	begin, end := n*fragment, n*fragment+uint64(len(value))
 	begin, end = max(begin, v.from), min(end, v.from+uint64(len(v.out)))
@@ -149,8 +150,8 @@ func (v *view) take(n uint64, value []byte) bool {
 	return true
 }
 
-// unchanged reads the record anew, past what the transaction may have kept of it, and reports whether version and
-// length are what they were.
+// unchanged reads the record again, ignoring what the transaction has cached, and reports whether version and length
+// are the same.
 func (v *view) unchanged() (bool, error) {
 	nsKey := v.rec.NSKey()
 	it := v.tx.Iter(cf.Metadata, engine.IterOptions{Lower: nsKey, Upper: append(bytes.Clone(nsKey), 0), Limit: 1})

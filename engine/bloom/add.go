@@ -9,37 +9,37 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// maxBytes bounds the filters of a chain together: the metadata record has 32 bits for it.
+// maxBytes limits the total size of the filters of a chain: the metadata record has 32 bits for it.
 const maxBytes = math.MaxUint32
 
-// An addition is planned before anything is written. The plan holds the changed blocks of the filters that take
-// items: the newest one and those that the chain grows by.
+// plan collects an addition before anything is written. It holds the changed blocks of the filters that take items: the
+// newest filter and the filters that the chain grows by.
 type plan struct {
 	chain
-	size   uint64 // items with those that are added
-	first  int    // number of the filter that was the newest
+	size   uint64 // items including the planned ones
+	first  int    // index of the filter that was the newest
 	grown  []growth
-	lens   []int // lengths of the filters from first on
+	lens   []int // lengths of the filters from first on, in bytes
 	blocks []change
-	at     map[uint64]int // filter and block -> index in blocks, when there are several
+	at     map[uint64]int // filter and block -> index in blocks; used when several items are added
 	many   bool
 }
 
-// change is a changed block.
+// change is one changed block.
 type change struct {
 	filter int
-	at     uint32 // offset in bytes
+	at     uint32 // offset of the block in bytes
 	block  [blockLen]byte
 }
 
-// growth is what the metadata said when the chain grew.
+// growth is a copy of the metadata counters when the chain grew.
 type growth struct {
 	meta cf.BloomMeta
 	size uint64
 }
 
-// Add adds items and calls f for each in turn with what became of it. With create, a chain that does not exist is
-// made with those options; without, it is [ErrNotFound].
+// Add adds items and calls f with the result for each in turn. A missing chain is created with the options in create;
+// if create is nil, it gives [ErrNotFound].
 func Add(tx *engine.Tx, key []byte, items [][]byte, create *Options, f func(r Result)) error {
 	c, err := load(tx, key)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *plan) add(l *lookup) (Result, error) {
 	i := p.changed(newest, at)
 	if i < 0 {
 		ch := change{filter: p.first + newest, at: at}
-		if newest == 0 { // others are new and empty; this may be
+		if newest == 0 { // only the first filter may be an existing, empty one; later ones are planned, new and empty
 			ch.block = l.block
 		}
 		i = len(p.blocks)
@@ -119,7 +119,7 @@ func (p *plan) add(l *lookup) (Result, error) {
 	return Added, nil
 }
 
-// planned reports whether the items planned so far make the chain have an item that it did not have.
+// planned reports whether the items planned so far already make the chain contain an item.
 func (p *plan) planned(h uint64) bool {
 	for i := len(p.lens) - 1; i >= 0 && len(p.blocks) > 0; i-- {
 		if j := p.changed(i, blockAt(h, p.lens[i])); j >= 0 && has(p.blocks[j].block[:], h) {
@@ -129,7 +129,7 @@ func (p *plan) planned(h uint64) bool {
 	return false
 }
 
-// changed returns the index of a changed block, -1 when it is not; filter counts from p.first.
+// changed returns the index of a changed block, -1 if the block is unchanged. filter counts from p.first.
 func (p *plan) changed(filter int, at uint32) int {
 	if i, ok := p.at[uint64(filter)<<32|uint64(at)]; ok {
 		return i
@@ -137,7 +137,7 @@ func (p *plan) changed(filter int, at uint32) int {
 	return -1
 }
 
-// grow plans another filter.
+// grow plans a new filter.
 func (p *plan) grow() error {
 	n := p.lenOf(int(p.meta.Filters))
 	if p.meta.Filters == math.MaxUint16 || uint64(p.meta.Bytes)+uint64(n) > maxBytes {
@@ -150,8 +150,8 @@ func (p *plan) grow() error {
 	return nil
 }
 
-// write writes what is planned, in Kvrocks's order: each filter that was filled, then the metadata with the next
-// one, and at last the metadata and the newest filter.
+// write writes the plan in Kvrocks's order: for each filled filter the filter and then the metadata with its successor,
+// and at the end the metadata and the newest filter.
 func (p *plan) write() error {
 	if len(p.blocks) == 0 {
 		return nil
@@ -174,8 +174,8 @@ func (p *plan) write() error {
 	return err
 }
 
-// writeFilter writes the changed blocks of a filter, counted from p.first; they come first in blocks, and it
-// returns the rest. A filter that this transaction has written is changed where it lies in the batch.
+// writeFilter writes the changed blocks of a filter, counted from p.first. They come first in blocks; it returns the
+// remaining blocks. A filter that this transaction has written already is changed in place in the batch.
 func (p *plan) writeFilter(filter int, blocks []change) ([]change, error) {
 	number := p.first + filter
 	n := slices.IndexFunc(blocks, func(c change) bool { return c.filter != number })
@@ -190,7 +190,7 @@ func (p *plan) writeFilter(filter int, blocks []change) ([]change, error) {
 	if !p.tx.Patch(cf.Default, key, int(ours[0].at), ours[0].block[:]) {
 		whole := make([]byte, p.lens[filter])
 		if filter == 0 {
-			// One part, the whole: Get would read the value twice, the first time into too small a buffer.
+			// One slice, the whole value: Get would read it twice, the first time into a buffer that is too small.
 			n, found, err := p.tx.GetSlices(cf.Default, key, []uint32{0}, whole)
 			if err != nil {
 				return nil, err

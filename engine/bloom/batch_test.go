@@ -72,7 +72,8 @@ func TestBatches(t *testing.T) {
 				return err
 			}
 			return adding(4, 5)(tx)
-		}, []string{`log data "9 insert"`, `put metadata "b" size 4 filters 01`, `put default "b" #1 "\x00\x00"`, `log data "9 insert"`}},
+		}, []string{`log data "9 insert"`, `put metadata "b" size 4 filters 01`, `put default "b" #1 "\x00\x00"`,
+			`log data "9 insert"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)

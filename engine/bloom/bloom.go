@@ -3,17 +3,16 @@
 //
 //	prefix · u16 number of the filter -> its bits
 //
-// and a metadata record ([cf.BloomMeta]) with the number of items that were added. Items are hashed by XXH64 with
-// seed 0. A filter that has taken the items it was made for gets a successor, which is expansion times as large;
-// an item is in the chain if one of its filters has it. All filters of a chain have the same error rate, so a chain
-// of several errs up to as many times more often than one.
+// and a metadata record ([cf.BloomMeta]) with the number of added items. Items are hashed by XXH64 with seed 0. A
+// filter that holds as many items as it was made for gets a successor that is expansion times as large. The chain
+// contains an item if one of its filters does. All filters of a chain have the same error rate, so the error rate of a
+// chain is at most the sum of its filters' rates.
 //
-// A filter is one value, as in Kvrocks, so adding an item writes the whole filter, once in a transaction however
-// many items it adds. What is asked of a filter is one block of 32 bytes, and no more of it is read, nor is
-// anything written for an item that the chain already has.
+// A filter is one value, as in Kvrocks. So adding items writes the whole filter, once in a transaction. A look-up needs
+// one block of 32 bytes of each filter, and only that is read. An item that the chain already contains causes no write.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. A key of another type gives [engine.ErrWrongType].
 package bloom
 
 import (
@@ -24,43 +23,43 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Options are the properties of a chain that does not exist yet.
+// Options are the properties of a new chain.
 type Options struct {
-	Capacity  uint32  // items that the first filter is made for, at least 1
+	Capacity  uint32  // of the first filter in items, at least 1
 	ErrorRate float64 // of each filter, between 0 and 1, exclusive
-	Expansion uint16  // by which each filter is larger than the one before; 0: the chain does not grow
+	Expansion uint16  // size of each filter relative to the previous one; 0 = the chain does not grow
 }
 
-// DefaultOptions are those of a chain that Add creates by default.
+// DefaultOptions are the options that BF.ADD uses for a missing chain.
 var DefaultOptions = Options{Capacity: 100, ErrorRate: 0.01, Expansion: 2}
 
-// Errors that are replies.
+// Errors that become replies.
 var (
 	ErrExists   = engine.NewError("ERR", "item exists")
 	ErrNotFound = engine.NewError("ERR", "key is not found")
 	ErrTooLong  = engine.NewError("ERR", "the filter cannot grow any more")
 )
 
-// Result is what became of an item.
+// Result is the outcome for one item.
 type Result uint8
 
 // The results of Add.
 const (
 	Added   Result = iota
-	Present        // it, or what looks like it, is there already
-	Full           // the chain does not grow and has taken the items it was made for
+	Present        // the item, or one that looks the same, is already present
+	Full           // the chain does not grow and holds as many items as it was made for
 )
 
 // Info describes a chain.
 type Info struct {
-	Capacity  uint64 // items that all filters together are made for
-	Bytes     uint64 // of all filters
+	Capacity  uint64 // total capacity of all filters in items
+	Bytes     uint64 // total size of all filters
 	Filters   uint16
-	Items     uint64 // that were added
-	Expansion uint16 // 0: it does not grow
+	Items     uint64 // added items
+	Expansion uint16 // 0 = the chain does not grow
 }
 
-// chain is a chain of filters with its record.
+// chain is the record of a chain, decoded.
 type chain struct {
 	tx   *engine.Tx
 	rec  engine.Record
@@ -84,16 +83,16 @@ func load(tx *engine.Tx, key []byte) (chain, error) {
 	return c, nil
 }
 
-// corrupt names the key that an error is about.
+// corrupt adds the key to an error.
 func (c *chain) corrupt(err error) error { return fmt.Errorf("key %q: %w", c.tx.UserKey(&c.rec), err) }
 
-// itemsOf returns how many items the i-th filter is made for.
+// itemsOf returns the capacity of the i-th filter in items.
 func (c *chain) itemsOf(i int) uint32 {
 	n := float64(c.meta.BaseCapacity) * math.Pow(float64(c.meta.Expansion), float64(i))
 	return uint32(min(n, math.MaxUint32))
 }
 
-// lenOf returns how many bytes the i-th filter has.
+// lenOf returns the length of the i-th filter in bytes.
 func (c *chain) lenOf(i int) int {
 	if i == 0 {
 		return filterLen(c.meta.BaseCapacity, c.meta.ErrorRate)
@@ -101,7 +100,7 @@ func (c *chain) lenOf(i int) int {
 	return filterLen(c.itemsOf(i), c.meta.ErrorRate)
 }
 
-// capacity returns how many items the chain takes before it grows.
+// capacity returns how many items fit before the chain grows.
 func (c *chain) capacity() uint64 {
 	m := &c.meta
 	switch m.Expansion {
@@ -120,13 +119,13 @@ func (c *chain) key(i int) []byte {
 	return c.tx.Subkey(&c.rec, cf.AppendBloomSub(sub[:0], uint16(i)))
 }
 
-// create makes the chain's description for the options. Nothing is written yet.
+// create fills in the description of a new chain. It writes nothing.
 func (c *chain) create(o *Options) {
 	c.meta = cf.BloomMeta{Filters: 1, Expansion: o.Expansion, BaseCapacity: o.Capacity, ErrorRate: o.ErrorRate}
 	c.meta.Bytes = uint32(c.lenOf(0))
 }
 
-// writeCreated writes a chain without items.
+// writeCreated writes an empty chain.
 func (c *chain) writeCreated() {
 	c.tx.LogData(cf.LogBloomCreate)
 	c.rec.Size = 0
@@ -141,7 +140,7 @@ func (c *chain) save() {
 	c.tx.Save(&c.rec, c.tail(buf[:]))
 }
 
-// Reserve makes a chain without items. One that exists is [ErrExists].
+// Reserve creates an empty chain. An existing chain gives [ErrExists].
 func Reserve(tx *engine.Tx, key []byte, o Options) error {
 	c, err := load(tx, key)
 	if err != nil {
@@ -155,7 +154,7 @@ func Reserve(tx *engine.Tx, key []byte, o Options) error {
 	return nil
 }
 
-// Describe returns the properties of a chain; found is false when there is none.
+// Describe returns the properties of a chain; found is false when it does not exist.
 func Describe(tx *engine.Tx, key []byte) (info Info, found bool, err error) {
 	c, err := load(tx, key)
 	if err != nil || !c.rec.Exists {
@@ -166,7 +165,7 @@ func Describe(tx *engine.Tx, key []byte) (info Info, found bool, err error) {
 		Expansion: m.Expansion}, true, nil
 }
 
-// Exists calls f for each item in turn with whether the chain has it; a chain that does not exist has none.
+// Exists calls f for each item in turn with whether the chain contains it. A missing chain contains nothing.
 func Exists(tx *engine.Tx, key []byte, items [][]byte, f func(has bool)) error {
 	c, err := load(tx, key)
 	if err != nil {

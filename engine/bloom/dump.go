@@ -8,27 +8,26 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// A dump is a chain in pieces: a header, and then the bits of all filters one after the other, cut into chunks that do
-// not reach from one filter into the next. The header is
+// A dump is a chain in pieces: a header, then the bits of all filters, concatenated and cut into chunks that do not
+// span filters. The header is
 //
 //	"basaltBF" · u8 1 · u64 items · the tail of the metadata record ([cf.BloomMeta]) · u32 length of each filter
 //
-// Numbers are big-endian. It is not that of Redis's module, whose filters hash in another way.
+// Numbers are big-endian. The format is not that of Redis's module, whose filters hash differently.
 //
-// A position says how far a dump has come: 0 before the header, 1 behind it, and 1 + n behind n bytes of the bits.
+// A position is the progress of a dump: 0 before the header, 1 after it, and 1 + n after n bytes of the bits.
 
 const dumpMagic = "basaltBF\x01"
 
 const dumpHeader = len(dumpMagic) + 8 + 20
 
-// maxChunk is how many bytes a chunk of a dump has at most; tests have smaller ones.
+// maxChunk is the max size of a chunk in bytes; tests reduce it.
 var maxChunk = 16 << 20
 
-// maxLoad is how many bytes the filters of a chain have at most that is made from a dump: the header alone makes all of
-// them.
+// maxLoad is the max total size of the filters of a loaded chain in bytes: the header alone creates all of them.
 const maxLoad = 512 << 20
 
-// The errors of dumps, with the texts of Redis's module but for ErrTooLarge.
+// The errors of dumps, with the texts of Redis's module except ErrTooLarge.
 var (
 	ErrNoKey    = engine.NewError("ERR", "not found")
 	ErrBadDump  = engine.NewError("ERR", "received bad data")
@@ -56,8 +55,8 @@ func (c *chain) lens() ([]int, error) {
 	return lens, nil
 }
 
-// place returns the filter that has the byte at an offset of the bits of all filters, and where in it the byte is;
-// false when it lies behind them.
+// place returns the filter that contains the byte at an offset in the concatenated bits, and the offset within that
+// filter; false when the offset is beyond the end.
 func place(lens []int, offset uint64) (filter, at int, ok bool) {
 	for i, n := range lens {
 		if offset < uint64(n) {
@@ -68,8 +67,7 @@ func place(lens []int, offset uint64) (filter, at int, ok bool) {
 	return 0, 0, false
 }
 
-// Dump returns the piece of a chain that comes at a position, and the position behind it: 0 and no data when there is
-// nothing any more.
+// Dump returns the piece of a chain at a position, and the position of the next piece; at the end, 0 and no data.
 func Dump(tx *engine.Tx, key []byte, position uint64) (next uint64, data []byte, err error) {
 	c, err := load(tx, key)
 	if err != nil {
@@ -102,8 +100,8 @@ func Dump(tx *engine.Tx, key []byte, position uint64) (next uint64, data []byte,
 	return position + uint64(len(data)), data, nil
 }
 
-// Load adds a piece that Dump has returned, with the position that it has returned with it. The first piece makes the
-// chain, without items; it must not exist.
+// Load adds a piece that Dump has returned, with the position returned along with it. The first piece creates the
+// chain, without items; the chain must not exist.
 func Load(tx *engine.Tx, key []byte, next uint64, data []byte) error {
 	c, err := load(tx, key)
 	if err != nil {
@@ -140,11 +138,11 @@ func Load(tx *engine.Tx, key []byte, next uint64, data []byte) error {
 	} else if len(data) == lens[filter] {
 		tx.Put(cf.Default, key, data)
 	}
-	c.save() // WATCH and the caches of records learn of the change from the metadata record
+	c.save() // WATCH and the record caches learn of the change through the metadata record
 	return nil
 }
 
-// loadHeader makes a chain from the header of a dump, with all bits 0.
+// loadHeader creates a chain from the header of a dump, with all bits 0.
 func (c *chain) loadHeader(data []byte) error {
 	rest, ok := bytes.CutPrefix(data, []byte(dumpMagic))
 	if !ok || len(data) < dumpHeader {

@@ -6,7 +6,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// lookup is an item that is looked for.
+// lookup is an item that find looks for.
 type lookup struct {
 	hash  uint64
 	found bool
@@ -23,15 +23,15 @@ func lookups(l []lookup, items [][]byte) []lookup {
 	return l
 }
 
-// wholeMax is the length in bytes up to which filters are read whole, several at once. Of longer ones only the
-// blocks that matter are read.
+// wholeMax is the max length in bytes of filters that are read whole, several in one batch. Of longer filters only the
+// needed blocks are read.
 const wholeMax = 4 << 10
 
-// wholeBatch is how many bytes of whole filters are read at once.
+// wholeBatch is how many bytes of whole filters one batch reads.
 const wholeBatch = 256 << 10
 
-// find looks the items up in all filters, from the newest, which has half of all items or more, to the oldest,
-// until all are found. It returns the length of the newest filter.
+// find looks the items up in all filters, from the newest, which holds half of all items or more, to the oldest, until
+// all are found. It returns the length of the newest filter.
 func (c *chain) find(l []lookup) (newest int, err error) {
 	missing := len(l)
 	for i := int(c.meta.Filters) - 1; i >= 0 && missing > 0; {
@@ -45,7 +45,7 @@ func (c *chain) find(l []lookup) (newest int, err error) {
 			i--
 			continue
 		}
-		n := min(i+1, wholeBatch/c.lenOf(i)) // older ones are not longer
+		n := min(i+1, wholeBatch/c.lenOf(i)) // older filters are not longer
 		keys := c.tx.Keys()
 		for j := range n {
 			keys.Add(c.key(i - j))
@@ -69,7 +69,7 @@ func (c *chain) find(l []lookup) (newest int, err error) {
 	return newest, nil
 }
 
-// check reports a filter that is missing or cannot be.
+// check returns an error for a filter that is missing or has an impossible length.
 func (c *chain) check(i int, value []byte) error {
 	if value == nil {
 		return c.corrupt(fmt.Errorf("%w: filter %d is missing", cf.ErrCorrupt, i))
@@ -84,7 +84,7 @@ func (c *chain) checkLen(i, n int) error {
 	return nil
 }
 
-// findIn looks the items up in a whole filter.
+// findIn looks the items up in the bytes of a whole filter.
 func findIn(l []lookup, filter []byte, newest bool, missing *int) {
 	for i := range l {
 		if l[i].found {
@@ -102,8 +102,8 @@ func findIn(l []lookup, filter []byte, newest bool, missing *int) {
 	}
 }
 
-// findParts looks the items up in a filter that is expected to be n bytes long, and returns how long it is. One of
-// another length, made by other rules than ours, is read again.
+// findParts looks the items up in a filter whose expected length is n, and returns its real length. A filter of another
+// length, made by another implementation, is read a second time.
 func (c *chain) findParts(l []lookup, filter, n int, missing *int) (int, error) {
 	newest := filter == int(c.meta.Filters)-1
 	var offBuf [4]uint32
@@ -133,7 +133,7 @@ func (c *chain) findParts(l []lookup, filter, n int, missing *int) (int, error) 
 		if size == n {
 			break
 		}
-		if try == 1 { // it cannot change: the key is locked
+		if try == 1 { // impossible: the key is locked
 			return 0, c.corrupt(fmt.Errorf("%w: filter %d changes its length", cf.ErrCorrupt, filter))
 		}
 		n = size

@@ -1,4 +1,4 @@
-// Package enginetest opens throw-away databases for tests, and has what tests of all data types need.
+// Package enginetest opens temporary databases for tests and has helpers for the tests of all data types.
 package enginetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// Open opens a database in a temporary directory and closes it at the end of the test, which fails when native
-// objects are left open.
+// Open opens a database in a temporary directory and closes it at the end of the test. The test fails if native objects
+// are left open.
 func Open(t testing.TB) *engine.DB {
 	t.Helper()
 	return OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
@@ -56,7 +56,7 @@ func View(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) erro
 	}
 }
 
-// Bytes returns words as the data types take them.
+// Bytes converts words to byte slices.
 func Bytes(words ...string) [][]byte {
 	list := make([][]byte, len(words))
 	for i, w := range words {
@@ -65,9 +65,9 @@ func Bytes(words ...string) [][]byte {
 	return list
 }
 
-// Deadline ends the whole test process with the stacks of all goroutines when the test has not ended after d: for
-// tests that wait for native code, where a wait that does not end cannot be given up. It is called before Open, so
-// that the closing of the database counts too. Time in which the process is stopped, or the machine, does not count.
+// Deadline ends the whole test process, with the stacks of all goroutines, when the test has not ended after d. It is
+// for tests that wait for native code, which cannot be cancelled. It must be called before Open, so that closing the
+// database counts too. Time during which the process or the host is stopped does not count.
 func Deadline(t testing.TB, d time.Duration) {
 	t.Helper()
 	const ticks = 60
@@ -76,7 +76,7 @@ func Deadline(t testing.TB, d time.Duration) {
 	go func() {
 		tick := time.NewTicker(d / ticks)
 		defer tick.Stop()
-		for range ticks { // of those that fall into a stop one is left
+		for range ticks { // after such a stop the channel holds only one tick
 			select {
 			case <-tick.C:
 			case <-ended:
@@ -88,7 +88,7 @@ func Deadline(t testing.TB, d time.Duration) {
 	}()
 }
 
-// Batches returns the write batches that f writes to the log. Nobody else may write meanwhile.
+// Batches returns the write batches that f writes to the log. No one else may write meanwhile.
 func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 	t.Helper()
 	before := db.LatestSequence()
@@ -113,7 +113,7 @@ func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 	}
 }
 
-// LastBatch describes the batch in the log that begins with a sequence number, its records with commas between them:
+// LastBatch describes the batch in the log that begins with a sequence number: its records, separated by commas,
 //
 //	log DATA
 //	put metadata KEY
@@ -162,7 +162,7 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 	return strings.Join(records, ", ")
 }
 
-// NoAllocs fails the test when f allocates each time that it is called.
+// NoAllocs fails the test when each call of f allocates.
 func NoAllocs(t testing.TB, name string, f func() error) {
 	t.Helper()
 	var err error
@@ -174,7 +174,7 @@ func NoAllocs(t testing.TB, name string, f func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got > 0 { // the rare growth of a buffer does not show in the average
+	if got > 0 { // the rare growth of a buffer vanishes in the average
 		t.Errorf("%s: %v allocations", name, got)
 	}
 }

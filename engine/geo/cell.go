@@ -2,8 +2,8 @@ package geo
 
 import "math"
 
-// The area in which positions can be stored: all longitudes, and the latitudes of the square Mercator map
-// (EPSG:3857), which leaves out the poles.
+// The area in which positions can be stored: all longitudes, and the latitudes of the square Mercator map (EPSG:3857),
+// which excludes the poles.
 const (
 	MinLon = -180.0
 	MaxLon = 180.0
@@ -11,15 +11,15 @@ const (
 	MaxLat = 85.05112878
 )
 
-// maxSteps is how many times the map is halved in either direction: 26 bits for the column and 26 for the row
-// make the 52 bits that a double holds exactly.
+// maxSteps is how many times the map is halved in each direction: 26 bits for the column and 26 for the row are the 52
+// bits that a double holds exactly.
 const maxSteps = 26
 
-// cell is a rectangle of the map after it was halved steps times in either direction, 2^steps columns from west
-// to east and as many rows from south to north.
+// cell is a rectangle of the map after it was halved steps times in each direction: 2^steps columns from west to east
+// and as many rows from south to north.
 //
-// The eastern and the northern edge of the map lie in column and row 2^steps, one beyond the last: Redis stores
-// the positions there so, with scores of more than 52 bits.
+// The eastern and the northern edge of the map lie in column and row 2^steps, one beyond the last. Redis stores the
+// positions there the same way, with scores of more than 52 bits.
 type cell struct {
 	col, row uint32
 	steps    uint
@@ -28,8 +28,8 @@ type cell struct {
 // box is a rectangle in degrees.
 type box struct{ minLon, maxLon, minLat, maxLat float64 }
 
-// offset returns where v lies between min and max, in units of the 2^-steps part of that range. The conversions
-// to float64 keep the compiler from fusing operations, here and below: every step is rounded, as in Redis.
+// offset returns the position of v between min and max, in units of 2^-steps of that range. The conversions to float64,
+// here and below, keep the compiler from fusing operations: every step is rounded, as in Redis.
 func offset(v, min, max float64, steps uint) uint32 {
 	part := float64((v - min) / (max - min))
 	return uint32(uint64(float64(part * float64(uint64(1)<<steps))))
@@ -40,19 +40,20 @@ func cellAt(lon, lat float64, steps uint) cell {
 	return cell{offset(lon, MinLon, MaxLon, steps), offset(lat, MinLat, MaxLat, steps), steps}
 }
 
-// bits interleaves column and row: the highest bit of the column first, then that of the row, and so on. Cells
-// that are halves of one another so have a prefix in common.
+// bits interleaves column and row: the highest bit of the column first, then that of the row, and so on. So the halves
+// of a cell share a prefix.
 func (c cell) bits() uint64 { return spread(c.col)<<1 | spread(c.row) }
 
-// scores returns the scores [min, max) of the positions in the cell. Those of the 52 bits that tell less than
-// the size of the cell are free.
+// scores returns the scores [min, max) of the positions in the cell: its bits fill the high end of the 52 bits, and the
+// lower bits may have any value.
 func (c cell) scores() (min, max float64) {
 	free := 2 * (maxSteps - c.steps)
 	return float64(c.bits() << free), float64((c.bits() + 1) << free)
 }
 
-// finest returns how many steps parts of the cell may have and still have scores of their own. Those of the eastern
-// edge of the map take 54 bits, and a double rounds them to even numbers: of four neighbours two or more have the same.
+// finest returns the max steps with which the parts of the cell still have distinct scores. The scores at the eastern
+// edge of the map take 54 bits, and a double rounds them to even numbers: two or more of four neighbours have the same
+// score.
 func (c cell) finest() uint {
 	if c.col>>c.steps != 0 {
 		return maxSteps - 1
@@ -69,8 +70,8 @@ func (c cell) bounds() box {
 		edge(c.row+1, MinLat, height)}
 }
 
-// moved returns the cell so many columns to the east and rows to the north. The map is closed in both directions:
-// north of the last row is the first one.
+// moved returns the cell that is cols columns to the east and rows rows to the north. The map is closed in both
+// directions: north of the last row is the first one.
 func (c cell) moved(cols, rows int) cell {
 	mask := uint32(1)<<c.steps - 1
 	if cols != 0 {
@@ -110,9 +111,9 @@ func OnMap(lon, lat float64) bool {
 // Score returns the score of a position on the map: the number of its cell, an integer.
 func Score(lon, lat float64) float64 { return float64(cellAt(lon, lat, maxSteps).bits()) }
 
-// Position returns the middle of the cell that a score stands for. It is at most 0.4 metres from the position that
-// the score was made from. Any other number is taken as the integer that the conversion in C makes of it on
-// amd64, so that sorted sets that hold no positions are read as by Redis.
+// Position returns the centre of the cell that a score stands for. It is at most 0.4 metres from the position that gave
+// the score. A score that is no position is converted to an integer as C does it on amd64, so that other sorted sets
+// give the same positions as in Redis.
 func Position(score float64) (lon, lat float64) {
 	bits := toBits(score)
 	b := cell{gather(bits >> 1), gather(bits), maxSteps}.bounds()
@@ -121,8 +122,8 @@ func Position(score float64) (lon, lat float64) {
 	return lon, lat
 }
 
-// toBits cuts the fraction off. Negative numbers are in two's complement; what no uint64 holds is 1<<63, and 0
-// from 1<<64 on.
+// toBits truncates f to an integer. Negative numbers give their two's complement; numbers below the range of int64 give
+// 1<<63, and those from 1<<64 on give 0.
 func toBits(f float64) uint64 {
 	const half = 1 << 63
 	if f >= half {
@@ -143,8 +144,8 @@ const hashAlphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
 // HashLen is the length of what [AppendHash] appends.
 const HashLen = 11
 
-// AppendHash appends the standard geohash (as geohash.org has it) of the position that a score stands for. The
-// standard map reaches to the poles, so its cells are others. They are 26 times halved here too; that is 10
+// AppendHash appends the standard geohash (see geohash.org) of the position that a score stands for. The standard map
+// reaches to the poles, so its cells differ from those of the scores. It is halved 26 times here too; that gives 10
 // digits and 2 bits, and the last digit is always 0.
 func AppendHash(dst []byte, score float64) []byte {
 	lon, lat := Position(score)

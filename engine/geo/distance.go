@@ -20,16 +20,15 @@ import (
 	"unsafe"
 )
 
-// The sines and cosines are those of the C library: Go's differ from them in the last bit now and then, and a
-// distance would no longer be the number that Redis stores with STOREDIST. Whole batches of points are measured in
-// one crossing.
+// The sines and cosines are those of the C library: Go's sometimes differ in the last bit, and then a distance would
+// differ from the one that Redis stores with STOREDIST. One cgo call measures a whole batch of points.
 
-// Distance returns the length of the great circle between two positions in degrees, in metres.
+// Distance returns the great-circle distance in metres between two positions in degrees.
 func Distance(lon1, lat1, lon2, lat2 float64) float64 {
 	return float64(C.basalt_geo_distance(C.double(lon1), C.double(lat1), C.double(lon2), C.double(lat2)))
 }
 
-// measure sets the distances of points from the middle of the shape, in metres; those outside get NaN.
+// measure sets the distances of points from the centre of the shape, in metres; NaN for a point outside.
 func (s *Shape) measure(points []point) {
 	if len(points) == 0 {
 		return
@@ -43,10 +42,10 @@ func (s *Shape) measure(points []point) {
 	}
 }
 
-// outside is the distance of a point that is not in the shape.
+// outside reports whether a distance of measure says that the point is outside the shape.
 func outside(distance float64) bool { return math.IsNaN(distance) }
 
-// bounds returns the box around the shape, in degrees. It may reach beyond the map.
+// bounds returns the bounding box of the shape, in degrees. It may reach beyond the map.
 func (s *Shape) bounds() box {
 	width, height := s.Unit*s.Radius, s.Unit*s.Radius
 	if s.Box {

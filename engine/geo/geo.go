@@ -1,16 +1,16 @@
-// Package geo keeps positions on the globe in sorted sets, on an [engine.Tx]: what GEOADD, GEOSEARCH and their like
-// do, without the server and its protocol.
+// Package geo stores positions on the globe in sorted sets, on an [engine.Tx]: the operations of GEOADD, GEOSEARCH and
+// similar commands, without the server and its protocol.
 //
-// It has no layout of its own. A position is a member of a sorted set (package zset); its score is the number of
-// the cell it lies in. The map is halved 26 times in either direction, and the bits of column and row are
-// interleaved, so that the positions in a larger cell have a range of scores. A search reads the ranges of at most
-// nine cells that cover its area, and measures the distance of each member in them.
+// It has no layout of its own. A position is a member of a sorted set (package zset); its score is the number of its
+// cell. The map is halved 26 times in each direction, and the bits of column and row are interleaved, so that the
+// positions in a larger cell have a contiguous range of scores. A search reads the ranges of at most nine cells that
+// cover its area, and computes the distance of each member in them.
 //
-// Scores, cells and distances are computed step by step as Redis computes them, so that the same calls give the
-// same numbers, to the last bit, in the same order.
+// Scores, cells and distances are computed step by step as Redis computes them, so that the same calls give the same
+// numbers, to the last bit, in the same order.
 //
-// Longitudes and latitudes are in degrees, distances in metres unless a unit is named. Functions that write need
-// the key's lock for writing, the others for reading. A key of another type is [engine.ErrWrongType].
+// Longitudes and latitudes are in degrees, distances in metres unless a unit is named. Functions that write need the
+// key's lock for writing, the others for reading. A key of another type gives [engine.ErrWrongType].
 package geo
 
 import (
@@ -24,8 +24,8 @@ type Place struct {
 	Lon, Lat float64
 }
 
-// Add gives members their positions, which must be on the map (see [OnMap]). The flags are NX and XX of package
-// zset. It returns how many members are new and how many others have moved.
+// Add sets the positions of members, which must be on the map (see [OnMap]). The flags are NX and XX of package zset.
+// It returns how many members are new and how many existing members have moved.
 func Add(tx *engine.Tx, key []byte, f zset.Flags, places []Place) (added, changed int, err error) {
 	var few [8]zset.Entry
 	entries := few[:0]
@@ -40,7 +40,7 @@ func Add(tx *engine.Tx, key []byte, f zset.Flags, places []Place) (added, change
 	return added, changed, err
 }
 
-// Scores calls f with the score of each member in turn. [Position] and [AppendHash] tell where that is.
+// Scores calls f with the score of each member in turn. [Position] and [AppendHash] decode a score.
 func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, found bool)) error {
 	return zset.Scores(tx, key, members, f)
 }

@@ -11,42 +11,43 @@ import (
 	"github.com/basaltdb/basalt/engine/zset"
 )
 
-// cellKind is what was found in cells of the map that searches come back to: a search reads some ten of them, and
-// reading a cell of a few points takes longer in RocksDB than measuring the points.
+// cellKind is the state of map cells that searches read repeatedly: their points. A search reads some ten cells, and
+// reading a cell of a few points from RocksDB takes longer than measuring the points.
 //
-// A cell is good as long as nobody has held a lock of the key's bucket for writing since it was read (the bucket's
-// generation). It is kept from the second time on that it is read. Its key is the prefix of the set's subkeys, the
-// lowest score of the cell and its steps.
+// A kept cell is valid as long as no one has held a lock of the key's bucket for writing since the cell was read (the
+// bucket's generation). A cell is kept when it is read for the second time. Its key is the prefix of the set's subkeys,
+// the lowest score of the cell and its steps.
 var cellKind = derived.Kind[*keptCell]{ID: derived.Cells}
 
-// keptCell holds of each point the score (8 bytes, little-endian), the length of the member as a varint, and the
-// member. The bytes are never changed.
+// keptCell holds for each point the score (8 bytes, little-endian), the length of the member as a varint, and the
+// member. The bytes are immutable.
 type keptCell struct {
 	derived.Entry
 	points []byte
 }
 
 const (
-	// mostCellBytes is how long the points of a cell may be that is kept: what makes small cells slow is finding them.
-	mostCellBytes = 8 << 10
-	// mostLeaves is how many leaves a search may have that looks for them among what is kept.
-	mostLeaves = 64
+	// maxCellBytes is the max size in bytes of a kept cell: small cells are slow because finding them is, large ones
+	// are not.
+	maxCellBytes = 8 << 10
+	// maxKeptLeaves is the max number of leaves with which a search looks for kept cells.
+	maxKeptLeaves = 64
 )
 
-// mayKeep reports whether the search may use cells that were read before: not one that ends early.
+// mayKeep reports whether the search may use kept cells. A search that may end early does not.
 func (s *search) mayKeep() bool {
-	if s.q.fresh || s.q.Any || len(s.leaves) > mostLeaves {
+	if s.q.fresh || s.q.Any || len(s.leaves) > maxKeptLeaves {
 		return false
 	}
 	for i := 1; i < len(s.leaves); i++ {
-		if s.leaves[i-1].max > s.leaves[i].min { // where the map has few cells, the same may come twice
+		if s.leaves[i-1].max > s.leaves[i].min { // where the map has few cells, a cell may occur twice
 			return false
 		}
 	}
 	return true
 }
 
-// readLeaves calls add with the points of all leaves: in their order, with the index in sorted of their cell.
+// readLeaves calls add with the points of all leaves in order; at is the index in sorted of the point's cell.
 func (s *search) readLeaves(tx *engine.Tx, key []byte, add func(at int, member []byte, score float64) bool) error {
 	if tx.DB().Derived().Limit() > 0 && s.mayKeep() {
 		rec, found := tx.Glance(key, cf.TypeZSet)
@@ -61,13 +62,13 @@ func (s *search) readLeaves(tx *engine.Tx, key []byte, add func(at int, member [
 	})
 }
 
-// appendID appends what comes after the prefix in a cell's key.
+// appendID appends the part of a cell's key that follows the prefix.
 func (l *leaf) appendID(prefix []byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(prefix, math.Float64bits(l.min)), l.steps)
 }
 
-// throughCells is readLeaves with cells that are kept: leaves that are known come from there, and those that come again
-// are kept.
+// throughCells is readLeaves with kept cells: it takes kept leaves from there, and keeps leaves that were asked for
+// before.
 func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint64,
 	add func(at int, member []byte, score float64) bool) error {
 	r := tx.DB().Derived()
@@ -76,13 +77,13 @@ func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint
 		l := &s.leaves[i]
 		id := l.appendID(id)
 		if l.kept = cellKind.Find(r, id, generation); l.kept == nil {
-			if l.record = cellKind.Worth(r, id, generation, mostCellBytes/16); !l.record {
+			if l.record = cellKind.Worth(r, id, generation, maxCellBytes/16); !l.record {
 				cellKind.Asked(r, id, generation)
 			}
 		}
 	}
 	s.join()
-	next := 0 // the leaf that comes
+	next := 0 // index of the next leaf
 	pass := func() {
 		l := &s.leaves[next]
 		if l.kept != nil {
@@ -107,7 +108,7 @@ func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint
 			}
 			l := &s.leaves[next]
 			if l.record {
-				if l.record = len(s.read)+len(member) < mostCellBytes; l.record {
+				if l.record = len(s.read)+len(member) < maxCellBytes; l.record {
 					s.read = appendPoint(s.read, member, score)
 				}
 			}
@@ -124,14 +125,14 @@ func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint
 	return nil
 }
 
-// appendPoint appends a point as it is kept.
+// appendPoint appends a point in the format of keptCell.
 func appendPoint(dst, member []byte, score float64) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(score))
 	dst = binary.AppendUvarint(dst, uint64(len(member)))
 	return append(dst, member...)
 }
 
-// nextPoint returns the first point of a kept cell and the rest of them.
+// nextPoint decodes the first point of a kept cell and returns the remaining points.
 func nextPoint(points []byte) (member []byte, score float64, rest []byte) {
 	score = math.Float64frombits(binary.LittleEndian.Uint64(points))
 	n, size := binary.Uvarint(points[8:])

@@ -1,9 +1,9 @@
 package geo
 
-// partialSort sorts the n smallest points to the front. It is the quicksort of Bentley and McIlroy ("Engineering a
-// Sort Function", 1993), which leaves out the parts that do not matter. That sort is not stable, and Redis uses it
-// too: which of several members at the same distance are in a result with a COUNT, and in which order, depends on
-// every exchange that it makes. So none may be made in another way here.
+// partialSort sorts the n smallest points to the front. It is the quicksort of Bentley and McIlroy ("Engineering a Sort
+// Function", 1993), without the parts that do not matter. Redis uses the same sort. It is not stable: which of several
+// members at the same distance a result with COUNT contains, and in which order, depends on every exchange. So the
+// exchanges here must stay exactly as they are.
 func partialSort(p []point, n int, compare func(a, b *point) int) {
 	for start := 0; start < n; {
 		if len(p) < 7 {
@@ -33,7 +33,7 @@ func insertionSort(p []point, compare func(a, b *point) int) {
 	}
 }
 
-// pivot returns the index of the middle one of three points, in large slices of three such.
+// pivot returns the index of the median of three points, in large slices of three medians of three.
 func pivot(p []point, compare func(a, b *point) int) int {
 	mid := len(p) / 2
 	if len(p) == 7 {
@@ -68,8 +68,8 @@ func median(p []point, a, b, c int, compare func(a, b *point) int) int {
 	return c
 }
 
-// partition parts the points around the first one and returns how many are less and how many are more. Those equal
-// to it are gathered at both ends and then put in the middle.
+// partition partitions the points by the first one and returns how many are less and how many are greater. Equal points
+// are gathered at both ends and then moved to the middle.
 func partition(p []point, compare func(a, b *point) int) (less, more int) {
 	a, b, c, d := 1, 1, len(p)-1, len(p)-1
 	for {
@@ -108,7 +108,7 @@ func partition(p []point, compare func(a, b *point) int) (less, more int) {
 	return less, more
 }
 
-// exchange swaps the n points from i on with the n before end.
+// exchange swaps the n points from i on with the n points before end.
 func exchange(p []point, i, end, n int) {
 	for j := end - n; j < end; i, j = i+1, j+1 {
 		swap(p, i, j)

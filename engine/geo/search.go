@@ -13,10 +13,10 @@ import (
 // Order is the order of a search's result.
 type Order uint8
 
-// The orders. Members at the same distance come in the order of the cells, except that where Count cuts the result
-// short, they come in an order that depends on everything found.
+// The orders. Members at the same distance come in the order of the cells; but when Count truncates the result, their
+// order depends on all members found.
 const (
-	Unsorted Order = iota // cell by cell, by score in each
+	Unsorted Order = iota // cell by cell, by score within a cell
 	Nearest               // nearest first
 	Furthest
 )
@@ -25,9 +25,9 @@ const (
 type Query struct {
 	Shape Shape
 	Order Order
-	Count int  // at most so many; 0 = all
-	Any   bool // with Count: the first ones found, wherever they are
-	fresh bool // cells that are kept are not used
+	Count int  // max number of members; 0 = all
+	Any   bool // with Count: any members, the first ones found
+	fresh bool // do not use kept cells
 }
 
 // Found is a member inside the shape.
@@ -35,11 +35,10 @@ type Found struct {
 	Member   []byte
 	Score    float64
 	Lon, Lat float64
-	Distance float64 // from the middle of the shape, in its units
+	Distance float64 // from the centre of the shape, in its units
 }
 
-// Search calls emit with the members inside the query's shape. They are those of the moment: all cells show the same
-// state of the set.
+// Search calls emit with the members inside the query's shape. All cells show the same state of the set.
 func Search(tx *engine.Tx, key []byte, q *Query, emit func(f *Found)) error {
 	s := searches.Get().(*search)
 	defer s.release()
@@ -55,9 +54,9 @@ func Search(tx *engine.Tx, key []byte, q *Query, emit func(f *Found)) error {
 	return nil
 }
 
-// Store makes the result of a search the content of dst, whatever it held before: a sorted set with the same scores,
-// or with byDistance the distances in the shape's unit as scores. An empty result deletes dst. It returns the number
-// of members. It needs the lock of dst for writing, that of key for reading.
+// Store replaces whatever dst holds by the result of a search: a sorted set with the same scores, or with byDistance
+// the distances in the shape's unit as scores. An empty result deletes dst. Store returns the number of members. It
+// needs the lock of dst for writing and that of key for reading.
 func Store(tx *engine.Tx, dst, key []byte, q *Query, byDistance bool) (int, error) {
 	s := searches.Get().(*search)
 	defer s.release()
@@ -79,13 +78,13 @@ func Store(tx *engine.Tx, dst, key []byte, q *Query, byDistance bool) (int, erro
 	return len(entries), zset.Store(tx, dst, entries)
 }
 
-// point is a member that was read. Its first fields are those of basalt_geo_point.
+// point is a member that was read. Its first fields have the layout of the C struct basalt_geo_point.
 type point struct {
 	lon, lat  float64
 	distance  float64 // in metres
 	score     float64
 	name, end int // the member is search.names[name:end]
-	seq       int // its place in the order of the visit
+	seq       int // its position in the order of the visit
 }
 
 // search is the working memory of one search.
@@ -94,37 +93,37 @@ type search struct {
 	cells    []cell
 	leaves   []leaf
 	ranges   []zset.ScoreRange
-	first    []int  // index in sorted of the first cell of a range
-	read     []byte // the points of the leaf that is read, as they are kept
+	first    []int  // index in sorted of the first cell of each range
+	read     []byte // the points of the current leaf, in the format of keptCell
 	within   window
 	sorted   []span
-	points   []point // those up to measured are inside, the rest is still to be measured
+	points   []point // the first measured points are inside, the others are not measured yet
 	ordered  []point
 	names    []byte
 	measured int
-	batch    int // how many points are measured together
-	current  int // index in sorted of the cell that is read
+	batch    int // how many points one cgo call measures
+	current  int // index in sorted of the current cell
 }
 
-// leaf is a cell, or a part of one, that the shape reaches into.
+// leaf is a cell, or a part of a cell, that intersects the shape.
 type leaf struct {
 	at       int // index in sorted of the cell
 	steps    uint8
 	min, max float64
-	kept     *keptCell // nil when its points are not known
-	record   bool      // its points are to be kept
+	kept     *keptCell // nil when its points are not kept
+	record   bool      // its points will be kept
 }
 
-// span is the range of scores of a cell, and what was found in it.
+// span is the score range of a cell, and the points found in it.
 type span struct {
 	min, max float64
-	visit    int // when the cell is visited
+	visit    int // the cell's position in the order of the visit
 	from, to int // the points of the cell
 }
 
 var searches = sync.Pool{New: func() any { return new(search) }}
 
-// searchKeep bounds what a search that is not in use may hold on to, in points.
+// searchKeep is the max number of points whose memory a search keeps when it goes back to the pool.
 const searchKeep = 4096
 
 func (s *search) release() {
@@ -138,13 +137,13 @@ func (s *search) release() {
 	searches.Put(s)
 }
 
-// Points are measured in batches: small ones at first, so that a search for any few ends early.
+// Points are measured in batches, small ones at first, so that a search with Any ends early.
 const (
 	firstBatch = 32
 	lastBatch  = 1024
 )
 
-// run leaves the result in s.points.
+// run computes the result, in s.points.
 func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	s.q, s.batch = q, firstBatch
 	s.cells = q.Shape.cover(s.cells)
@@ -179,8 +178,8 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	return nil
 }
 
-// plan makes the leaves: the cells in the order of the visit, or, with parts, the parts of cells that the shape
-// reaches into, in ascending order.
+// plan computes the leaves: the cells in the order of the visit, or with parts, the parts of cells that intersect the
+// shape, in ascending order.
 func (s *search) plan(parts bool) {
 	for i, c := range s.cells {
 		lo, hi := c.scores()
@@ -199,7 +198,7 @@ func (s *search) plan(parts bool) {
 	}
 }
 
-// join makes the ranges that are read: those of the leaves that are not known, with neighbours in one range.
+// join computes the ranges to read: those of the leaves that are not kept, with adjacent leaves in one range.
 func (s *search) join() {
 	for i := range s.leaves {
 		l := &s.leaves[i]
@@ -215,18 +214,18 @@ func (s *search) join() {
 	}
 }
 
-// partDepth is how many times a cell is divided in four to leave out what the shape does not reach. The cells of a
-// search may be four times as large in either direction as the shape.
+// partDepth is how many times a cell is divided into quarters, to leave out quarters that do not intersect the shape.
+// The cells of a search may be four times as large as the shape in each direction.
 const partDepth = 2
 
-// divide adds the parts of a cell, or of a part of it, to the leaves; i is the index of the cell in sorted.
+// divide appends the parts of a cell, or of a part of it, to the leaves; i is the index of the cell in sorted.
 func (s *search) divide(i int, c cell, depth uint) {
 	touched, inside := s.within.cuts(c)
 	if !touched {
 		return
 	}
 	if depth > 0 && !inside && c.steps < c.finest() {
-		for quarter := range uint32(4) { // in the order of their scores
+		for quarter := range uint32(4) { // in score order
 			s.divide(i, cell{c.col<<1 | quarter>>1, c.row<<1 | quarter&1, c.steps + 1}, depth-1)
 		}
 		return
@@ -235,8 +234,8 @@ func (s *search) divide(i int, c cell, depth uint) {
 	s.leaves = append(s.leaves, leaf{at: i, steps: uint8(c.steps), min: lo, max: hi})
 }
 
-// enter notes that what comes now is in the cell of a score, which is not before the cell with index first; with
-// first behind the last cell, that no more comes. What is still to be measured belongs to the cell before.
+// enter starts the cell that contains score. The cell's index in sorted is first or greater; with first behind the last
+// cell, no more points follow. enter measures the points of the previous cell.
 func (s *search) enter(first int, score float64) {
 	at := max(s.current, first)
 	for at < len(s.sorted) && score >= s.sorted[at].max {
@@ -254,7 +253,7 @@ func (s *search) enter(first int, score float64) {
 	}
 }
 
-// measure drops the points outside the shape from those that were read since the last time.
+// measure drops the points outside the shape from those that were read since the last call.
 func (s *search) measure() {
 	fresh := s.points[s.measured:]
 	s.q.Shape.measure(fresh)
@@ -264,7 +263,7 @@ func (s *search) measure() {
 		if outside(p.distance) {
 			continue
 		}
-		to := 0 // the names move together too
+		to := 0 // index of the next point that stays; the names are moved together too
 		if kept > 0 {
 			to = s.points[kept-1].end
 		}
@@ -281,7 +280,7 @@ func (s *search) measure() {
 	}
 }
 
-// inOrderOfVisit brings the points into the order in which Redis finds them.
+// inOrderOfVisit sorts the points into the order in which Redis finds them.
 func (s *search) inOrderOfVisit() {
 	if slices.IsSortedFunc(s.sorted, func(a, b span) int { return cmp.Compare(a.visit, b.visit) }) {
 		return
@@ -294,7 +293,7 @@ func (s *search) inOrderOfVisit() {
 	s.points, s.ordered = s.ordered, s.points
 }
 
-// sort puts the points in the order of the query and cuts the result to its count.
+// sort sorts the points by the order of the query and truncates the result to its count.
 func (s *search) sort() {
 	n := len(s.points)
 	if s.q.Count > 0 {

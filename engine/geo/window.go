@@ -2,11 +2,11 @@ package geo
 
 import "math"
 
-// window is a rectangle of the smallest cells, bounds included, outside of which no position is in a shape. It may be
-// larger than need be: it spares reading and measuring what is far away, and does not decide.
+// window is a range of columns and rows of the smallest cells, bounds included, that contains every position of a
+// shape. It may be too large: it saves reading and measuring distant points, and the measuring decides.
 type window struct {
 	minCol, maxCol, minRow, maxRow uint32
-	// The same as bits of a score: those of the columns, and those of the rows.
+	// The same bounds as bits of a score: the bits of the columns and those of the rows.
 	loCol, hiCol, loRow, hiRow uint64
 }
 
@@ -14,19 +14,19 @@ const (
 	colBits = 0xaaaaaaaaaaaaaaaa
 	rowBits = 0x5555555555555555
 
-	// earthRadius is that of the distances, in metres.
+	// earthRadius is the radius that Redis's distances use, in metres.
 	earthRadius = 6372797.560856
-	// windowMargin widens a window, in cells of 0.6 metres at most: more than all errors of rounding.
+	// windowMargin widens a window, in cells of at most 0.6 metres: more than all rounding errors.
 	windowMargin = 4
 )
 
 // window returns the window around the shape.
 func (s *Shape) window() window {
-	const most = 1 << maxSteps // the edge of the map is in this column or row
-	w := window{maxCol: most, maxRow: most}
+	const edge = 1 << maxSteps // column or row of the map's eastern or northern edge
+	w := window{maxCol: edge, maxRow: edge}
 	dLat, dLon := s.extent()
 	w.minRow, w.maxRow = cellsBetween(s.Lat-dLat, s.Lat+dLat, MinLat, MaxLat)
-	if s.Lon-dLon > MinLon && s.Lon+dLon < MaxLon { // else it goes around the map's edge
+	if s.Lon-dLon > MinLon && s.Lon+dLon < MaxLon { // otherwise it crosses the map's edge
 		w.minCol, w.maxCol = cellsBetween(s.Lon-dLon, s.Lon+dLon, MinLon, MaxLon)
 	}
 	w.loCol, w.hiCol = spread(w.minCol)<<1, spread(w.maxCol)<<1
@@ -34,8 +34,8 @@ func (s *Shape) window() window {
 	return w
 }
 
-// extent returns how far positions in the shape are from its middle at most, in degrees; infinity where the shape
-// comes near a pole.
+// extent returns the max distance of positions in the shape from its centre, in degrees of latitude and longitude;
+// infinity when the shape comes near a pole.
 func (s *Shape) extent() (lat, lon float64) {
 	const degrees, full = 180 / math.Pi, 0.999
 	if !s.Box {
@@ -53,7 +53,8 @@ func (s *Shape) extent() (lat, lon float64) {
 	if math.IsNaN(lat) {
 		lat = math.Inf(1)
 	}
-	// The width counts along the parallel of each position: it is the most degrees on the one nearest to a pole.
+	// The width counts along the parallel of each position: it spans the most degrees on the parallel nearest to a
+	// pole.
 	far := min(math.Abs(s.Lat)+lat, MaxLat+1)
 	if angle := s.Width * s.Unit / 4 / earthRadius; angle < math.Pi/2 {
 		if reach := math.Sin(angle) / math.Cos(far/degrees); reach < full {
@@ -63,17 +64,17 @@ func (s *Shape) extent() (lat, lon float64) {
 	return lat, lon
 }
 
-// cellsBetween returns the first and the last column (or row) of the smallest cells from one longitude (latitude) to
-// another, with a margin.
+// cellsBetween returns the first and the last column (or row) of the smallest cells between two longitudes (latitudes),
+// widened by the margin.
 func cellsBetween(from, to, min, max float64) (first, last uint32) {
-	const most = 1 << maxSteps
+	const edge = 1 << maxSteps
 	at := func(v, margin float64) uint32 {
-		c := math.Floor((v-min)/(max-min)*most) + margin
+		c := math.Floor((v-min)/(max-min)*edge) + margin
 		if !(c > 0) {
 			return 0
 		}
-		if c > most {
-			return most
+		if c > edge {
+			return edge
 		}
 		return uint32(c)
 	}
@@ -86,7 +87,7 @@ func (w *window) has(bits uint64) bool {
 	return col >= w.loCol && col <= w.hiCol && row >= w.loRow && row <= w.hiRow
 }
 
-// cuts reports whether a cell and the window have something in common, and whether all of the cell is inside.
+// cuts reports whether a cell and the window intersect, and whether the window contains the whole cell.
 func (w *window) cuts(c cell) (touched, inside bool) {
 	free := maxSteps - c.steps
 	minCol, maxCol := uint64(c.col)<<free, uint64(c.col+1)<<free-1

@@ -8,34 +8,34 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// field is a field as it is stored.
+// field is the stored record of a field.
 type field struct {
-	there  bool   // it has a record
+	there  bool   // the field has a record
 	expire uint64 // ms since the epoch, 0 = never
 	value  []byte
 }
 
-// live reports whether there is such a field for a command.
+// live reports whether commands see the field: it has a record and has not expired.
 func (f *field) live(now int64) bool { return f.there && !cf.FieldExpired(f.expire, now) }
 
-// edit reads and changes a hash of either form. It keeps the numbers of the metadata record in step with the records
-// of the fields; save writes them.
+// edit reads and changes a hash of either form. It keeps the counters of the metadata record in step with the field
+// records. save writes the metadata record.
 type edit struct {
 	tx  *engine.Tx
-	key []byte // as the user names it
+	key []byte // the user's key
 	rec *engine.Record
 	ttl cf.HashTTL
-	on  bool // the fields may expire
+	on  bool // fields may expire: the hash has the form with expiries
 
-	stored     cf.HashTTL // what the metadata record says
+	stored     cf.HashTTL // the counters as the metadata record holds them
 	storedSize uint64
 	logged     bool
-	told       bool // that fields have expired
-	loose      bool // ttl.Upper may lie beyond the expiry of the last field
+	told       bool // the engine knows that fields have expired
+	looseUpper bool // ttl.Upper may be later than the expiry of the last field
 	buf        []byte
 }
 
-// open makes an edit of a hash. A metadata record that contradicts itself is an error.
+// open starts an edit of a hash. A metadata record with contradictory counters is an error.
 func open(tx *engine.Tx, key []byte, rec *engine.Record) (edit, error) {
 	h := edit{tx: tx, key: key, rec: rec, storedSize: rec.Size}
 	var err error
@@ -55,7 +55,7 @@ func (h *edit) corrupt(format string, args ...any) error {
 	return h.fail(fmt.Errorf("%w: %s", cf.ErrCorrupt, fmt.Sprintf(format, args...)))
 }
 
-// decode takes the stored value of a field apart.
+// decode decodes the stored value of a field.
 func (h *edit) decode(raw []byte) (f field, err error) {
 	f = field{there: true, value: raw}
 	if h.on {
@@ -78,7 +78,7 @@ func (h *edit) get(name []byte) (field, error) {
 	return h.decode(raw)
 }
 
-// getMany reads every step-th of the names, in one batch.
+// getMany reads every step-th name in one batched read.
 func (h *edit) getMany(names [][]byte, step int) ([]field, error) {
 	fields := make([]field, (len(names)+step-1)/step)
 	if !h.rec.Exists {
@@ -102,7 +102,7 @@ func (h *edit) getMany(names [][]byte, step int) ([]field, error) {
 	return fields, nil
 }
 
-// each calls f with every name and the field as it is by then: a name that comes again sees what f has done before.
+// each calls f with every name and its field. When a name is repeated, f sees the field as its previous call left it.
 func (h *edit) each(names [][]byte, f func(i int, name []byte, old field) error) error {
 	fields, err := h.getMany(names, 1)
 	if err != nil {
@@ -126,7 +126,7 @@ func (h *edit) each(names [][]byte, f func(i int, name []byte, old field) error)
 	return nil
 }
 
-// put writes a field whose record was old before. Only a hash whose fields may expire takes an expiry.
+// put writes a field; old is its state before. Only a hash whose fields may expire takes an expiry.
 func (h *edit) put(name []byte, old field, value []byte, expire uint64) error {
 	h.noteExpired(old)
 	if err := h.count(old, true, expire); err != nil {
@@ -141,7 +141,7 @@ func (h *edit) put(name []byte, old field, value []byte, expire uint64) error {
 	return nil
 }
 
-// remove deletes the record of a field, which was old.
+// remove deletes the record of a field; old is its state before.
 func (h *edit) remove(name []byte, old field) error {
 	h.noteExpired(old)
 	if err := h.count(old, false, 0); err != nil {
@@ -176,21 +176,22 @@ func (h *edit) log() {
 	}
 }
 
-// count brings the numbers in step with a record that was old and is there, with an expiry, or no longer.
-func (h *edit) count(old field, there bool, expire uint64) error {
+// count updates the counters of the hash after a change of one field from old to the new state: it exists with an
+// expiry (0 = never), or it does not exist.
+func (h *edit) count(old field, exists bool, expire uint64) error {
 	t, size := &h.ttl, &h.rec.Size
 	if !h.on {
 		switch {
-		case there && !old.there:
+		case exists && !old.there:
 			*size++
-		case !there && old.there && *size == 0:
+		case !exists && old.there && *size == 0:
 			return h.corrupt("it has a field, the metadata says none")
-		case !there && old.there:
+		case !exists && old.there:
 			*size--
 		}
 		return nil
 	}
-	hadTTL, wasSure := old.there && old.expire != 0, t.Persist > 0
+	hadTTL, hadPersistent := old.there && old.expire != 0, t.Persist > 0
 	switch {
 	case hadTTL && *size == t.Persist, old.there && !hadTTL && t.Persist == 0:
 		return h.corrupt("a field that expires at %d is not among its %d fields, %d without an expiry", old.expire,
@@ -201,13 +202,13 @@ func (h *edit) count(old field, there bool, expire uint64) error {
 		*size--
 		t.Persist--
 	}
-	others := *size - t.Persist // fields with an expiry
+	others := *size - t.Persist // the fields with an expiry
 	if others == 0 {
 		t.Lower, t.Upper = 0, 0
-	} else if hadTTL && old.expire >= t.Upper && (!there || expire < old.expire) {
-		h.loose = true
+	} else if hadTTL && old.expire >= t.Upper && (!exists || expire < old.expire) {
+		h.looseUpper = true
 	}
-	if there {
+	if exists {
 		*size++
 		switch {
 		case expire == 0:
@@ -218,22 +219,22 @@ func (h *edit) count(old field, there bool, expire uint64) error {
 			t.Lower, t.Upper = min(t.Lower, expire), max(t.Upper, expire)
 		}
 	}
-	// While there was a field without an expiry nobody needed the bound.
-	h.loose = h.loose || wasSure && t.Persist == 0 && others > 0
+	// While a field without an expiry existed, no one needed the bound.
+	h.looseUpper = h.looseUpper || hadPersistent && t.Persist == 0 && others > 0
 	return nil
 }
 
-// tidySize is up to how many fields a hash is gone over to find out when its last field expires.
+// tidySize is the largest number of fields that a tidying scan reads to find out when the last field expires.
 const tidySize = 128
 
-// save writes the metadata record if it has changed or, with always, if anything was written. With drop, a hash that
-// has lost its last field loses the record, else it keeps one of size 0.
+// save writes the metadata record if it has changed, or with always if any record was written. With drop, a hash
+// without fields loses its metadata record; otherwise the record stays with size 0.
 //
-// When all fields have an expiry, the key disappears with the last of them, so the bound should be that expiry and
-// not one that is past. It is made so in small hashes. A big one that has lost the field that would have lived
-// longest may be seen, without a field, until that would have expired.
+// When all fields have an expiry, the key disappears together with its last field. So ttl.Upper should be the expiry of
+// an existing field. save restores that by a scan of a small hash. A large hash whose longest-lived field was deleted
+// may stay visible, without fields, until the expiry of that deleted field.
 func (h *edit) save(always, drop bool) error {
-	if h.on && h.loose && h.ttl.Persist == 0 && h.rec.Size > 0 && h.rec.Size <= tidySize {
+	if h.on && h.looseUpper && h.ttl.Persist == 0 && h.rec.Size > 0 && h.rec.Size <= tidySize {
 		if err := h.repair(); err != nil {
 			return err
 		}
@@ -257,10 +258,10 @@ func (h *edit) save(always, drop bool) error {
 	return nil
 }
 
-// repair counts the fields anew and deletes those that have expired.
+// repair deletes the expired fields and counts the others again.
 func (h *edit) repair() error {
 	var gone [][]byte
-	h.rec.Size, h.ttl, h.loose = 0, cf.HashTTL{}, false
+	h.rec.Size, h.ttl, h.looseUpper = 0, cf.HashTTL{}, false
 	err := h.scan(func(name []byte, expire uint64) {
 		switch {
 		case cf.FieldExpired(expire, h.tx.Now()):
@@ -283,7 +284,7 @@ func (h *edit) repair() error {
 	return err
 }
 
-// scan calls f with every stored field and its expiry, in a hash whose fields may expire.
+// scan calls f with the name and the expiry of every stored field. The fields of the hash may expire.
 func (h *edit) scan(f func(name []byte, expire uint64)) error {
 	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), ValueMax: cf.HashValueHead,
 		Limit: hint(h.rec.Size)})
@@ -302,8 +303,8 @@ func (h *edit) scanIter(it *engine.Iter, f func(name []byte, expire uint64)) err
 	return it.Err()
 }
 
-// certain returns the number of live fields if the metadata record alone tells it: no field has an expiry, none has
-// expired yet, or all have that can.
+// certain returns the number of live fields if the metadata record alone determines it: no field has an expiry, none
+// has expired yet, or all fields with an expiry have expired.
 func (h *edit) certain() (n uint64, ok bool) {
 	now := uint64(h.tx.Now())
 	switch {
@@ -331,8 +332,9 @@ func (h *edit) live() (n uint64, err error) {
 	return n, err
 }
 
-// convert gives the hash the form in which fields may expire. Everything is written again under a new version, in the
-// transaction's batch: so whoever reads or compacts the old records is not misled by the new metadata.
+// convert rewrites the hash in the form in which fields may expire. It writes all records under a new version in the
+// transaction's batch: a reader or a compaction that still sees the old records does not combine them with the new
+// metadata.
 func (h *edit) convert() error {
 	if h.on {
 		return nil
@@ -362,8 +364,8 @@ func (h *edit) convert() error {
 	return nil
 }
 
-// fillMax is the size of a hash above which a conversion leaves the block cache alone.
+// fillMax is the number of fields above which a conversion does not fill the block cache.
 const fillMax = 10000
 
-// hint is how many entries an iterator expects to read.
+// hint returns how many entries an iterator over size fields expects to read.
 func hint(size uint64) int { return int(min(size, math.MaxInt32)) + 1 }

@@ -5,25 +5,25 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// What the functions on the expiry of fields say of each field, with the numbers of Redis.
+// Results for each field of the functions on field expiry: Redis's numbers.
 const (
-	NoField  = -2 // there is no such field, or no such key
+	NoField  = -2 // the field or the key does not exist
 	NoExpiry = -1 // the field never expires
 	NotMet   = 0  // the condition does not hold
-	Done     = 1  // the expiry was set, or taken off
-	Deleted  = 2  // the time has passed: the field was deleted
+	Done     = 1  // the expiry was set or removed
+	Deleted  = 2  // the time is in the past: the field was deleted
 )
 
-// Condition says when Expire changes the expiry of a field.
+// Condition restricts which expiries Expire changes.
 type Condition uint8
 
 // The conditions.
 const (
 	Always    Condition = iota
-	IfNone              // it has no expiry
-	IfSome              // it has one
-	IfLater             // it has one, and the new one is later
-	IfEarlier           // it has none, or the new one is earlier
+	IfNone              // the field has no expiry
+	IfSome              // the field has an expiry
+	IfLater             // the field has an expiry, and the new one is later
+	IfEarlier           // the field has no expiry, or the new one is earlier
 )
 
 func (c Condition) allows(old, at uint64) bool {
@@ -40,7 +40,7 @@ func (c Condition) allows(old, at uint64) bool {
 	return true
 }
 
-// filled returns n results that are all the same.
+// filled returns n equal results.
 func filled(n int, result int64) []int64 {
 	all := make([]int64, n)
 	for i := range all {
@@ -57,10 +57,10 @@ func openKey(tx *engine.Tx, key []byte, rec *engine.Record) (h edit, err error) 
 	return open(tx, key, rec)
 }
 
-// Expire lets fields expire at a time, in milliseconds since the epoch, not negative, and returns for each NoField,
-// NotMet, Done or Deleted. Fields whose time has passed are deleted.
+// Expire sets the expiry of fields to at, in milliseconds since the epoch and not negative. It returns NoField, NotMet,
+// Done or Deleted for each field. When at has passed, the fields are deleted.
 //
-// The first expiry that a hash gets rewrites the whole hash: see the package comment.
+// The first expiry of a hash rewrites the whole hash: see the package comment.
 func Expire(tx *engine.Tx, key []byte, fields [][]byte, at int64, when Condition) ([]int64, error) {
 	results := filled(len(fields), NoField)
 	var rec engine.Record
@@ -102,8 +102,8 @@ func Expire(tx *engine.Tx, key []byte, fields [][]byte, at int64, when Condition
 	return results, h.save(true, false)
 }
 
-// anyAllowed reports whether a plain hash has a field that gets the expiry, so that it must be converted. If not, the
-// results are final.
+// anyAllowed reports whether a field of a plain hash gets the expiry, so that the hash must be converted. If it reports
+// false, the results are final.
 func (h *edit) anyAllowed(fields [][]byte, at uint64, when Condition, results []int64) (any bool, err error) {
 	have, err := h.getMany(fields, 1)
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *edit) anyAllowed(fields [][]byte, at uint64, when Condition, results []
 	return any, nil
 }
 
-// Persist takes the expiry off fields and returns for each NoField, NoExpiry or Done.
+// Persist removes the expiry of fields. It returns NoField, NoExpiry or Done for each field.
 func Persist(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 	results := filled(len(fields), NoField)
 	var rec engine.Record
@@ -146,7 +146,7 @@ func Persist(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 	return results, h.save(true, false)
 }
 
-// ExpireTimes returns for each field when it expires, in milliseconds since the epoch, NoExpiry or NoField.
+// ExpireTimes returns for each field its expiry in milliseconds since the epoch, or NoExpiry, or NoField.
 func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 	results := filled(len(fields), NoField)
 	var rec engine.Record
@@ -170,12 +170,13 @@ func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 	return results, nil
 }
 
-// DeleteExpired deletes the fields of a hash that have expired. It returns when the next one may expire, in
-// milliseconds since the epoch, 0 when none does, and whether there is a field left: without, the key is deleted.
+// DeleteExpired deletes the expired fields of a hash. It returns when the next field may expire, in milliseconds since
+// the epoch (0 = none will), and whether a field is left; if none is left, the key is deleted.
 //
-// It goes over the whole hash if one may have expired: who calls it again and again lets time pass in between.
+// It scans the whole hash when a field may have expired. A caller that repeats it should let time pass between two
+// calls.
 func DeleteExpired(tx *engine.Tx, key []byte) (next int64, left bool, err error) {
-	rec, err := tx.LoadHead(key) // no more than the record of a hash: another key may be there by now, of any length
+	rec, err := tx.LoadHead(key) // LoadHead: meanwhile the key may have become a string of any length
 	if err != nil || !rec.Exists || rec.Type != cf.TypeHash {
 		return 0, true, err
 	}
@@ -186,7 +187,7 @@ func DeleteExpired(tx *engine.Tx, key []byte) (next int64, left bool, err error)
 	if !cf.FieldExpired(h.ttl.Lower, tx.Now()) {
 		return int64(h.ttl.Lower), true, nil
 	}
-	h.log() // also when only the bound is set right
+	h.log() // also when only the bound was corrected
 	if err := h.repair(); err != nil {
 		return 0, true, err
 	}

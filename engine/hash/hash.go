@@ -2,21 +2,21 @@
 //
 //	prefix · field -> value
 //
-// and the metadata record holds the number of fields. A hash that loses its last field stays as a record of size
-// 0, which no one sees and a compaction drops.
+// and the metadata record holds the number of fields. A hash that loses its last field stays as a record of size 0,
+// which commands do not see and a compaction drops.
 //
-// That is the plain form, as Kvrocks 2.10 has it. A hash takes the form of Kvrocks's later versions, [cf.HashTTL], when
-// a field of it first gets an expiry: the metadata record has a tail, and every value begins with the expiry of the
-// field. All fields are written anew then, under a new version. The hash keeps that form as long as it exists.
+// That is the plain form, which Kvrocks 2.10 writes. When a field first gets an expiry, the hash takes the form of
+// Kvrocks's later versions, [cf.HashTTL]: the metadata record has a tail, and every value begins with the expiry of its
+// field. The conversion rewrites all fields under a new version. The hash keeps that form as long as it exists.
 //
-// For every function of this package a field that has expired is not there. Its record may be: writers that come by
-// delete it, a compaction drops it, and until then the metadata counts it. A key whose last field has expired is gone.
-// [Len] is exact all the same, and reads no more than the metadata record unless the hash has both fields that are
-// certain to be there and fields that may have expired: the metadata tells the earliest and the latest expiry.
+// An expired field does not exist for the functions of this package, though its record may: a later write or a
+// compaction deletes the record, and until then the metadata record counts it. A key whose last field has expired does
+// not exist. [Len] is exact nevertheless. It reads only the metadata record, which holds the earliest and the latest
+// expiry, unless the hash has both fields that are certainly live and fields that may have expired.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
-// to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. Returned slices are valid until the end of the transaction, slices passed to a callback until the
+// callback returns. A key of another type gives [engine.ErrWrongType].
 package hash
 
 import (
@@ -47,7 +47,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key
 // plain reports whether a hash that exists has the plain form.
 func plain(rec *engine.Record) bool { return len(rec.Tail) == 0 }
 
-// Len returns the number of fields. The caller need not hold a lock.
+// Len returns the number of fields. It needs no lock.
 func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -72,8 +72,8 @@ func Get(tx *engine.Tx, key, field []byte) (value []byte, found bool, err error)
 	return value, found, err
 }
 
-// GetMany returns the values of several fields, nil for those that there are not. The slice is valid until the
-// next batched read of the transaction.
+// GetMany returns the values of several fields, nil for missing fields. The slice is valid until the next batched read
+// of the transaction.
 func GetMany(tx *engine.Tx, key []byte, fields [][]byte) ([][]byte, error) {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -97,19 +97,19 @@ func getMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) ([][]byte, erro
 	return values, err
 }
 
-// Set sets fields, given as field and value in turn, and returns how many are new. Of a field that is given
-// twice the last value counts.
+// Set sets fields, given as field and value in turn, and returns how many fields are new. When a field is repeated, its
+// last value counts.
 func Set(tx *engine.Tx, key []byte, pairs [][]byte) (added int, err error) {
 	return set(tx, key, pairs, false)
 }
 
-// SetMissing sets those fields that there are not, and returns how many.
+// SetMissing sets the fields that do not exist yet, and returns their number.
 func SetMissing(tx *engine.Tx, key []byte, pairs [][]byte) (added int, err error) {
 	return set(tx, key, pairs, true)
 }
 
-// set makes the records in Kvrocks's order: the last field first, the metadata at the end when there are new
-// fields. A value that does not change is not written.
+// set writes the records in Kvrocks's order: the last field first, and the metadata record at the end if fields are
+// new. It does not write a value that does not change.
 func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, err error) {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -131,7 +131,7 @@ func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, er
 	return added, nil
 }
 
-// setOne is the common case, without a batched read.
+// setOne is set for one field, the common case: it needs no batched read.
 func setOne(tx *engine.Tx, rec *engine.Record, field, value []byte, missing bool) (added int, err error) {
 	k := tx.Subkey(rec, field)
 	found := false
@@ -190,11 +190,11 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 	return added, nil
 }
 
-// fewFields is up to how many fields comparing each with each is cheaper than a map.
+// fewFields is the number of fields up to which comparing all pairs is cheaper than a map.
 const fewFields = 16
 
-// again reports whether a field was met before: it is noted in seen or, when that is nil, one of every step-th of
-// the others.
+// again reports whether field occurred before. It looks the field up in seen and adds it; when seen is nil, it compares
+// the field with every step-th element of others.
 func again(seen map[string]struct{}, field []byte, others [][]byte, step int) bool {
 	if seen == nil {
 		for i := 0; i < len(others); i += step {
@@ -211,7 +211,7 @@ func again(seen map[string]struct{}, field []byte, others [][]byte, step int) bo
 	return false
 }
 
-// Delete deletes fields and returns how many there were.
+// Delete deletes fields and returns how many of them existed.
 func Delete(tx *engine.Tx, key []byte, fields [][]byte) (deleted int, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -259,7 +259,7 @@ func deleteMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) (deleted int
 	return deleted, nil
 }
 
-// loadField reads the record of a hash and one of its fields, which is not there if it has expired.
+// loadField reads the record of a hash and one of its fields. An expired field is not found.
 func loadField(tx *engine.Tx, key, name []byte) (rec engine.Record, value []byte, found bool, err error) {
 	rec, err = load(tx, key)
 	if err == nil && rec.Exists {
@@ -271,7 +271,7 @@ func loadField(tx *engine.Tx, key, name []byte) (rec engine.Record, value []byte
 	return rec, value, found, err
 }
 
-// saveField writes one field, which the hash had already when found is set. It keeps its expiry.
+// saveField writes one field, which keeps its expiry. found says whether the hash has the field already.
 func saveField(tx *engine.Tx, key []byte, rec *engine.Record, name, value []byte, found bool) error {
 	if !plain(rec) {
 		return saveFieldTTL(tx, key, clone(rec), name, value)
@@ -285,7 +285,7 @@ func saveField(tx *engine.Tx, key []byte, rec *engine.Record, name, value []byte
 	return nil
 }
 
-// IncrBy adds to the integer in a field, 0 when there is none, and returns the sum.
+// IncrBy adds by to the integer value of a field (0 when the field is missing) and returns the sum.
 func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
 	rec, old, found, err := loadField(tx, key, field)
 	if err != nil {
@@ -294,7 +294,7 @@ func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
 	var buf [20]byte
 	if found {
 		sum, err = strconv.ParseInt(string(old), 10, 64)
-		// Leading zeros, a plus and "-0" are refused, as they are everywhere else.
+		// Leading zeros, a plus sign and "-0" are refused, as for all integers.
 		if err != nil || !bytes.Equal(strconv.AppendInt(buf[:0], sum, 10), old) {
 			return 0, ErrNotInteger
 		}
@@ -306,8 +306,8 @@ func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
 	return sum, saveField(tx, key, &rec, field, strconv.AppendInt(buf[:0], sum, 10), found)
 }
 
-// IncrByFloat adds to the number in a field, 0 when there is none, and returns the text of the sum. by is the
-// text of the increment; the caller has made sure that it is a finite number.
+// IncrByFloat adds by to the number in a field (0 when the field is missing) and returns the sum. Both are decimal
+// strings; the caller has checked that by is a finite number.
 func IncrByFloat(tx *engine.Tx, key, field, by []byte) (sum []byte, err error) {
 	rec, old, found, err := loadField(tx, key, field)
 	if err != nil {
@@ -329,8 +329,8 @@ func IncrByFloat(tx *engine.Tx, key, field, by []byte) (sum []byte, err error) {
 	return sum, saveField(tx, key, &rec, field, sum, found)
 }
 
-// Each calls f with every field and its value, in the order of the fields' bytes. begin is called before with
-// the number of fields, 0 when there is no such key.
+// Each calls f with every field and its value, in the byte order of the fields. Before that it calls begin with the
+// number of fields, 0 when the key does not exist.
 func Each(tx *engine.Tx, key []byte, keysOnly bool, begin func(n uint64), f func(field, value []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -361,14 +361,14 @@ func Each(tx *engine.Tx, key []byte, keysOnly bool, begin func(n uint64), f func
 	return nil
 }
 
-// LexBound is one end of a range of fields.
+// LexBound is one end of a range of fields in byte order.
 type LexBound struct {
 	Field []byte
-	Open  bool // the field itself is not in the range
+	Open  bool // the range does not include the field itself
 	Inf   bool // no bound
 }
 
-// LexRange selects fields by their bytes.
+// LexRange selects fields in byte order.
 type LexRange struct {
 	Min, Max LexBound
 	Reverse  bool
@@ -376,7 +376,7 @@ type LexRange struct {
 	Limit    int64 // negative = all
 }
 
-// RangeByLex calls f with the fields in a range of bytes and their values. A negative offset is 0, as in Kvrocks.
+// RangeByLex calls f with the fields of a range and their values. A negative offset counts as 0, as in Kvrocks.
 func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || r.Limit == 0 {
@@ -388,7 +388,7 @@ func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byt
 			return nil
 		}
 		k := append(bytes.Clone(prefix), b.Field...)
-		if b.Open != after { // the first key behind the field itself
+		if b.Open != after { // the smallest key after the field itself
 			k = append(k, 0)
 		}
 		return k

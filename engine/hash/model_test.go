@@ -333,7 +333,7 @@ func TestLastFieldLeavesRecord(t *testing.T) {
 	view(t, db, key, func(tx *engine.Tx) error {
 		value, found, err := tx.Get(cf.Metadata, tx.NSKey(key))
 		if err != nil || !found {
-			t.Fatalf("the metadata record is there: %v, error %v", found, err)
+			t.Fatalf("the metadata record exists: %v, error %v", found, err)
 		}
 		meta, _, err := cf.DecodeMeta(value)
 		if meta.Size != 0 || meta.Version != first {

@@ -5,11 +5,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// sampleChunk is how many random fields are drawn at once.
+// sampleChunk is how many random fields one draw returns.
 const sampleChunk = 1024
 
-// Random calls f with n random fields and their values, the same ones perhaps several times, until f returns
-// false. It does not read the whole hash.
+// Random calls f with n random fields and their values, until f returns false. A field may occur several times. Random
+// does not read the whole hash.
 func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -32,8 +32,8 @@ func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, valu
 	return nil
 }
 
-// RandomDistinct calls f with n random fields, all different, or with all of them, in their order, when there are no
-// more. It ends early when f returns false.
+// RandomDistinct calls f with n different random fields, until f returns false. A hash of at most n fields is passed
+// whole, in byte order.
 func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {

@@ -8,15 +8,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Expiring are the fields of a hash that expire, at the time of the transaction.
+// Expiring counts the live fields of a hash and those of them that have an expiry, at the time of the transaction.
 type Expiring struct {
-	Fields   uint64 // how many fields there are in all
-	Expiring uint64 // how many of them expire
-	First    uint64 // when the first one does, in milliseconds since the epoch
+	Fields   uint64 // the number of live fields
+	Expiring uint64 // the number of them with an expiry
+	First    uint64 // the earliest expiry, in milliseconds since the epoch
 }
 
-// EachExpiring calls f with every field, its value and when it expires, 0 = never, in the order of the fields' bytes.
-// begin is called before. It reads the hash twice, so that it needs the key's lock until it is done.
+// EachExpiring calls f with every field, its value and its expiry (milliseconds since the epoch, 0 = never), in the
+// byte order of the fields. It calls begin before. It reads the hash twice: the caller must hold the key's lock during
+// both.
 func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(field, value []byte, expire uint64)) error {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -53,7 +54,7 @@ func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(fiel
 	return eachStored(tx, key, o, f)
 }
 
-// eachStored calls f with the fields that have not expired.
+// eachStored calls f with the live fields.
 func eachStored(tx *engine.Tx, key []byte, o engine.IterOptions, f func(field, value []byte, expire uint64)) error {
 	it := tx.Iter(cf.Default, o)
 	defer it.Close()
@@ -69,9 +70,9 @@ func eachStored(tx *engine.Tx, key []byte, o engine.IterOptions, f func(field, v
 	return it.Err()
 }
 
-// Restore makes a hash out of fields and values, given in turn, and for each field when it expires, 0 = never. The key
-// must not exist and the fields must differ. Fields whose time has passed are left out; without others there is no
-// hash.
+// Restore creates a hash. pairs holds fields and values in turn, expires the expiry of each field in milliseconds since
+// the epoch, 0 = never. The key must not exist and the fields must be distinct. Fields that have expired are left out.
+// If no field remains, Restore creates nothing.
 func Restore(tx *engine.Tx, key []byte, pairs [][]byte, expires []uint64) error {
 	rec, err := load(tx, key)
 	if err != nil {

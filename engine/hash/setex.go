@@ -2,43 +2,43 @@ package hash
 
 import "github.com/basaltdb/basalt/engine"
 
-// TTL says what SetEx and GetEx do about the expiry of the fields.
+// TTL says how SetEx and GetEx change the expiry of the fields.
 type TTL struct {
 	Do TTLAction
-	At int64 // ms since the epoch, not negative, for SetTTL
+	At int64 // for SetTTL: milliseconds since the epoch, not negative
 }
 
-// TTLAction is what is done about an expiry.
+// TTLAction is a kind of change of an expiry.
 type TTLAction uint8
 
 // The actions.
 const (
-	NoTTL   TTLAction = iota // SetEx: none from now on. GetEx: leave it as it is
-	KeepTTL                  // SetEx: leave it as it is
-	SetTTL                   // it is TTL.At
-	DropTTL                  // GetEx: none from now on
+	NoTTL   TTLAction = iota // SetEx: remove the expiry. GetEx: keep it
+	KeepTTL                  // SetEx: keep the expiry
+	SetTTL                   // set the expiry to TTL.At
+	DropTTL                  // GetEx: remove the expiry
 )
 
-// FieldCondition says when SetEx sets fields.
+// FieldCondition restricts when SetEx sets fields.
 type FieldCondition uint8
 
 // The conditions.
 const (
 	AnyField FieldCondition = iota
-	NewOnly                 // there is none of the fields
-	OldOnly                 // there are all of them
+	NewOnly                 // none of the fields exists
+	OldOnly                 // all of the fields exist
 )
 
-// SetEx sets fields, given as field and value in turn, together with their expiry and reports whether it has: all of
-// them or, when the condition does not hold, none. Of a field that is given twice the last value counts. With a time
-// that has passed the fields are deleted.
+// SetEx sets fields, given as field and value in turn, together with their expiry. It sets all of them, or none when
+// the condition does not hold, and reports which. When a field is repeated, its last value counts. When the expiry has
+// passed, the fields are deleted.
 func SetEx(tx *engine.Tx, key []byte, pairs [][]byte, ttl TTL, when FieldCondition) (bool, error) {
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil {
 		return false, err
 	}
-	if !h.on && when == AnyField && ttl.Do != SetTTL { // the same as HSET
+	if !h.on && when == AnyField && ttl.Do != SetTTL { // equivalent to HSET
 		_, err := Set(tx, key, pairs)
 		return err == nil, err
 	}
@@ -84,7 +84,7 @@ func SetEx(tx *engine.Tx, key []byte, pairs [][]byte, ttl TTL, when FieldConditi
 	return true, h.save(false, true)
 }
 
-// lastOf returns a function that reports whether the i-th field does not come again.
+// lastOf returns a function that reports whether the i-th field occurs for the last time.
 func lastOf(pairs [][]byte) func(i int) bool {
 	n := len(pairs) / 2
 	if n <= fewFields {
@@ -97,9 +97,9 @@ func lastOf(pairs [][]byte) func(i int) bool {
 	return func(i int) bool { return at[string(pairs[2*i])] == i }
 }
 
-// GetEx calls f with the value of each field, or that there is none, and changes the expiry of those that there
-// are. With a time that has passed they are deleted. It reports whether it has done so with a field: taken away an
-// expiry that there was, deleted it, or set its expiry, also to what it was.
+// GetEx calls f with the value of each field, and whether the field exists, and changes the expiry of the existing
+// fields. When the expiry has passed, it deletes them. It reports whether it changed a field: removed its expiry,
+// deleted it, or set its expiry, even to the same time.
 func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) (changed bool,
 	err error) {
 	var rec engine.Record
@@ -144,7 +144,7 @@ func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []b
 	return changed, h.save(false, true)
 }
 
-// GetDelete calls f with the value of each field, or that there is none, and deletes the fields.
+// GetDelete calls f with the value of each field, and whether the field exists, and deletes the fields.
 func GetDelete(tx *engine.Tx, key []byte, fields [][]byte, f func(value []byte, found bool)) error {
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)

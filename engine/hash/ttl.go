@@ -9,16 +9,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The functions of the package on hashes whose fields may expire. They keep the record; the functions on plain hashes
-// give them a copy of theirs, which stays on the stack.
+// The functions of the package on hashes whose fields may expire. They take the record by pointer and keep it, which
+// moves it to the heap. The functions on plain hashes pass a copy, so that their own record stays on the stack.
 
 func clone(rec *engine.Record) *engine.Record {
 	r := *rec
 	return &r
 }
 
-// Value returns the value of a field from what is stored for it, and whether the field is there: neither missing nor
-// expired. rec is the record of a hash of either form; value aliases stored.
+// Value decodes the stored value of a field. live is false if the field is missing or has expired. rec is the record of
+// a hash of either form. value aliases stored.
 func Value(tx *engine.Tx, rec *engine.Record, stored []byte) (value []byte, live bool, err error) {
 	if plain(rec) {
 		return stored, true, nil
@@ -37,7 +37,7 @@ func Value(tx *engine.Tx, rec *engine.Record, stored []byte) (value []byte, live
 	return value, true, nil
 }
 
-// liveValues turns what is stored for several fields, nil = nothing, into their values.
+// liveValues replaces the stored values of several fields (nil = missing) by the values that commands see.
 func liveValues(tx *engine.Tx, rec *engine.Record, values [][]byte) error {
 	for i, v := range values {
 		if v != nil {
@@ -50,9 +50,9 @@ func liveValues(tx *engine.Tx, rec *engine.Record, values [][]byte) error {
 	return nil
 }
 
-// lenTTL counts the fields. Without a lock the hash may be gone by the time that its fields are read, and they with
-// it. So the metadata record is read again, after the iterator was made: if its version is the same, so it was when
-// the iterator was made.
+// lenTTL counts the live fields. It holds no lock, so the hash may be deleted, with its fields, before they are read.
+// Therefore it reads the metadata record again after the iterator was created: if the version is unchanged, the
+// iterator sees the fields of that version.
 func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 	for {
 		h, err := open(tx, key, rec)
@@ -89,8 +89,8 @@ func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 	}
 }
 
-// reload reads the metadata record anew, past what the transaction has cached, and reports whether it belongs to
-// another version or is gone. Then rec is what there is of it, if it is a hash.
+// reload reads the metadata record again, ignoring what the transaction has cached. It reports whether the record is
+// gone or has another version. Then rec becomes the new record, if that is a hash.
 func reload(tx *engine.Tx, rec *engine.Record) (changed bool, err error) {
 	it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: rec.NSKey(), Upper: append(bytes.Clone(rec.NSKey()), 0),
 		Limit: 1})
@@ -106,13 +106,13 @@ func reload(tx *engine.Tx, rec *engine.Record) (changed bool, err error) {
 	if m.Version == rec.Version && m.Type == rec.Type {
 		return false, nil
 	}
-	tx.NewVersion(rec) // forgets the prefix
+	tx.NewVersion(rec) // discards the cached prefix
 	rec.Meta, rec.Tail = m, bytes.Clone(tail)
 	rec.Exists = m.Type == cf.TypeHash && m.Live(tx.Now())
 	return true, nil
 }
 
-// setTTL is Set and SetMissing. A field that is set loses its expiry.
+// setTTL is Set and SetMissing for a hash whose fields may expire. A field that is set loses its expiry.
 func setTTL(tx *engine.Tx, key []byte, rec *engine.Record, pairs [][]byte, missing bool) (added int, err error) {
 	h, err := open(tx, key, rec)
 	if err != nil {
@@ -123,7 +123,7 @@ func setTTL(tx *engine.Tx, key []byte, rec *engine.Record, pairs [][]byte, missi
 		return 0, err
 	}
 	last := lastOf(pairs)
-	for i := len(olds) - 1; i >= 0; i-- { // in Kvrocks's order
+	for i := len(olds) - 1; i >= 0; i-- { // Kvrocks's order
 		if !last(i) {
 			continue
 		}
@@ -180,7 +180,7 @@ func saveFieldTTL(tx *engine.Tx, key []byte, rec *engine.Record, name, value []b
 	return h.save(false, false)
 }
 
-// eachTTL is Each. When fields may have expired they are counted before they are read.
+// eachTTL is Each. When fields may have expired, it counts the live ones before it calls f.
 func eachTTL(tx *engine.Tx, key []byte, rec *engine.Record, begin func(n uint64), f func(field, value []byte)) error {
 	h, err := open(tx, key, rec)
 	if err != nil {
@@ -214,10 +214,10 @@ func eachTTL(tx *engine.Tx, key []byte, rec *engine.Record, begin func(n uint64)
 	return nil
 }
 
-// randomTries is how many samples without a live field are taken before the whole hash is read.
+// randomTries is how many samples without a live field are drawn before the whole hash is read.
 const randomTries = 8
 
-// randomTTL is Random. Samples may be of fields that have expired; when too many are, the live ones are read.
+// randomTTL is Random. A sample may consist of expired fields; after too many such samples it reads all live fields.
 func randomTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func(field, value []byte) bool) error {
 	misses := 0
 	for n > 0 && misses < randomTries {
@@ -302,7 +302,7 @@ func distinctTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func
 	return nil
 }
 
-// liveFields reads all live fields and their values, in turn.
+// liveFields reads all live fields and their values, alternating.
 func liveFields(tx *engine.Tx, key []byte, rec *engine.Record) (all [][]byte, err error) {
 	h, err := open(tx, key, rec)
 	if err != nil {

@@ -1,18 +1,18 @@
-// Package hll is the HyperLogLog on an [engine.Tx]: what PFADD, PFCOUNT and PFMERGE do, without the server and its
-// protocol. A HyperLogLog estimates how many distinct elements it was given, with a standard error of 0.81 %, in
-// 12 KiB, whatever their number.
+// Package hll is the HyperLogLog on an [engine.Tx]: the operations of PFADD, PFCOUNT and PFMERGE, without the server
+// and its protocol. A HyperLogLog estimates the number of distinct elements that were added, with a standard error of
+// 0.81 %, in 12 KiB, whatever their number.
 //
-// It is stored as Kvrocks stores it:
+// It is stored in Kvrocks's layout:
 //
 //	metadata family  head with size 0 · u8 encoding, 0 = dense
 //	default family   prefix · number of the segment in decimal, 0 to 15  ->  768 bytes
 //
-// The 16384 registers of 6 bits lie in 16 segments of 1024, so that adding an element reads and writes one of them;
-// a segment that is missing is all zeros. Hash, registers and estimate are those of Redis, so that counts are the
-// same numbers.
+// The 16384 registers of 6 bits are divided into 16 segments of 1024, so that adding an element reads and writes one
+// segment. A missing segment is all zeros. Hash, registers and estimate are those of Redis, so that counts are the same
+// numbers.
 //
-// Redis keeps a HyperLogLog in a string, see image.go. A string with such a content is read as one, and becomes one
-// when elements are added; any other string is [ErrString] or [ErrCorrupt], a key of another type
+// Redis stores a HyperLogLog in a string, see image.go. A string with such content is read as a HyperLogLog, and
+// converted when elements are added. Any other string gives [ErrString] or [ErrCorrupt], a key of another type
 // [engine.ErrWrongType].
 //
 // Functions that write need the key's lock for writing, the others for reading.
@@ -28,13 +28,13 @@ import (
 )
 
 var (
-	// ErrString is returned for a key that holds a string which is no HyperLogLog.
+	// ErrString is returned for a key that holds a string that is not a HyperLogLog.
 	ErrString = engine.NewError("WRONGTYPE", "Key is not a valid HyperLogLog string value.")
-	// ErrCorrupt is returned for a string that begins as a HyperLogLog and is none.
+	// ErrCorrupt is returned for a string that begins like a HyperLogLog but is not one.
 	ErrCorrupt = engine.NewError("INVALIDOBJ", "Corrupted HLL object detected")
 )
 
-// load reads the record of a HyperLogLog, or of a string that holds one: its Tail is the image then.
+// load reads the record of a HyperLogLog, or of a string that holds one: then Tail is the image.
 func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeHyperLogLog)
 	switch {
@@ -50,7 +50,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return rec, nil
 }
 
-// own is load for a key that is about to change: a string becomes a HyperLogLog.
+// own is load for a key that will be changed: it converts a string.
 func own(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || rec.Type != cf.TypeString {
@@ -66,13 +66,13 @@ func own(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return load(tx, key)
 }
 
-// subkey returns the internal key of a segment, valid as that of [engine.Tx.Subkey].
+// subkey returns the internal key of a segment. It is valid as long as that of [engine.Tx.Subkey].
 func subkey(tx *engine.Tx, rec *engine.Record, number int) []byte {
 	var sub [2]byte
 	return tx.Subkey(rec, cf.AppendHLLSub(sub[:0], number))
 }
 
-// checked is a stored segment of the right length.
+// checked returns a stored segment after checking its length.
 func checked(tx *engine.Tx, rec *engine.Record, number int, value []byte) (segment, error) {
 	if len(value) != cf.HLLSegmentLen {
 		return nil, fmt.Errorf("key %q: segment %d of %d bytes: %w", tx.UserKey(rec), number, len(value), cf.ErrCorrupt)
@@ -86,8 +86,8 @@ func save(tx *engine.Tx, rec *engine.Record) {
 	tx.Save(rec, cf.AppendHLLTail(tail[:0], cf.HLLDense))
 }
 
-// Add adds elements and reports whether that has changed the HyperLogLog: when it has not, the elements were there
-// already, or are not told from others. A missing one is made, also of no elements; that is a change.
+// Add adds elements and reports whether that changed the HyperLogLog. No change means that the elements, or elements
+// with the same hash properties, were added before. Add creates a missing key, even without elements; that is a change.
 func Add(tx *engine.Tx, key []byte, elements [][]byte) (changed bool, err error) {
 	rec, err := own(tx, key)
 	if err != nil {
@@ -114,14 +114,14 @@ func Add(tx *engine.Tx, key []byte, elements [][]byte) (changed bool, err error)
 
 // adder is the working memory of one Add.
 type adder struct {
-	segments [cf.HLLSegments]segment // those that the elements belong to
+	segments [cf.HLLSegments]segment // the segments of the elements
 	dirty    uint16                  // bit i: segments[i] has changed
 	block    [cf.HLLSegments][cf.HLLSegmentLen]byte
 }
 
 var adders = sync.Pool{New: func() any { return new(adder) }}
 
-// open gets the segments of the elements.
+// open reads or creates the segments of the elements.
 func (a *adder) open(tx *engine.Tx, rec *engine.Record, elements [][]byte) error {
 	a.dirty = 0
 	var touched uint16
@@ -141,7 +141,7 @@ func (a *adder) open(tx *engine.Tx, rec *engine.Record, elements [][]byte) error
 	return a.read(tx, rec, touched)
 }
 
-// read reads the segments of a set of numbers.
+// read reads the segments whose bits are set in numbers.
 func (a *adder) read(tx *engine.Tx, rec *engine.Record, numbers uint16) error {
 	list := tx.Keys()
 	for n := range a.segments {
@@ -181,7 +181,7 @@ func (a *adder) add(elements [][]byte) {
 	}
 }
 
-// each calls f with the segments that are stored.
+// each calls f with the stored segments.
 func each(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) error {
 	if !rec.Exists {
 		return nil
@@ -210,8 +210,8 @@ func each(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) erro
 	return nil
 }
 
-// eachOf is each for one of many keys. What a batched read returns stays in memory until the end of the
-// transaction, so they are read by iterators instead, though these must step over replaced segments.
+// eachOf is each for one of many keys. The results of a batched read stay in memory until the end of the transaction,
+// so eachOf uses an iterator, although that passes over replaced segments.
 func eachOf(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) error {
 	if !rec.Exists {
 		return nil
@@ -235,10 +235,10 @@ func eachOf(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) er
 	return it.Err()
 }
 
-// manyKeys is the number of keys from which on [eachOf] is used: a batched read takes 12 KiB for each.
+// manyKeys is the number of keys from which [eachOf] is used: a batched read takes 12 KiB for each.
 const manyKeys = 64
 
-// Count estimates how many distinct elements the keys together were given. Missing keys are empty.
+// Count estimates how many distinct elements were added to the union of the keys. Missing keys are empty.
 func Count(tx *engine.Tx, keys ...[]byte) (uint64, error) {
 	var h histogram
 	if len(keys) == 1 {
@@ -267,7 +267,7 @@ func Count(tx *engine.Tx, keys ...[]byte) (uint64, error) {
 	return h.estimate(), nil
 }
 
-// merged returns the highest value that each register has in one of the keys.
+// merged returns the max value of each register over the keys.
 func merged(tx *engine.Tx, keys [][]byte) (*[Registers]uint8, error) {
 	values := new([Registers]uint8)
 	read := each
@@ -287,7 +287,7 @@ func merged(tx *engine.Tx, keys [][]byte) (*[Registers]uint8, error) {
 	return values, nil
 }
 
-// Values returns the registers of a key; found is false when it is missing.
+// Values returns the registers of a key; found is false when the key does not exist.
 func Values(tx *engine.Tx, key []byte) (values *[Registers]uint8, found bool, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -297,8 +297,8 @@ func Values(tx *engine.Tx, key []byte) (values *[Registers]uint8, found bool, er
 	return values, true, err
 }
 
-// Merge adds what the sources were given to dst, which may be missing and then is made. Its expiry stays, as in
-// Redis; in Kvrocks it is lost. Segments that do not change are not written again.
+// Merge adds the sources to dst and creates it if it is missing. dst keeps its expiry, as in Redis (Kvrocks removes
+// it). Unchanged segments are not written again.
 func Merge(tx *engine.Tx, dst []byte, sources ...[]byte) error {
 	rec, err := own(tx, dst)
 	if err != nil {

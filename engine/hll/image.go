@@ -11,7 +11,7 @@ import (
 //
 //	"HYLL" · u8 encoding · 3 bytes 0 · u64 last estimate, its top bit set when it is out of date · registers
 //
-// where the registers are dense, as the segments are here one after the other, or sparse, runs of equal ones:
+// where the registers are dense (the segments of this package, concatenated) or sparse (runs of equal registers):
 //
 //	00nnnnnn            n+1 registers are 0
 //	01nnnnnn and a byte n·256 + byte + 1 registers are 0
@@ -21,11 +21,11 @@ const (
 	imageHead   = 16
 	imageDense  = 0
 	imageSparse = 1
-	imageLen    = imageHead + cf.HLLSegments*cf.HLLSegmentLen // of a dense one
+	imageLen    = imageHead + cf.HLLSegments*cf.HLLSegmentLen // of the dense form
 	imageStale  = 1 << 7                                      // in the last byte of the head
 )
 
-// Export returns the string that a HyperLogLog is in Redis.
+// Export returns the string that Redis would store for a HyperLogLog.
 func Export(tx *engine.Tx, key []byte) (image []byte, found bool, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -53,7 +53,7 @@ func Import(tx *engine.Tx, key, image []byte) (ok bool, err error) {
 	return true, nil
 }
 
-// put writes a HyperLogLog with all of its registers.
+// put writes a HyperLogLog with the given registers.
 func put(tx *engine.Tx, rec *engine.Record, registers []byte) {
 	tx.LogData(cf.LogHyperLogLog)
 	for n := range cf.HLLSegments {
@@ -68,7 +68,8 @@ func put(tx *engine.Tx, rec *engine.Record, registers []byte) {
 	save(tx, rec)
 }
 
-// ToString makes a HyperLogLog the string that it is in Redis. Its expiry stays. A missing key stays missing.
+// ToString converts a HyperLogLog into the string that Redis would store. It keeps its expiry. A missing key stays
+// missing.
 func ToString(tx *engine.Tx, key []byte) error {
 	old, err := tx.Load(key, cf.TypeHyperLogLog)
 	if err != nil || !old.Exists {

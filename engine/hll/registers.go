@@ -12,12 +12,12 @@ const (
 	// Registers is the number of registers of a HyperLogLog.
 	Registers = cf.HLLSegments * cf.HLLSegmentRegisters
 
-	indexBits = 14             // of a hash tell the register
-	rankBits  = 64 - indexBits // are left for the rank
+	indexBits = 14             // bits of a hash that select the register
+	rankBits  = 64 - indexBits // remaining bits, which give the rank
 	maxRank   = rankBits + 1
 )
 
-// hashSeed is the seed of the hash function, in Redis and in Kvrocks.
+// hashSeed is the seed of the hash function in Redis and in Kvrocks.
 const hashSeed = 0xadc83b19
 
 // hash is MurmurHash64A.
@@ -40,14 +40,14 @@ func hash(b []byte) uint64 {
 	return h ^ h>>r
 }
 
-// place returns the register of an element, and the rank it has there: one more than the number of zeros that the
-// rest of its hash ends with.
+// place returns the register of an element and the element's rank: one more than the number of trailing zeros of the
+// rest of its hash.
 func place(element []byte) (register int, rank uint8) {
 	h := hash(element)
 	return int(h & (Registers - 1)), uint8(1 + bits.TrailingZeros64(h>>indexBits|1<<rankBits))
 }
 
-// segment is the packed registers of a part of a HyperLogLog: 6 bits each, the lowest bits of a byte first. Its
+// segment holds the packed registers of a part of a HyperLogLog: 6 bits each, the lowest bits of a byte first. Its
 // length is [cf.HLLSegmentLen].
 type segment []byte
 
@@ -60,7 +60,7 @@ func (s segment) get(i int) uint8 {
 	return uint8(v >> shift & 63)
 }
 
-// set gives a register a value below 64.
+// set sets a register to a value below 64.
 func (s segment) set(i int, v uint8) {
 	at, shift := i*6/8, i*6%8
 	s[at] = s[at]&^(63<<shift) | v<<shift
@@ -69,7 +69,7 @@ func (s segment) set(i int, v uint8) {
 	}
 }
 
-// raise gives a register a value if that is higher than its own, and reports whether it was.
+// raise raises a register to v and reports whether it was lower.
 func (s segment) raise(i int, v uint8) bool {
 	if s.get(i) >= v {
 		return false
@@ -84,7 +84,7 @@ func (s segment) eight(i int) uint64 {
 	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
 }
 
-// mergeInto raises the registers of dst, one a byte, to those of the segment.
+// mergeInto raises the registers in dst, one register a byte, to those of the segment.
 func (s segment) mergeInto(dst []uint8) {
 	for i := 0; i < cf.HLLSegmentRegisters; i += 8 {
 		v, to := s.eight(i), dst[i:][:8]
@@ -95,11 +95,11 @@ func (s segment) mergeInto(dst []uint8) {
 	}
 }
 
-// histogram tells how many registers have each value.
+// histogram holds the number of registers of each value.
 type histogram [64]int
 
-// add counts the registers of a segment. The values of neighbours are often the same; they are counted in four
-// places, so that an addition need not wait for the one before it.
+// add counts the registers of a segment. Neighbours often have the same value; four separate counters keep an addition
+// from waiting for the previous one.
 func (h *histogram) add(s segment) {
 	var c0, c1, c2, c3 [64]uint16
 	for i := 0; i < cf.HLLSegmentRegisters; i += 8 {
@@ -121,9 +121,9 @@ func (h *histogram) add(s segment) {
 // alpha is 1/(2 ln 2).
 const alpha = 0.721347520444481703680
 
-// estimate returns the number of distinct elements that registers of such values stand for, by the method of
-// O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (arXiv:1702.01284). The conversions to
-// float64 keep operations from being fused, so that every result is that of Redis.
+// estimate returns the estimated number of distinct elements for registers with these values, by the method of O. Ertl,
+// "New cardinality estimation algorithms for HyperLogLog sketches" (arXiv:1702.01284). The conversions to float64 keep
+// operations from being fused, so that every result equals Redis's.
 func (h *histogram) estimate() uint64 {
 	const m = float64(Registers)
 	z := m * tau((m-float64(h[maxRank]))/m)
@@ -131,10 +131,10 @@ func (h *histogram) estimate() uint64 {
 		z = 0.5 * (z + float64(h[rank]))
 	}
 	z += float64(m * sigma(float64(h[0])/m))
-	return uint64(min(math.Round(alpha*m*m/z), 1<<63-1024)) // the largest double that the reply can hold
+	return uint64(min(math.Round(alpha*m*m/z), 1<<63-1024)) // the largest double that fits the reply
 }
 
-// sigma corrects for the registers that are still 0; x is their share.
+// sigma is the correction for the registers that are still 0; x is their share.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)
@@ -148,7 +148,7 @@ func sigma(x float64) float64 {
 	return z
 }
 
-// tau corrects for the registers that are full; x is the share of the others.
+// tau is the correction for the full registers; x is the share of the others.
 func tau(x float64) float64 {
 	if x == 0 || x == 1 {
 		return 0

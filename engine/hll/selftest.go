@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// SelfTest tests registers and estimates with random numbers, without a database.
+// SelfTest checks registers and estimates with random numbers, without a database.
 func SelfTest() error {
 	if err := testRegisters(); err != nil {
 		return err
@@ -35,16 +35,16 @@ func testRegisters() error {
 	return nil
 }
 
-// testEstimates adds distinct elements and compares the estimates at 1, 10, 100, ... elements with their number. A
-// deviation of six standard errors is next to impossible, where elements are many. Few of them lie in registers of
-// their own, and an estimate is too small by about the number of those that do not: by two of ten in one of 250,000
-// tests, by six of a hundred in one of a million. So three more are allowed, which takes that to less than one in ten
+// testEstimates adds distinct elements and compares the estimates at 1, 10, 100, ... elements with their number. With
+// many elements, a deviation of six standard errors practically never happens. With few elements, an estimate is too
+// small by about the number of elements that share a register: by two of ten in one of 250,000 tests, by six of a
+// hundred in one of a million. So the tolerance is three higher, which makes a false failure rarer than one in ten
 // billion.
-func testEstimates(most uint64) error {
+func testEstimates(limit uint64) error {
 	segments := make(segment, cf.HLLSegments*cf.HLLSegmentLen)
 	seed := rand.Uint64()
 	check := uint64(1)
-	for n := uint64(1); n <= most; n++ {
+	for n := uint64(1); n <= limit; n++ {
 		var element [8]byte
 		binary.LittleEndian.PutUint64(element[:], n^seed)
 		segments.raise(place(element[:]))

@@ -4,14 +4,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Result is what became of one result of a path.
+// Result is the outcome for one result of a path.
 type Result[T any] struct {
 	Value T
-	Fits  bool // the value is of the kind that the function works on; else nothing was done
+	Fits  bool // the value has the kind that the function works on; otherwise nothing was done
 }
 
-// eachArray calls f for the arrays among the results of a path and saves the document when f says that it has changed
-// one. An array comes before those that it is in, so that what is taken out of one is as it will stay.
+// eachArray calls f for the arrays among the results of a path and saves the document if f reports a change. An inner
+// array comes before the arrays that contain it, so an element that f removes from an outer array is in its final
+// state.
 func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
 	f func(d *Document, at place, b *box) (res T, changed bool, err error)) ([]Result[T], error) {
 	d, err := openExisting(tx, key, args)
@@ -22,7 +23,7 @@ func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
 	if err != nil {
 		return nil, err
 	}
-	// Places move when an array changes that they are in; what identifies an array does not.
+	// Places change when an array that contains them changes; boxes do not.
 	boxes := make([]*box, len(places))
 	for i, at := range places {
 		if v := at.value(); v.kind == Array {
@@ -35,7 +36,7 @@ func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
 		if boxes[i] == nil {
 			continue
 		}
-		// Moving elements is cheap, but not for nothing.
+		// Moving elements is cheap but not free.
 		if err := d.left.take(int64(len(boxes[i].vals)) / 16); err != nil {
 			return nil, err
 		}
@@ -52,11 +53,11 @@ func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
 	return results, d.save(o)
 }
 
-// elements are values that are put into arrays.
+// elements are values to be added to arrays.
 type elements struct {
 	vals   []Value
-	levels int // the deepest nesting of one
-	bytes  int // of their texts
+	levels int // the max nesting depth of an element
+	bytes  int // total length of their texts
 }
 
 func parseElements(texts [][]byte, o *Options) (e elements, err error) {
@@ -71,7 +72,7 @@ func parseElements(texts [][]byte, o *Options) (e elements, err error) {
 	return e, nil
 }
 
-// into checks that the elements can be put into an array.
+// into checks the limits for adding the elements to an array.
 func (e *elements) into(d *Document, at place, o *Options) error {
 	if int(at.depth)+1+e.levels > o.MaxDepth {
 		return ErrTooDeep
@@ -94,8 +95,8 @@ func ArrAppend(tx *engine.Tx, key []byte, p *Path, texts [][]byte, o Options) ([
 	})
 }
 
-// ArrInsert inserts elements before index i, which counts from the end when it is negative, and returns the new
-// lengths of the arrays. An index beyond the end of an array is [ErrInsertAt], and nothing is changed.
+// ArrInsert inserts elements before index i (negative = from the end) and returns the new lengths of the arrays. An
+// index outside an array gives [ErrInsertAt] and changes nothing.
 func ArrInsert(tx *engine.Tx, key []byte, p *Path, i int64, texts [][]byte, o Options) ([]Result[int], error) {
 	e, err := parseElements(texts, &o)
 	if err != nil {
@@ -118,7 +119,7 @@ func ArrInsert(tx *engine.Tx, key []byte, p *Path, i int64, texts [][]byte, o Op
 	})
 }
 
-// clampIndex returns an index that counts from the end when it is negative, at most n - 1 and at least 0.
+// clampIndex resolves an index that counts from the end if negative, and limits it to [0, n - 1].
 func clampIndex(i, n int64) int64 {
 	if i < 0 {
 		i += n
@@ -126,7 +127,7 @@ func clampIndex(i, n int64) int64 {
 	return max(min(i, n-1), 0)
 }
 
-// ArrPop takes element i, or the one nearest to it, out of arrays and returns it; nil from an empty one.
+// ArrPop removes element i, or the nearest existing one, from arrays and returns it; nil for an empty array.
 func ArrPop(tx *engine.Tx, key []byte, p *Path, i int64, o Options) ([]Result[*Value], error) {
 	return eachArray(tx, key, p, &o, 0, func(d *Document, _ place, b *box) (*Value, bool, error) {
 		if len(b.vals) == 0 {
@@ -139,8 +140,8 @@ func ArrPop(tx *engine.Tx, key []byte, p *Path, i int64, o Options) ([]Result[*V
 	})
 }
 
-// ArrTrim keeps only the elements start to stop, inclusive, of arrays and returns their new lengths. Indexes that are
-// negative count from the end; one beyond an end stands for that end.
+// ArrTrim keeps only the elements start to stop, both included, of arrays and returns their new lengths. Negative
+// indexes count from the end; indexes outside are clamped.
 func ArrTrim(tx *engine.Tx, key []byte, p *Path, start, stop int64, o Options) ([]Result[int], error) {
 	return eachArray(tx, key, p, &o, 0, func(d *Document, _ place, b *box) (int, bool, error) {
 		n := int64(len(b.vals))
@@ -155,11 +156,11 @@ func ArrTrim(tx *engine.Tx, key []byte, p *Path, start, stop int64, o Options) (
 	})
 }
 
-// NotFound is what IndexOf returns for an array that does not have the value.
+// NotFound is IndexOf's result when the array does not contain the value.
 const NotFound = -1
 
-// IndexOf returns where in an array of the document a value occurs first, from start on and before stop. Indexes that
-// are negative count from the end; stop 0 is the end. 1 is not 1.0.
+// IndexOf returns the index of the first element of an array of the document that equals a value, from start on and
+// before stop. Negative indexes count from the end; stop 0 is the end. 1 does not equal 1.0.
 func (d *Document) IndexOf(array, want *Value, start, stop int64) (int, error) {
 	n := int64(array.Len())
 	to := min(stop, n)

@@ -96,7 +96,8 @@ func TestBatches(t *testing.T) {
 				return err
 			}
 			return ignore(json.Toggle(tx, key, path(t, "$.b"), o))
-		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":[1,2],\"b\":false,\"n\":1,\"s\":\"x\"}"`), put(`ReJSON-RL expire 0 "\x00{\"a\":[1,2],\"b\":true,\"n\":1,\"s\":\"x\"}"`)...)},
+		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":[1,2],\"b\":false,\"n\":1,\"s\":\"x\"}"`),
+			put(`ReJSON-RL expire 0 "\x00{\"a\":[1,2],\"b\":true,\"n\":1,\"s\":\"x\"}"`)...)},
 		{"delete a path", start, func(tx *engine.Tx) error { return ignore(json.Delete(tx, key, path(t, "$.a"), o)) },
 			put(`ReJSON-RL expire 0 "\x00{\"b\":true,\"n\":1,\"s\":\"x\"}"`)},
 		{"delete nothing", start, func(tx *engine.Tx) error { return ignore(json.Delete(tx, key, path(t, "$.x"), o)) }, nil},
@@ -112,7 +113,8 @@ func TestBatches(t *testing.T) {
 			return json.MSet(tx, []json.Item{{Key: key, Path: path(t, "$.a"), Text: text("0")},
 				{Key: []byte("k"), Path: json.Root(), Text: text("1")},
 				{Key: key, Path: path(t, "$.n"), Text: text("5")}}, o)
-		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":0,\"b\":true,\"n\":5,\"s\":\"x\"}"`), `put metadata "k" = ReJSON-RL expire 0 "\x001"`)},
+		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":0,\"b\":true,\"n\":5,\"s\":\"x\"}"`),
+			`put metadata "k" = ReJSON-RL expire 0 "\x001"`)},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ type buffers struct{ pool sync.Pool }
 
 var scratch buffers
 
-// maxKept is the largest buffer that is kept.
+// maxKept is the max size of a buffer that the pool keeps.
 const maxKept = 64 << 10
 
 func (p *buffers) get() *[]byte {
@@ -27,6 +27,5 @@ func (p *buffers) put(b *[]byte) {
 	}
 }
 
-// aliased returns bytes as a string without copying them. The string must not be kept longer than the bytes stay as
-// they are.
+// aliased returns bytes as a string without copying them. The string must not outlive the content of the bytes.
 func aliased(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// CBOR (RFC 8949) begins an item with a byte of 3 bits major type and 5 bits that are the argument or say how
-// many bytes of argument follow.
+// CBOR (RFC 8949) begins an item with a byte: 3 bits major type, and 5 bits that are the argument or give the number of
+// argument bytes that follow.
 const (
 	cborUint   = 0 << 5
 	cborNegInt = 1 << 5 // -1 - argument
@@ -30,10 +30,10 @@ const (
 	cborFloat32   = cborSimple | 26
 	cborFloat64   = cborSimple | 27
 
-	cborIndefinite = 31 // as the argument's 5 bits
+	cborIndefinite = 31 // in the argument bits: indefinite length
 	cborBreak      = cborSimple | cborIndefinite
 
-	cborPositiveBig = 2 // tags of a byte string that is a big-endian integer
+	cborPositiveBig = 2 // tags for a byte string that is a big-endian integer
 	cborNegativeBig = 3
 )
 
@@ -51,11 +51,11 @@ func appendCBORHead(dst []byte, major byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, major|27), n)
 }
 
-// AppendCBOR appends a value as CBOR in the form that Kvrocks writes: definite lengths, the shortest heads,
-// a double in 4 bytes where that loses nothing, a BigInt under tag 2 or 3.
+// AppendCBOR appends a value as CBOR in Kvrocks's form: definite lengths, the shortest heads, a double in 4 bytes if
+// that loses nothing, a BigInt with tag 2 or 3.
 func AppendCBOR(dst []byte, v *Value) []byte { return appendCBOR(dst, v, math.MaxInt) }
 
-// appendCBOR is AppendCBOR, but stops soon after dst is longer than limit.
+// appendCBOR is AppendCBOR, but stops soon after the length of dst exceeds limit.
 func appendCBOR(dst []byte, v *Value, limit int) []byte {
 	if len(dst) > limit {
 		return dst
@@ -106,8 +106,8 @@ func appendCBOR(dst []byte, v *Value, limit int) []byte {
 	return dst
 }
 
-// cborReader decodes CBOR. Its input is a record: whatever it holds, the result is a value or an error, and the
-// memory used is bounded by the length of the input.
+// cborReader decodes CBOR. Its input is a stored record, which may be corrupt: the result is a value or an error, and
+// the used memory is limited by the length of the input.
 type cborReader struct {
 	s     string
 	i     int
@@ -119,9 +119,9 @@ var (
 	errCBORDeep  = errors.New("CBOR is nested too deep")
 )
 
-// ParseCBOR decodes a document. Strings alias s. Whatever CBOR has and JSON has not is taken as Kvrocks takes it:
-// undefined, NaN and infinities as null, a byte string as its base64url text, half and single floats as doubles;
-// other tags than those of big integers are skipped. More than maxDepth nested arrays, maps and tags are an error.
+// ParseCBOR decodes a document. Strings alias s. CBOR that has no JSON equivalent is converted as in Kvrocks:
+// undefined, NaN and infinities to null, a byte string to its base64url text, half and single floats to doubles; tags
+// other than those of big integers are ignored. More than maxDepth nested arrays, maps and tags are an error.
 func ParseCBOR(s string, maxDepth int) (Value, error) {
 	r := cborReader{s: s, depth: min(maxDepth, MaxDepth)}
 	v, err := r.item()
@@ -219,7 +219,7 @@ func (r *cborReader) item() (v Value, err error) {
 	return r.item()
 }
 
-// maxBigBytes is the longest big integer that is read: about maxDigits digits.
+// maxBigBytes is the max length in bytes of a big integer: about maxDigits digits.
 const maxBigBytes = maxDigits * 332 / 800
 
 func (r *cborReader) bigInt(negative bool) (v Value, err error) {
@@ -288,7 +288,7 @@ func halfFloat(h uint16) float64 {
 	return f
 }
 
-// str reads the rest of a byte or text string, which may come in chunks.
+// str reads the rest of a byte or text string, which may consist of chunks.
 func (r *cborReader) str(first byte, n uint64) (string, error) {
 	if first&31 != cborIndefinite {
 		return r.take(n)
@@ -321,7 +321,7 @@ func (r *cborReader) text(first byte, n uint64) (string, error) {
 	return s, err
 }
 
-// more tells whether an array or map has another child, after i of them; it reads the break that ends one of
+// more reports whether an array or map has another child after i children. It reads the break byte that ends an
 // indefinite length.
 func (r *cborReader) more(first byte, n uint64, i int) (bool, error) {
 	if first&31 != cborIndefinite {
@@ -337,8 +337,8 @@ func (r *cborReader) more(first byte, n uint64, i int) (bool, error) {
 	return true, nil
 }
 
-// children returns a box for n children of at least size bytes, which the rest of the input must be long enough for.
-// Little is allocated before they are there: every level of a nest can claim as many as the input has bytes.
+// children returns a box for n children of at least size bytes each, which the rest of the input must have. It
+// allocates only a little at first: every nesting level could claim as many children as the input has bytes.
 func (r *cborReader) children(n, size uint64) (*box, error) {
 	if n > uint64(len(r.s)-r.i)/size {
 		return nil, errCBORShort

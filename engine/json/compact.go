@@ -2,26 +2,26 @@ package json
 
 import "hash/maphash"
 
-// compactor turns text into the text that a document is stored as, without making values of it.
+// compactor converts JSON text into the stored text of a document without creating values.
 type compactor struct {
 	parser
 	dst []byte
-	// names are the hashes of the names of the objects that are open.
+	// names are the hashes of the member names of the open objects.
 	names []uint64
 	seed  maphash.Seed
 	twice bool // a name may have occurred twice in an object
-	once  bool // names are known to occur once in an object
+	once  bool // the input is known to have no repeated names
 }
 
 var nameSeed = maphash.MakeSeed()
 
-// Compact appends the text of the document s without white space and with every number and string in its one
-// form: what [Append] makes of what [Parse] reads, in a fraction of the time.
+// Compact appends the text of the document s without white space and with every number and string in canonical form:
+// the output of [Append] for the result of [Parse], in a fraction of the time.
 func Compact(dst []byte, s string, maxDepth int) ([]byte, error) {
 	return compact(dst, s, maxDepth, false)
 }
 
-// compact is Compact; once says that no name occurs twice in an object, as in what was compacted before.
+// compact is Compact; once says that no object has a repeated name, as in text that was compacted before.
 func compact(dst []byte, s string, maxDepth int, once bool) ([]byte, error) {
 	p, err := newParser(s, maxDepth)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *compactor) str() error {
 		return err
 	}
 	if len(s) == c.i-from-2 {
-		// An escape is longer than what it stands for: there was none.
+		// An escape is longer than its character: the string had none.
 		c.dst = append(c.dst, c.s[from:c.i]...)
 		return nil
 	}
@@ -122,7 +122,7 @@ func (c *compactor) array() error {
 	}
 }
 
-// fewNames is up to how many names are compared with each other one by one.
+// fewNames is the number of names up to which they are compared one by one.
 const fewNames = 64
 
 func (c *compactor) object() error {
@@ -163,8 +163,8 @@ func (c *compactor) object() error {
 	}
 }
 
-// note compares the hash of a name with those of the object's other names, which are in c.names from base on or, when
-// there are many, in a set of their own. It returns that set.
+// note compares the hash of a name with those of the object's other names: they are in c.names from base on, or if
+// there are many, in the set many. It returns that set.
 func (c *compactor) note(name uint64, base int, many map[uint64]struct{}) map[uint64]struct{} {
 	if many != nil {
 		if _, ok := many[name]; ok {

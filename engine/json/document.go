@@ -7,17 +7,17 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Options say how documents are written.
+// Options control how documents are written.
 type Options struct {
 	Format   cf.JSONFormat
-	MaxDepth int // nested arrays and objects, at most MaxDepth
-	MaxBytes int // of a document as it is stored
+	MaxDepth int // max nested arrays and objects, at most MaxDepth
+	MaxBytes int // max size of a stored document
 }
 
-// DefaultOptions are those of a server that has no others configured.
+// DefaultOptions are a server's defaults.
 var DefaultOptions = Options{Format: cf.JSONText, MaxDepth: 1024, MaxBytes: 512 << 20}
 
-// Errors that are replies.
+// Errors that become replies.
 var (
 	ErrNoKey     = engine.NewError("ERR", "could not perform this operation on a key that doesn't exist")
 	ErrNewAtRoot = engine.NewError("ERR", "new objects must be created at the root")
@@ -30,19 +30,19 @@ var (
 	ErrTooDeep   = engine.NewError("ERR", tooDeep)
 )
 
-// Document is a key's document in one transaction. It is read when it is first needed.
+// Document is a key's document in one transaction. It is decoded when it is first needed.
 type Document struct {
 	tx     *engine.Tx
 	rec    engine.Record
 	exists bool
 	format cf.JSONFormat
 	tail   []byte // of the record: the format and the encoded document
-	top    *box   // nil: not decoded; else its one element is the document
+	top    *box   // nil = not decoded; otherwise its single element is the document
 	left   *Budget
 }
 
-// Open reads a key. One of another type is [engine.ErrWrongType]. What paths may cost is taken from the budget, to
-// which the length of the document is added ([ErrTooMuchWork]).
+// Open reads a key. A key of another type gives [engine.ErrWrongType]. Path evaluations draw on the budget left, which
+// grows with the length of the document ([ErrTooMuchWork]).
 func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
 	d := &Document{tx: tx, left: left}
 	var err error
@@ -59,7 +59,7 @@ func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
 	return d, nil
 }
 
-// openExisting is Open, but a key that is not there is ErrNoKey.
+// openExisting is Open, but a missing key gives ErrNoKey.
 func openExisting(tx *engine.Tx, key []byte, args int) (*Document, error) {
 	d, err := Open(tx, key, NewBudget(args))
 	if err == nil && !d.exists {
@@ -68,42 +68,42 @@ func openExisting(tx *engine.Tx, key []byte, args int) (*Document, error) {
 	return d, err
 }
 
-// corrupt is the error for a record that cannot be read. It does not wrap err, whose text is not meant for users
-// on its own.
+// corrupt returns the error for a record that cannot be decoded. It does not wrap err, whose text alone would not help
+// users.
 func (d *Document) corrupt(err error) error {
 	return fmt.Errorf("key %q: %w: %v", d.tx.UserKey(&d.rec), cf.ErrCorrupt, err)
 }
 
-// Exists reports whether there is a document. The methods below want one.
+// Exists reports whether the document exists. The methods below require that.
 func (d *Document) Exists() bool { return d.exists }
 
 // Format returns how the document is stored.
 func (d *Document) Format() cf.JSONFormat { return d.format }
 
-// Size returns how many bytes the document has as it is stored.
+// Size returns the size of the stored document in bytes.
 func (d *Document) Size() int { return len(d.body()) }
 
 func (d *Document) body() []byte { return d.tail[1:] }
 
-// SizeOf returns how many bytes a part of the document has in the format that the document is stored in.
+// SizeOf returns the size of a part of the document in bytes, in the document's stored format.
 func (d *Document) SizeOf(v *Value) (int, error) {
 	b := scratch.get()
 	defer scratch.put(b)
 	if err := d.left.take(count(v)); err != nil {
 		return 0, err
 	}
-	// What another has written may have been shorter: 1e15 is 18 bytes here.
+	// Another program may have written a shorter form: 1e15 takes 18 bytes here.
 	err := appendTo(b, v, d.format, 8*len(d.tail))
 	return len(*b), err
 }
 
-// place returns where the document is, after decoding it.
+// place decodes the document and returns its place.
 func (d *Document) place() (place, error) {
 	if d.top != nil {
 		return place{in: d.top}, nil
 	}
-	// Strings of the values alias the text, which the transaction's memory must not be: it is valid no longer than
-	// until the record is saved.
+	// Strings of the values alias the text. The transaction's memory is valid only until the record is saved, so the
+	// text is copied.
 	s := string(d.body())
 	var v Value
 	var err error
@@ -132,7 +132,7 @@ func (d *Document) Select(p *Path) ([]*Value, error) {
 	return values, nil
 }
 
-// First returns the first result of a path, nil when there is none.
+// First returns the first result of a path, nil if none exists.
 func (d *Document) First(p *Path) (*Value, error) {
 	root, err := d.place()
 	if err != nil {
@@ -157,7 +157,7 @@ func (d *Document) locate(p *Path) ([]place, error) {
 // AppendText appends the text of the whole document. It is faster than [Printer.Value] of [Document.First].
 func (d *Document) AppendText(dst []byte) ([]byte, error) {
 	if d.format == cf.JSONText && d.top == nil {
-		// The text is as it shall be, unless the record is corrupt.
+		// The text is already compact, unless the record is corrupt.
 		dst, err := compact(dst, aliased(d.body()), MaxDepth, true)
 		if err != nil {
 			return dst, d.corrupt(err)
@@ -171,11 +171,11 @@ func (d *Document) AppendText(dst []byte) ([]byte, error) {
 	return Append(dst, root.value()), nil
 }
 
-// replace makes a text the document.
+// replace makes text the content of the document.
 func (d *Document) replace(text []byte, o *Options) error {
 	tail := cf.AppendJSONTail(make([]byte, 0, 1+len(text)), o.Format)
 	if o.Format == cf.JSONText {
-		// Compact keeps nothing of the text.
+		// Compact does not retain the text.
 		var err error
 		if tail, err = Compact(tail, aliased(text), o.MaxDepth); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (d *Document) replace(text []byte, o *Options) error {
 	return nil
 }
 
-// encode makes the record's tail of the values, if there are any. The values are gone then.
+// encode encodes the values, if decoded, into the record's tail. The values must not be used afterwards.
 func (d *Document) encode(o *Options) error {
 	if d.top == nil {
 		return nil

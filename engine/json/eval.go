@@ -8,25 +8,25 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ErrTooMuchWork is the error for a path, or what a command does with its results, that takes more steps or room than
-// what a command may take: many millions, and more the larger the document and the arguments are.
+// ErrTooMuchWork: a path, or what a command does with its results, takes more steps or memory than a command may take.
+// The limits are many millions, and grow with the document and the arguments.
 var ErrTooMuchWork = engine.NewError("ERR", "the path takes too much work or has too many results")
 
-// The bounds of a command: what it has anyway and what is added for each byte of its documents and arguments. A step
-// is a child that is looked at.
+// The limits of a command: a basic allowance, and an addition for each byte of its documents and arguments. A step is
+// one examined child.
 const (
 	baseSteps    = 1 << 24
 	stepsPerByte = 4
 	baseResults  = 1 << 20
 )
 
-// Budget is what is left of what one command may do. All documents of the command share it.
+// Budget is what one command may still use. All documents of the command share it.
 type Budget struct {
 	steps   int64
-	results int64 // of each path
+	results int64 // max results of each path
 }
 
-// NewBudget returns the budget of a command with arguments of so many bytes.
+// NewBudget returns the budget of a command whose arguments have args bytes.
 func NewBudget(args int) *Budget {
 	b := &Budget{steps: baseSteps, results: baseResults}
 	b.add(args)
@@ -38,7 +38,7 @@ func (l *Budget) add(bytes int) {
 	l.results += int64(bytes)
 }
 
-// take takes n steps.
+// take uses n steps.
 func (l *Budget) take(n int64) error {
 	if l.steps -= n; l.steps < 0 {
 		return ErrTooMuchWork
@@ -46,32 +46,32 @@ func (l *Budget) take(n int64) error {
 	return nil
 }
 
-// place is where a value is: element or member i of an array or object. The document itself is element 0 of an array
-// around it.
+// place is the position of a value: element or member i of an array or object. The document itself is element 0 of an
+// enclosing array.
 type place struct {
 	in    *box
 	i     int32
-	depth int32 // how many arrays and objects of the document it is in
+	depth int32 // number of arrays and objects of the document that contain the value
 }
 
 func child(of place, b *box, i int) place { return place{b, int32(i), of.depth + 1} }
 
 func (p place) value() *Value { return &p.in.vals[p.i] }
 
-// walk evaluates a path.
+// walk is one evaluation of a path.
 type walk struct {
 	root   place
 	left   *Budget
 	out    []place
-	max    int   // stop after so many results, 0 = go on
-	count  bool  // results are counted only
-	n      int64 // results
+	max    int   // max number of results, 0 = no limit
+	count  bool  // only count the results
+	n      int64 // number of results
 	reCopy *pattern
 }
 
-// locate returns where the results of a path are in the document at root: a value before what is in it, after two dots
-// the children of a value before theirs, and for several selectors in a bracket in their order. A value can occur
-// twice.
+// locate returns the places of a path's results in the document at root: a value before its content, after two dots the
+// children of a value before their own children, and the results of several selectors in brackets in the order of the
+// selectors. A value can occur twice.
 func (p *Path) locate(root place, left *Budget) ([]place, error) {
 	w := walk{root: root, left: left}
 	if _, err := w.from(root, p.segments); err != nil {
@@ -80,7 +80,7 @@ func (p *Path) locate(root place, left *Budget) ([]place, error) {
 	return w.out, nil
 }
 
-// from evaluates segments on a value; more is false when no more results are wanted.
+// from evaluates segments on a value; more is false when no more results are needed.
 func (w *walk) from(at place, segs []segment) (more bool, err error) {
 	if len(segs) == 0 {
 		w.n++
@@ -98,7 +98,7 @@ func (w *walk) from(at place, segs []segment) (more bool, err error) {
 	return w.step(at, segs)
 }
 
-// descend applies a segment to a value and then to everything in it.
+// descend applies a segment to a value and then to all values in it.
 func (w *walk) descend(at place, segs []segment) (more bool, err error) {
 	if more, err = w.step(at, segs); !more || err != nil {
 		return false, err
@@ -112,7 +112,7 @@ func (w *walk) descend(at place, segs []segment) (more bool, err error) {
 	}
 	for i := range b.vals {
 		if b.vals[i].box == nil {
-			continue // nothing is in it
+			continue // it has no children
 		}
 		if more, err = w.descend(child(at, b, i), segs); !more || err != nil {
 			return false, err
@@ -121,7 +121,7 @@ func (w *walk) descend(at place, segs []segment) (more bool, err error) {
 	return true, nil
 }
 
-// step applies the selectors of a segment to a value, and what follows to the children that they choose.
+// step applies the selectors of a segment to a value, and the following segments to the selected children.
 func (w *walk) step(at place, segs []segment) (more bool, err error) {
 	v, rest := at.value(), segs[1:]
 	sels := segs[0].sels
@@ -184,7 +184,7 @@ func (w *walk) step(at place, segs []segment) (more bool, err error) {
 	return true, nil
 }
 
-// all goes on with the children for which a filter is true, or with all of them.
+// all continues with the children for which a filter is true, or with all children.
 func (w *walk) all(at place, b *box, filter *expr, rest []segment) (more bool, err error) {
 	if err := w.left.take(int64(len(b.vals))); err != nil {
 		return false, err
@@ -206,7 +206,7 @@ func (w *walk) all(at place, b *box, filter *expr, rest []segment) (more bool, e
 	return true, nil
 }
 
-// slice goes on with the elements of a slice; the bounds are those of RFC 9535.
+// slice continues with the elements of a slice; its bounds are those of RFC 9535.
 func (w *walk) slice(at place, b *box, sel *selector, rest []segment) (more bool, err error) {
 	n := int64(len(b.vals))
 	bound := func(given bool, i, otherwise, low, high int64) int64 {
@@ -287,7 +287,7 @@ func (w *walk) test(e *expr, at place) (bool, error) {
 	return w.compare(e.op, left, right)
 }
 
-// operand evaluates a value of a filter; nil is nothing.
+// operand evaluates an operand of a filter; nil means no value.
 func (w *walk) operand(e *expr, at place) (*Value, error) {
 	switch e.op {
 	case opLiteral:
@@ -335,7 +335,7 @@ func (w *walk) operand(e *expr, at place) (*Value, error) {
 	return &length, nil
 }
 
-// compare compares two values. Values that cannot be compared are neither equal nor in an order.
+// compare compares two values. Values that are not comparable are neither equal nor ordered.
 func (w *walk) compare(op operator, a, b *Value) (bool, error) {
 	if a == nil || b == nil {
 		return op == opNotEqual, nil
@@ -373,7 +373,7 @@ func (w *walk) compare(op operator, a, b *Value) (bool, error) {
 	return c >= 0, nil
 }
 
-// shallowPrice is what a comparison of scalars costs, in steps.
+// shallowPrice is the cost of a comparison of scalars, in steps.
 func shallowPrice(a, b *Value) int64 {
 	n := int64(min(len(a.text), len(b.text))) / 64
 	if a.kind == BigInt || b.kind == BigInt {
@@ -382,8 +382,8 @@ func shallowPrice(a, b *Value) int64 {
 	return n
 }
 
-// price is what a comparison costs, which looks at no more than the smaller value: the walk through it stops where
-// they differ, so this is an upper bound that is cheap for values of different kinds or lengths.
+// price is an upper bound of the cost of a comparison, in steps. A comparison examines at most as much as the smaller
+// value has, and stops at the first difference; so it is cheap for values of different kinds or lengths.
 func price(a, b *Value) int64 {
 	if a.box == nil || b.box == nil || a.kind != b.kind || len(a.box.vals) != len(b.box.vals) {
 		return shallowPrice(a, b)
@@ -405,14 +405,14 @@ func price(a, b *Value) int64 {
 	return n
 }
 
-// matches tests a string for a regular expression.
+// matches matches a string against a regular expression.
 func (w *walk) matches(e *expr, s, re *Value) (bool, error) {
 	if s == nil || re == nil || s.kind != String || re.kind != String {
 		return false, nil
 	}
 	p := e.pattern
 	if p == nil {
-		// The pattern is in the document: the last one is kept, as it is mostly the same for all children.
+		// The pattern is part of the document. Usually it is the same for all children, so the last one is cached.
 		whole := e.op == opMatch
 		if p = w.reCopy; p == nil || p.source != re.text || p.whole != whole {
 			if err := w.left.take(256 + 16*int64(len(re.text))); err != nil {

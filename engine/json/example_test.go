@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -71,10 +72,11 @@ func ExampleParsePath() {
 		fmt.Println(p, p.Legacy())
 	}
 	_, err := json.ParsePath("$.a[")
-	fmt.Println(err)
+	text, _, _ := strings.Cut(err.Error(), ", expected")
+	fmt.Println(text)
 	// Output:
 	// $.a[0] false
 	// $.a[0] true
 	// $..b false
-	// Error occurred on position 4, "$.a[ <<<<----", expected one of the following: '<number>[,<number>,...]', '<string>[,<string>,...]', ['start:end:steps'], '*', '[?(filter_expression)]'.
+	// Error occurred on position 4, "$.a[ <<<<----"
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// operator is what an expression of a filter does with its operands.
+// operator is the operation of a filter expression.
 type operator uint8
 
 const (
 	opLiteral operator = iota
-	opPath             // the one result of a path
-	opExists           // whether a path operand or function has a result
+	opPath             // the only result of a path
+	opExists           // whether a path or function has a result
 	opNot
 	opAnd
 	opOr
@@ -36,8 +36,8 @@ type expr struct {
 	args    []*expr
 	literal Value
 	path    []segment // opPath, opCount
-	current bool      // the path begins at the child and not at the document
-	pattern *pattern  // opRegexp, opMatch, opSearch with a literal
+	current bool      // the path begins at the child (@), not at the document ($)
+	pattern *pattern  // opRegexp, opMatch, opSearch with a literal pattern
 }
 
 // logical reports whether the expression is a test rather than a value.
@@ -45,14 +45,14 @@ func (e *expr) logical() bool {
 	return e.op >= opExists && e.op <= opRegexp || e.op == opMatch || e.op == opSearch
 }
 
-// comparisons are the operators between values; a longer one comes before those that it begins with.
+// comparisons are the comparison operators. An operator comes before its prefixes.
 var comparisons = []struct {
 	token string
 	op    operator
 }{{"==", opEqual}, {"!=", opNotEqual}, {">=", opGreaterEqual}, {"<=", opLessEqual}, {">", opGreater}, {"<",
 	opLess}, {"=~", opRegexp}}
 
-// filter reads alternatives: && binds more tightly than ||.
+// filter parses alternatives: && binds more tightly than ||.
 func (p *pathParser) filter() (*expr, error) { return p.chain("||", opOr, p.conjunction) }
 
 func (p *pathParser) conjunction() (*expr, error) { return p.chain("&&", opAnd, p.test) }
@@ -75,7 +75,7 @@ func (p *pathParser) chain(token string, op operator, operand func() (*expr, err
 	return e, nil
 }
 
-// test reads a comparison, a negation, a group or a lone value, which is tested for being there.
+// test parses a comparison, a negation, a group, or a single operand, which is tested for existence.
 func (p *pathParser) test() (*expr, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ var functions = map[string]struct {
 	args int
 }{"length": {opLength, 1}, "count": {opCount, 1}, "value": {opPath, 1}, "match": {opMatch, 2}, "search": {opSearch, 2}}
 
-// operand reads a literal, a path or a call of a function.
+// operand parses a literal, a path or a function call.
 func (p *pathParser) operand() (*expr, error) {
 	p.space()
 	if p.i == len(p.s) {
@@ -183,7 +183,7 @@ func (p *pathParser) expectedOperand() error {
 	return p.fail("'@'", "'$'", "'<number>'", "'<string>'", "true", "false", "null", "a function")
 }
 
-// call reads the arguments of a function.
+// call parses the arguments of a function.
 func (p *pathParser) call(op operator, n int) (*expr, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (p *pathParser) call(op operator, n int) (*expr, error) {
 	return e, nil
 }
 
-// compile compiles the pattern of an expression when it is a literal.
+// compile compiles the pattern of an expression if it is a literal.
 func (p *pathParser) compile(e *expr, at int) error {
 	right := e.args[1]
 	if right.op != opLiteral || right.literal.kind != String {
@@ -234,25 +234,25 @@ func (p *pathParser) compile(e *expr, at int) error {
 	return nil
 }
 
-// pattern is a regular expression with the price of using it.
+// pattern is a regular expression and the cost of using it.
 type pattern struct {
 	source string
 	whole  bool
-	re     *regexp.Regexp // nil: it matches nothing, since it is not a regular expression
-	size   int64          // about how many instructions it has
-	err    error          // it is too large
+	re     *regexp.Regexp // nil = invalid: it matches nothing
+	size   int64          // approximate number of instructions
+	err    error          // set if the expression is too large
 }
 
-// Bounds of a regular expression: bytes of source, and instructions when all repetitions are written out.
+// Limits of a regular expression: bytes of source, and instructions after all repetitions are expanded.
 const (
 	maxPattern     = 4 << 10
 	maxPatternSize = 10_000
 )
 
-// errPattern is the error for a regular expression that would be too expensive.
+// errPattern is the error for an expression that exceeds the limits.
 var errPattern = engine.NewError("ERR", "the regular expression is too large")
 
-// compilePattern compiles a regular expression; whole makes it match only a whole string. One that is not valid
+// compilePattern compiles a regular expression; with whole it must match the whole string. An invalid expression
 // matches nothing, as in RedisJSON.
 func compilePattern(source string, whole bool) *pattern {
 	p := &pattern{source: source, whole: whole}
@@ -264,7 +264,7 @@ func compilePattern(source string, whole bool) *pattern {
 	if err != nil {
 		return p
 	}
-	// The size is known before repetitions are written out, which could take a lot of memory.
+	// The size must be known before repetitions are expanded, which could take a lot of memory.
 	if p.size = patternSize(tree); p.size > maxPatternSize {
 		p.err = errPattern
 		return p

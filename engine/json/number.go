@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// maxDigits is the longest integer, in digits: what is done with one takes more than linear time.
+// maxDigits is the max number of digits of an integer: operations on integers take more than linear time.
 const maxDigits = 4096
 
-// parseNumber reads a number that has the syntax of JSON. fraction says whether it has a fraction or an
-// exponent. ok is false when a double cannot hold it.
+// parseNumber parses a number in JSON syntax. fraction says whether it has a fraction or an exponent. ok is false if a
+// double cannot hold it.
 func parseNumber(s string, fraction bool) (v Value, ok bool) {
 	if !fraction && s != "-0" {
 		return parseInteger(s), true
@@ -24,7 +24,7 @@ func parseNumber(s string, fraction bool) (v Value, ok bool) {
 	return floatOf(f), true
 }
 
-// parseInteger reads decimal digits with an optional minus and no leading zeros.
+// parseInteger parses decimal digits with an optional minus sign, without leading zeros.
 func parseInteger(s string) Value {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return IntOf(n)
@@ -72,10 +72,10 @@ func (v *Value) Float() float64 {
 	return f
 }
 
-// exactFloat is up to which integer every integer is a double.
+// exactFloat: up to this integer every integer is exactly a double.
 const exactFloat = 1 << 53
 
-// compareNumbers compares two numbers of any kinds by their exact values.
+// compareNumbers compares the exact values of two numbers of any kind.
 func compareNumbers(a, b *Value) int {
 	switch {
 	case a.kind == Int && b.kind == Int:
@@ -88,7 +88,7 @@ func compareNumbers(a, b *Value) int {
 		return c
 	}
 	if math.IsInf(fa, 0) && math.IsInf(fb, 0) || a.kind != Float && b.kind != Float {
-		return a.big().Cmp(b.big()) // a Float is finite: both are integers
+		return a.big().Cmp(b.big()) // a Float here is finite, so both are integers
 	}
 	if math.IsInf(fa, 0) || math.IsInf(fb, 0) {
 		return order(fa, fb)
@@ -96,7 +96,7 @@ func compareNumbers(a, b *Value) int {
 	return a.wide().Cmp(b.wide())
 }
 
-// wide returns a number that is finite as a double, exactly.
+// wide returns a number whose double is finite, exactly.
 func (v *Value) wide() *big.Float {
 	if v.kind == Float {
 		return big.NewFloat(v.Float())
@@ -115,7 +115,7 @@ func order[T int64 | float64](a, b T) int {
 	return 0
 }
 
-// Operation is an arithmetic command does.
+// Operation is an arithmetic operation.
 type Operation uint8
 
 // The operations.
@@ -124,8 +124,8 @@ const (
 	Multiply
 )
 
-// apply returns a + b or a * b. Integers give an integer as long as 64 bits hold it; all else is a double. ok is
-// false when that is infinite.
+// apply returns a + b or a * b. For integers the result is an integer if it fits into 64 bits; otherwise it is a
+// double. ok is false if the double is infinite.
 func (op Operation) apply(a, b *Value) (v Value, ok bool) {
 	if a.kind == Int && b.kind == Int && op == Add {
 		x, y := a.Int(), b.Int()
@@ -168,15 +168,15 @@ func appendNumber(dst []byte, v *Value) []byte {
 	return appendFloat(dst, v.Float())
 }
 
-// appendFloat appends the shortest text that gives the same double again, with a fraction or an exponent, so that
-// it is not read back as an integer: 1.0, 0.00001, 1e16, 1.5e-7. That is how RedisJSON prints them: the decimal
-// form from 1e-5 up to 16 digits before the point.
+// appendFloat appends the shortest text that identifies the double, with a fraction or an exponent so that it is not
+// parsed as an integer: 1.0, 0.00001, 1e16, 1.5e-7. This is RedisJSON's format: decimal from 1e-5 up to 16 digits
+// before the point.
 func appendFloat(dst []byte, f float64) []byte {
 	abs := math.Abs(f)
 	if abs != 0 && (abs < 1e-5 || abs >= 1e16) {
 		from := len(dst)
 		dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-		// 1e+16 to 1e16, 1e-07 to 1e-7.
+		// Change 1e+16 to 1e16 and 1e-07 to 1e-7.
 		for i := from; i < len(dst); i++ {
 			if dst[i] != 'e' {
 				continue

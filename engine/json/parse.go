@@ -10,11 +10,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// MaxDepth is the deepest nesting of any document; a greater limit counts as this.
+// MaxDepth is the max nesting depth of any document; a greater limit counts as this one.
 const MaxDepth = 1 << 16
 
-// syntaxError makes the error for a text that is not JSON. Its texts and positions are RedisJSON's: lines and
-// columns in bytes, from 1.
+// syntaxError returns the error for invalid JSON. Texts and positions are RedisJSON's: lines and columns in bytes, from
+// 1.
 func syntaxError(s string, consumed int, text string) error {
 	before := s[:consumed]
 	line := 1 + strings.Count(before, "\n")
@@ -22,17 +22,17 @@ func syntaxError(s string, consumed int, text string) error {
 	return engine.NewError("ERR", fmt.Sprintf("%s at line %d column %d", text, line, column))
 }
 
-// parser reads JSON text. s is valid UTF-8.
+// parser parses JSON text. s must be valid UTF-8.
 type parser struct {
 	s     string
-	i     int // bytes read
+	i     int // offset of the next byte
 	depth int // how many more levels are allowed
 }
 
-// at is the error for what has been read.
+// at returns an error for what has been parsed.
 func (p *parser) at(text string) error { return syntaxError(p.s, p.i, text) }
 
-// peeked is the error for the next byte.
+// peeked returns an error for the next byte.
 func (p *parser) peeked(text string) error { return syntaxError(p.s, min(p.i+1, len(p.s)), text) }
 
 func (p *parser) space() {
@@ -62,7 +62,7 @@ func newParser(s string, maxDepth int) (parser, error) {
 	return p, nil
 }
 
-// end checks that nothing follows.
+// end checks that only white space follows.
 func (p *parser) end() error {
 	if p.space(); p.i < len(p.s) {
 		return p.peeked("trailing characters")
@@ -70,8 +70,8 @@ func (p *parser) end() error {
 	return nil
 }
 
-// Parse reads a document from its text. Strings alias the text where it has no escapes. More than maxDepth
-// nested arrays and objects are an error.
+// Parse parses the text of a document. Strings without escapes alias the text. More than maxDepth nested arrays and
+// objects are an error.
 func Parse(s string, maxDepth int) (Value, error) {
 	p, err := newParser(s, maxDepth)
 	if err != nil {
@@ -84,7 +84,7 @@ func Parse(s string, maxDepth int) (Value, error) {
 	return v, p.end()
 }
 
-// next skips white space and returns the next byte, which is not read; eof is the error when there is none.
+// next skips white space and returns the next byte without consuming it; eof is the error text at the end.
 func (p *parser) next(eof string) (byte, error) {
 	if p.space(); p.i == len(p.s) {
 		return 0, p.at(eof)
@@ -139,7 +139,7 @@ func (p *parser) value(v *Value) error {
 	return nil
 }
 
-// word reads true, false or null.
+// word parses true, false or null.
 func (p *parser) word(w string) error {
 	for i := range len(w) {
 		if p.i == len(p.s) {
@@ -153,7 +153,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-// enter reads the bracket that opens an array or object.
+// enter consumes the bracket that opens an array or object.
 func (p *parser) enter() error {
 	if p.depth <= 0 {
 		return p.peeked(tooDeep)
@@ -168,7 +168,7 @@ func (p *parser) leave() {
 	p.i++
 }
 
-// few is how many children of an array or object there is room for at first.
+// few is the initial capacity for children of an array or object.
 const few = 4
 
 func (p *parser) array(v *Value) error {
@@ -196,7 +196,7 @@ func (p *parser) array(v *Value) error {
 	}
 }
 
-// element goes to the next element of an array; more is false at the closing bracket, which is not read.
+// element advances to the next element of an array; more is false at the closing bracket, which it does not consume.
 func (p *parser) element(first bool) (more bool, err error) {
 	c, err := p.next(eofArray)
 	switch {
@@ -252,8 +252,8 @@ func (p *parser) object(v *Value) error {
 	}
 }
 
-// member goes to the name of the next member of an object; more is false at the closing bracket, which is not
-// read.
+// member advances to the name of the next member of an object; more is false at the closing bracket, which it does not
+// consume.
 func (p *parser) member(first bool) (more bool, err error) {
 	c, err := p.next(eofObject)
 	switch {
@@ -291,7 +291,7 @@ func (p *parser) colon() error {
 	return nil
 }
 
-// number reads a number and tells whether it has a fraction or an exponent.
+// number parses a number and reports whether it has a fraction or an exponent.
 func (p *parser) number() (fraction bool, err error) {
 	c := p.s[p.i]
 	if c != '-' && (c < '0' || c > '9') {
@@ -337,7 +337,7 @@ func (p *parser) number() (fraction bool, err error) {
 	return fraction, nil
 }
 
-// digits reads at least one digit.
+// digits parses at least one digit.
 func (p *parser) digits() error {
 	from := p.i
 	for p.i < len(p.s) && p.s[p.i] >= '0' && p.s[p.i] <= '9' {
@@ -352,7 +352,7 @@ func (p *parser) digits() error {
 	return p.peeked("invalid number")
 }
 
-// plain tells of a byte that a string holds as it is.
+// plain marks the bytes that stand for themselves in a string.
 var plain = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c >= 0x20 && c != '"' && c != '\\'
@@ -360,7 +360,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// str reads a string, the quotes included.
+// str parses a string including its quotes.
 func (p *parser) str() (string, error) {
 	p.i++
 	from := p.i
@@ -396,7 +396,7 @@ func (p *parser) str() (string, error) {
 	return "", p.at(eofString)
 }
 
-// escape reads an escape sequence and appends what it stands for.
+// escape parses an escape sequence and appends its character.
 func (p *parser) escape(dst []byte) ([]byte, error) {
 	p.i++
 	if p.i == len(p.s) {
@@ -444,7 +444,7 @@ func (p *parser) escape(dst []byte) ([]byte, error) {
 	return utf8.AppendRune(dst, r), nil
 }
 
-// hex reads four hexadecimal digits.
+// hex parses four hexadecimal digits.
 func (p *parser) hex() (rune, error) {
 	if len(p.s)-p.i < 4 {
 		p.i = len(p.s)

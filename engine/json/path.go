@@ -9,13 +9,13 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Bounds of a path.
+// Limits of a path.
 const (
 	maxPath   = 64 << 10 // bytes
-	maxNested = 64       // parentheses, brackets and negations in filters within each other
+	maxNested = 64       // max nesting of parentheses, brackets and negations in filters
 )
 
-// Path is a parsed path. It does not change and can be used by any number of goroutines.
+// Path is a parsed path. It is immutable and safe for concurrent use.
 type Path struct {
 	original string
 	text     string // as a JSONPath
@@ -23,9 +23,9 @@ type Path struct {
 	segments []segment
 }
 
-// segment is a step of a path: it goes from a value to children of it that a selector chooses.
+// segment is a step of a path: from a value to the children that its selectors select.
 type segment struct {
-	descend bool // from the value and everything in it
+	descend bool // apply to the value and to all values in it
 	sels    []selector
 }
 
@@ -33,13 +33,13 @@ type selectorKind uint8
 
 const (
 	byName  selectorKind = iota
-	byIndex              // negative from the end
+	byIndex              // negative = from the end
 	bySlice
 	byAny
 	byFilter
 )
 
-// selector chooses children. One that does not fit the kind of the value chooses none.
+// selector selects children. A selector that does not fit the kind of the value selects none.
 type selector struct {
 	kind       selectorKind
 	name       string // byName
@@ -49,18 +49,17 @@ type selector struct {
 	filter     *expr
 }
 
-// root is the path of the whole document; with no path JSON commands take the legacy one.
+// rootPath and legacyRoot are the paths of the whole document; legacyRoot is the default of JSON commands.
 var (
 	rootPath   = Path{original: "$", text: "$"}
 	legacyRoot = Path{original: ".", text: "$", legacy: true}
 )
 
-// Root returns the legacy path of the whole document, which is the default of the commands.
+// Root returns the legacy path of the whole document, the default of JSON commands.
 func Root() *Path { return &legacyRoot }
 
-// ParsePath parses a path. One that begins with $ and is then at its end or goes on with a dot or bracket is a
-// JSONPath. All others are legacy paths: ".a[0]", "a[0]" and "." for $.a[0], $.a[0] and $, which stand for their first
-// result only.
+// ParsePath parses a path. A path that is $, or that begins with $ followed by a dot or a bracket, is a JSONPath. All
+// other paths are legacy paths: ".a[0]", "a[0]" and "." mean $.a[0], $.a[0] and $, but only their first result.
 //
 //	$                        the document
 //	.name  ['name']          a member; ["name"], .["name"] too
@@ -73,12 +72,12 @@ func Root() *Path { return &legacyRoot }
 //
 // A name after a dot consists of ASCII letters, digits, -_`~+#%$^/: and all that is not ASCII.
 //
-// A filter on an array or object tests its children, on another value the value itself (not so after two dots, where
-// the value is tested as a child). It compares with == != < <=
-// > >= and =~ (a regular expression, RE2, which is found anywhere in the string unless anchored) and combines with
-// && || ! and parentheses. Operands are numbers, strings in either quotes, true, false, null, paths from the child (@)
-// or the document ($), and the functions length(), count(), value(), match() and search() of RFC 9535. A path operand
-// that has not exactly one result is nothing: not there, and not equal to anything.
+// A filter on an array or object tests its children; on another value it tests the value itself (but after two dots,
+// the value is tested as a child). It compares with == != < <= > >= and =~ (a regular expression in RE2 syntax, which
+// matches anywhere in the string unless anchored) and combines with && || ! and parentheses. Operands are numbers,
+// strings in either quotes, true, false, null, paths from the child (@) or the document ($), and the functions
+// length(), count(), value(), match() and search() of RFC 9535. A path operand that does not have exactly one result
+// counts as nothing: it does not exist and equals nothing.
 func ParsePath(s string) (*Path, error) {
 	if len(s) > maxPath {
 		return nil, engine.NewError("ERR", fmt.Sprintf("path of more than %d bytes", maxPath))
@@ -109,19 +108,19 @@ func ParsePath(s string) (*Path, error) {
 	return p, nil
 }
 
-// Legacy reports whether it is a legacy path.
+// Legacy reports whether the path is a legacy path.
 func (p *Path) Legacy() bool { return p.legacy }
 
-// IsRoot reports whether it is the path of the whole document.
+// IsRoot reports whether the path is that of the whole document.
 func (p *Path) IsRoot() bool { return len(p.segments) == 0 }
 
 // String returns the path as a JSONPath.
 func (p *Path) String() string { return p.text }
 
-// Original returns the path as it was given.
+// Original returns the path as the client wrote it.
 func (p *Path) Original() string { return p.original }
 
-// static reports whether the path can have no more than one result by its form.
+// static reports whether the form of the path guarantees at most one result.
 func (p *Path) static() bool {
 	for i := range p.segments {
 		s := &p.segments[i]
@@ -132,19 +131,19 @@ func (p *Path) static() bool {
 	return true
 }
 
-// pathParser reads a path.
+// pathParser parses a path.
 type pathParser struct {
 	s      string
 	i      int
 	nested int
 }
 
-// fail is the error for what comes next.
+// fail returns the error for an unexpected token.
 func (p *pathParser) fail(expected ...string) error {
-	const most = 100 // bytes of the path on either side
-	at := fmt.Sprintf("\"%s ---->>>> %s\"", p.s[max(0, p.i-most):p.i], p.s[p.i:min(len(p.s), p.i+most)])
+	const context = 100 // max bytes of the path shown on each side
+	at := fmt.Sprintf("\"%s ---->>>> %s\"", p.s[max(0, p.i-context):p.i], p.s[p.i:min(len(p.s), p.i+context)])
 	if p.i == len(p.s) {
-		at = fmt.Sprintf("\"%s <<<<----\"", p.s[max(0, p.i-most):])
+		at = fmt.Sprintf("\"%s <<<<----\"", p.s[max(0, p.i-context):])
 	}
 	return engine.NewError("ERR", fmt.Sprintf("Error occurred on position %d, %s, expected one of the following: %s.",
 		p.i, at, strings.Join(expected, ", ")))
@@ -156,7 +155,7 @@ func (p *pathParser) space() {
 	}
 }
 
-// eat skips blanks and takes a token if it is next.
+// eat skips blanks and consumes a token if it is next.
 func (p *pathParser) eat(token string) bool {
 	p.space()
 	if strings.HasPrefix(p.s[p.i:], token) {
@@ -166,7 +165,7 @@ func (p *pathParser) eat(token string) bool {
 	return false
 }
 
-// enter counts what is nested; leave undoes it.
+// enter increments the nesting depth; leave decrements it.
 func (p *pathParser) enter() error {
 	if p.nested++; p.nested > maxNested {
 		return engine.NewError("ERR", fmt.Sprintf("filters of more than %d levels", maxNested))
@@ -176,7 +175,7 @@ func (p *pathParser) enter() error {
 
 func (p *pathParser) leave() { p.nested-- }
 
-// segments reads segments as long as there are any.
+// segments parses all segments that follow.
 func (p *pathParser) segments() ([]segment, error) {
 	var segs []segment
 	for {
@@ -209,7 +208,7 @@ func (p *pathParser) segments() ([]segment, error) {
 				return nil, err
 			}
 		case len(segs) == 0 && p.i < len(p.s) && (nameByte(p.s[p.i]) || p.s[p.i] == '*') && from > 1:
-			// In a filter the dot after @ and $ may be missing.
+			// In a filter the dot after @ and $ is optional.
 			if err := p.dotted(&seg); err != nil {
 				return nil, err
 			}
@@ -221,10 +220,11 @@ func (p *pathParser) segments() ([]segment, error) {
 }
 
 func nameByte(c byte) bool {
-	return c >= utf8.RuneSelf || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_`~+#%$^/:", c) >= 0
+	return c >= utf8.RuneSelf || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.IndexByte("-_`~+#%$^/:", c) >= 0
 }
 
-// dotted reads a name or * after a dot.
+// dotted parses a name or * after a dot.
 func (p *pathParser) dotted(seg *segment) error {
 	p.space()
 	if p.eat("*") {
@@ -242,7 +242,7 @@ func (p *pathParser) dotted(seg *segment) error {
 	return nil
 }
 
-// bracket reads selectors up to the closing bracket.
+// bracket parses selectors up to the closing bracket.
 func (p *pathParser) bracket(seg *segment) error {
 	if err := p.enter(); err != nil {
 		return err
@@ -286,10 +286,11 @@ func (p *pathParser) selector() (selector, error) {
 }
 
 func (p *pathParser) expected() error {
-	return p.fail("'<number>[,<number>,...]'", "'<string>[,<string>,...]'", "['start:end:steps']", "'*'", "'[?(filter_expression)]'")
+	return p.fail("'<number>[,<number>,...]'", "'<string>[,<string>,...]'", "['start:end:steps']", "'*'",
+		"'[?(filter_expression)]'")
 }
 
-// integer reads a decimal integer if one is next.
+// integer parses a decimal integer if one is next.
 func (p *pathParser) integer() (n int64, ok bool, err error) {
 	p.space()
 	from := p.i
@@ -315,7 +316,7 @@ func (p *pathParser) integer() (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// slice reads an index or a slice.
+// slice parses an index or a slice.
 func (p *pathParser) slice() (sel selector, err error) {
 	if sel.start, sel.from, err = p.integer(); err != nil {
 		return sel, err
@@ -344,7 +345,7 @@ func (p *pathParser) slice() (sel selector, err error) {
 	return sel, nil
 }
 
-// quoted reads a string in single or double quotes.
+// quoted parses a string in single or double quotes.
 func (p *pathParser) quoted() (string, error) {
 	quote := p.s[p.i]
 	from := p.i + 1
@@ -368,7 +369,7 @@ func (p *pathParser) quoted() (string, error) {
 			end += 2
 			continue
 		}
-		// The other escapes are those of JSON.
+		// The other escapes are JSON's.
 		e := parser{s: p.s, i: end}
 		var err error
 		if buf, err = e.escape(buf); err != nil {

@@ -32,14 +32,16 @@ const store = `{"store":{"book":[
 {"category":"reference","author":"Nigel Rees","title":"Sayings of the Century","price":8.95},
 {"category":"fiction","author":"Evelyn Waugh","title":"Sword of Honour","price":12.99},
 {"category":"fiction","author":"Herman Melville","title":"Moby Dick","isbn":"0-553-21311-3","price":8.99},
-{"category":"fiction","author":"J. R. R. Tolkien","title":"The Lord of the Rings","isbn":"0-395-19395-8","price":22.99}],
+{"category":"fiction","author":"J. R. R. Tolkien","title":"The Lord of the Rings",
+"isbn":"0-395-19395-8","price":22.99}],
 "bicycle":{"color":"red","price":399}}}`
 
 func TestPaths(t *testing.T) {
 	const (
 		letters = `["a","b","c","d","e","f","g"]`
 		// Section 2.3.5.3 of RFC 9535.
-		filters = `{"a":[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],"o":{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}},"e":"f"}`
+		filters = `{"a":[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],"o":{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}},` +
+			`"e":"f"}`
 	)
 	for _, c := range []struct{ doc, path, want string }{
 		{store, "$.store.book[*].author", `["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]`},
@@ -173,7 +175,8 @@ func TestPaths(t *testing.T) {
 func TestPathErrors(t *testing.T) {
 	deep := strings.Repeat("(", 200) + "@" + strings.Repeat(")", 200)
 	for path, want := range map[string]string{
-		"":                           `Error occurred on position 2, "$. <<<<----", expected one of the following: <string>, '*', '['.`,
+		"": `Error occurred on position 2, "$. <<<<----", expected one of the following: ` +
+			`<string>, '*', '['.`,
 		"$.":                         `Error occurred on position 2, "$. <<<<----"`,
 		"$..":                        `Error occurred on position 3, "$.. <<<<----"`,
 		"$...a":                      `Error occurred on position 3, "$.. ---->>>> .a"`,

@@ -40,23 +40,23 @@ func Append(dst []byte, v *Value) []byte {
 	return w.Dst
 }
 
-// Format is the white space of JSON.GET. The zero Format is none.
+// Format is the white space of JSON.GET. The zero Format uses none.
 type Format struct {
-	Indent  string // before an element or member, once for each level
+	Indent  string // before an element or member, once a level
 	Newline string // before an element, member or closing bracket
 	Space   string // between a colon and the value
 }
 
-// Printer writes values as text. What it writes counts against a limit, since the values that a path selects can
-// contain each other: their text may be far longer than the document.
+// Printer writes values as text up to a size limit: the values that a path selects can contain each other, so their
+// text may be far longer than the document.
 type Printer struct {
 	Format
 	Dst   []byte
-	Limit int // bytes of Dst, 0 = none. Printing stops soon after; see Full
+	Limit int // max bytes of Dst, 0 = no limit. Printing stops soon after; see Full
 	level int
 }
 
-// Full reports whether the limit is exceeded; Dst is not whole then.
+// Full reports whether the limit was exceeded; then Dst is incomplete.
 func (w *Printer) Full() bool { return w.Limit > 0 && len(w.Dst) > w.Limit }
 
 func (w *Printer) newline() {
@@ -141,7 +141,7 @@ func (w *Printer) Value(v *Value) {
 	}
 }
 
-// depth returns how deep arrays and objects are nested in a value, limit + 1 when deeper than limit.
+// depth returns the nesting depth of arrays and objects in a value, or limit + 1 if it exceeds limit.
 func depth(v *Value, limit int) int {
 	if v.box == nil {
 		return 0

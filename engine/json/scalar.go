@@ -2,7 +2,7 @@ package json
 
 import "github.com/basaltdb/basalt/engine"
 
-// each calls f for the results of a path for which fits is true, and saves the document if there are any. f changes
+// each calls f for the results of a path for which fits is true, and saves the document if any exist. f may only change
 // a value that is neither an array nor an object.
 func each[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, fits func(v *Value) bool,
 	f func(d *Document, v *Value) (T, error)) ([]Result[T], error) {
@@ -62,8 +62,8 @@ func StrAppend(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) ([]Re
 		})
 }
 
-// Calculate adds a number, given as its JSON text, to numbers or multiplies them with it, and returns the results. A
-// result beyond the range of doubles is [ErrOverflow], and nothing is changed.
+// Calculate adds a number, given as its JSON text, to numbers or multiplies them by it, and returns the results. A
+// result beyond the range of doubles gives [ErrOverflow] and changes nothing.
 func Calculate(tx *engine.Tx, key []byte, p *Path, op Operation, text []byte, o Options) ([]Result[Value], error) {
 	number, err := Parse(string(text), o.MaxDepth)
 	if err != nil {

@@ -7,19 +7,20 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Condition says when Set writes.
+// Condition restricts when Set writes.
 type Condition uint8
 
 // The conditions.
 const (
 	Always    Condition = iota
-	IfMissing           // nothing is there
-	IfExists            // something is there
+	IfMissing           // the path has no result
+	IfExists            // the path has a result
 )
 
-// Set makes a text the value at a path: of every result of the path or, when there is none and the path can have but
-// one, as a new member of an object that is there. A new document must be set at the root. Results in others are left
-// out. done is false when the condition is not met or no object takes the new member. The expiry stays.
+// Set replaces every result of a path by a value, given as its JSON text. If the path has no result and can have only
+// one, Set adds the value as a new member to an existing object. A new document must be set at the root. Results within
+// other results are skipped. done is false if the condition is not met or no object can take the new member. The key
+// keeps its expiry.
 func Set(tx *engine.Tx, key []byte, p *Path, text []byte, c Condition, o Options) (done bool, err error) {
 	d, err := Open(tx, key, NewBudget(len(text)))
 	if err != nil {
@@ -27,7 +28,7 @@ func Set(tx *engine.Tx, key []byte, p *Path, text []byte, c Condition, o Options
 	}
 	if p.IsRoot() {
 		if c != Always && d.exists != (c == IfExists) {
-			_, err := Compact(nil, aliased(text), o.MaxDepth) // it must be a document nevertheless
+			_, err := Compact(nil, aliased(text), o.MaxDepth) // it must be a valid document nevertheless
 			return false, err
 		}
 		if err := d.replace(text, &o); err != nil {
@@ -50,8 +51,8 @@ func Set(tx *engine.Tx, key []byte, p *Path, text []byte, c Condition, o Options
 	return true, d.save(&o)
 }
 
-// set sets the value of the results of a path that is not the root's. When they may share it, the document must not be
-// changed any more.
+// set sets the value of the results of a path other than the root. With share the results share v: then the document
+// must not be changed any more.
 func (d *Document) set(p *Path, v *Value, c Condition, o *Options, share bool) (done bool, err error) {
 	levels := depth(v, MaxDepth)
 	if c != IfMissing {
@@ -79,7 +80,7 @@ func (d *Document) set(p *Path, v *Value, c Condition, o *Options, share bool) (
 	return d.add(p, v, levels, o)
 }
 
-// add adds the member that a path names last to the object that the path leads to before.
+// add adds the member that the last segment of a path names to the object that the preceding segments select.
 func (d *Document) add(p *Path, v *Value, levels int, o *Options) (done bool, err error) {
 	if !p.static() {
 		return false, ErrNotStatic
@@ -117,7 +118,7 @@ type slot struct {
 	i  int32
 }
 
-// topmost leaves out places that are in others, and repetitions.
+// topmost removes repeated places and places within others.
 func (d *Document) topmost(places []place) []place {
 	if len(places) < 2 {
 		return places
@@ -147,14 +148,14 @@ func (d *Document) topmost(places []place) []place {
 	return places
 }
 
-// Item is an assignment of MSet.
+// Item is one assignment of MSet.
 type Item struct {
 	Key  []byte
 	Path *Path
 	Text []byte
 }
 
-// MSet does what Set does for each item in turn; every document is written once. When one fails nothing is written.
+// MSet does Set for each item in turn and writes every document once. If an item fails, nothing is written.
 func MSet(tx *engine.Tx, items []Item, o Options) error {
 	docs := make(map[string]*Document, len(items))
 	left := NewBudget(0)
@@ -199,8 +200,8 @@ func MSet(tx *engine.Tx, items []Item, o Options) error {
 	return nil
 }
 
-// Delete deletes the results of a path and returns how many there were; those in others do not count. The root's
-// deletes the key.
+// Delete deletes the results of a path and returns their number, without results within other results. Deleting the
+// root deletes the key.
 func Delete(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 	d, err := Open(tx, key, NewBudget(0))
 	if err != nil || !d.exists {
@@ -225,7 +226,7 @@ func Delete(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 	return n, d.save(&o)
 }
 
-// remove deletes values and returns how many, not counting those in others.
+// remove deletes values and returns their number, without values within others.
 func (d *Document) remove(places []place) int {
 	places = d.topmost(places)
 	drop := make(map[*box]map[int]struct{})
@@ -241,8 +242,8 @@ func (d *Document) remove(places []place) int {
 	return len(places)
 }
 
-// Merge merges a text into the value at each result of a path as RFC 7396 has it, or adds it as Set does. Merging null
-// deletes, but makes the root null.
+// Merge merges a text into the value at each result of a path by RFC 7396, or adds it as Set does. Merging null deletes
+// a result, except that the root becomes null.
 func Merge(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) (done bool, err error) {
 	d, err := Open(tx, key, NewBudget(len(text)))
 	if err != nil {
@@ -291,7 +292,7 @@ func Merge(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) (done boo
 	return true, d.save(&o)
 }
 
-// merge applies a merge patch. Objects of the patch are copied, so that the next merge cannot change it.
+// merge applies a merge patch. It copies objects of the patch, so that the next merge cannot change them.
 func merge(v, patch *Value) {
 	if patch.kind != Object {
 		*v = *patch
@@ -325,7 +326,7 @@ func merge(v, patch *Value) {
 	}
 }
 
-// count returns how many values there are in a value, itself included.
+// count returns the number of values in a value, including itself.
 func count(v *Value) int64 {
 	n := int64(1)
 	for i := range v.Len() {
@@ -334,8 +335,8 @@ func count(v *Value) int64 {
 	return n
 }
 
-// Clear empties arrays and objects and makes numbers 0 at the results of a path. It returns how many it has changed;
-// those in others do not count.
+// Clear empties arrays and objects and sets numbers to 0 at the results of a path. It returns how many it changed,
+// without results within other results.
 func Clear(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 	d, err := openExisting(tx, key, 0)
 	if err != nil {
@@ -364,7 +365,7 @@ func Clear(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 	return n, d.save(&o)
 }
 
-// WrongKind is the error for a value of another kind than a command works on.
+// WrongKind returns the error for a value that does not have the kind that a command works on.
 func WrongKind(want string, v *Value) error {
 	return engine.NewError("WRONGTYPE", fmt.Sprintf("wrong type of path value - expected %s but found %s", want,
 		v.TypeName()))

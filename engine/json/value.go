@@ -2,15 +2,15 @@ package json
 
 import "math"
 
-// Kind is what a [Value] is.
+// Kind is the kind of a [Value].
 type Kind uint8
 
-// The kinds. Numbers have four: an integer keeps all its digits, whatever its size.
+// The kinds. Numbers have four kinds: an integer keeps all its digits, whatever its size.
 const (
 	Null   Kind = iota
 	Bool        // true or false
-	Int         // an integer of the range of int64
-	Uint        // an integer above that of the range of uint64
+	Int         // an integer in the range of int64
+	Uint        // a greater integer in the range of uint64
 	BigInt      // any other integer
 	Float       // a number with a fraction or an exponent; never NaN or infinite
 	String
@@ -20,8 +20,8 @@ const (
 
 // Value is a JSON value. The zero Value is null.
 //
-// A copy of an array or object shares the elements with its original: [Value.Clone] makes one that does not.
-// Strings may alias the text or record that the value was decoded from.
+// A copy of an array or object shares the elements with its original; [Value.Clone] makes an independent copy. Strings
+// may alias the text or record that the value was decoded from.
 type Value struct {
 	kind Kind
 	num  uint64 // Bool: 0 or 1; Int: two's complement; Uint; Float: IEEE 754 bits
@@ -29,15 +29,15 @@ type Value struct {
 	box  *box   // Array, Object
 }
 
-// box holds the children of an array or object. It keeps its identity when the children change, so that a
-// pointer to a value stays good for its children when the slice that the value is in was moved.
+// box holds the children of an array or object. Its address stays the same when the children change, so a pointer to it
+// remains valid when the slice with the value is reallocated.
 type box struct {
 	vals  []Value
-	keys  []string         // Object: the names of vals, in the order in which they were added
-	index map[string]int32 // Object: places of the names, made when there are many; nil = not made
+	keys  []string         // Object: the names of vals, in insertion order
+	index map[string]int32 // Object: indexes of the names, built when there are many; nil = not built
 }
 
-// manyMembers is from how many members on an object has an index of their names.
+// manyMembers is the number of members from which an object has an index of names.
 const manyMembers = 24
 
 // BoolOf returns true or false.
@@ -55,19 +55,18 @@ func IntOf(n int64) Value { return Value{kind: Int, num: uint64(n)} }
 // StringOf returns a string, which must be valid UTF-8.
 func StringOf(s string) Value { return Value{kind: String, text: s} }
 
-// floatOf returns a number that is not an integer by kind; f must be finite.
+// floatOf returns a number of kind Float; f must be finite.
 func floatOf(f float64) Value { return Value{kind: Float, num: math.Float64bits(f)} }
 
-// ArrayOf returns an array of these elements, which it takes over.
+// ArrayOf returns an array that takes ownership of the elements.
 func ArrayOf(elems ...Value) Value { return Value{kind: Array, box: &box{vals: elems}} }
 
 func newObject() Value { return Value{kind: Object, box: &box{}} }
 
-// Kind returns what the value is.
+// Kind returns the kind of the value.
 func (v *Value) Kind() Kind { return v.kind }
 
-// TypeName returns the name of the kind as JSON.TYPE shows it: null, boolean, integer, number, string, array or
-// object.
+// TypeName returns the name of the kind in JSON.TYPE: null, boolean, integer, number, string, array or object.
 func (v *Value) TypeName() string {
 	switch v.kind {
 	case Null:
@@ -98,7 +97,7 @@ func (v *Value) Int() int64 { return int64(v.num) }
 // Text returns a string.
 func (v *Value) Text() string { return v.text }
 
-// Len returns how many children an array or object has, 0 for other kinds.
+// Len returns the number of children of an array or object, 0 for other kinds.
 func (v *Value) Len() int {
 	if v.box == nil {
 		return 0
@@ -112,7 +111,7 @@ func (v *Value) At(i int) *Value { return &v.box.vals[i] }
 // Key returns the name of member i of an object.
 func (v *Value) Key(i int) string { return v.box.keys[i] }
 
-// Member returns the member of an object by its name, nil when there is none or the value is no object.
+// Member returns the member of an object by name, nil if it is missing or the value is not an object.
 func (v *Value) Member(name string) *Value {
 	if v.kind != Object {
 		return nil
@@ -123,7 +122,7 @@ func (v *Value) Member(name string) *Value {
 	return nil
 }
 
-// find returns the place of a member, -1 when there is none.
+// find returns the index of a member, -1 if it is missing.
 func (b *box) find(name string) int {
 	if len(b.keys) < manyMembers {
 		for i, k := range b.keys {
@@ -145,7 +144,7 @@ func (b *box) find(name string) int {
 	return -1
 }
 
-// set replaces a member or adds it as the last one.
+// set replaces a member or appends it.
 func (b *box) set(name string, v Value) {
 	if i := b.find(name); i >= 0 {
 		b.vals[i] = v
@@ -158,7 +157,7 @@ func (b *box) set(name string, v Value) {
 	b.vals = append(b.vals, v)
 }
 
-// remove drops the children of which drop is true; the others keep their order.
+// remove removes the children for which drop is true; the others keep their order.
 func (b *box) remove(drop func(i int) bool) {
 	n := 0
 	for i := range b.vals {
@@ -179,7 +178,7 @@ func (b *box) remove(drop func(i int) bool) {
 	b.index = nil
 }
 
-// clear drops all children.
+// clear removes all children.
 func (b *box) clear() { *b = box{} }
 
 // Clone returns a copy that shares no array or object with the value.
@@ -197,8 +196,8 @@ func (v *Value) Clone() Value {
 	return c
 }
 
-// Equal reports whether two values are of the same kind and equal. The order of an object's members does not
-// matter. An integer is never equal to a number with a fraction: 1 is not 1.0.
+// Equal reports whether two values have the same kind and are equal. The order of an object's members is ignored. An
+// integer never equals a number with a fraction: 1 is not 1.0.
 func (v *Value) Equal(w *Value) bool { return equal(v, w, false) }
 
 // equal compares values; loose makes 1 equal to 1.0.
@@ -210,7 +209,7 @@ func equal(v, w *Value, loose bool) bool {
 	case Null:
 		return true
 	case Float:
-		return math.Float64frombits(v.num) == math.Float64frombits(w.num) // 0.0 is -0.0
+		return math.Float64frombits(v.num) == math.Float64frombits(w.num) // 0.0 equals -0.0
 	case Bool, Int, Uint:
 		return v.num == w.num
 	case String, BigInt:

@@ -7,16 +7,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ErrNoSuchKey is returned by Rename when there is nothing to rename.
+// ErrNoSuchKey is returned by Rename when the key does not exist.
 var ErrNoSuchKey = engine.NewError("ERR", "no such key")
 
-// ErrBound is the error for a key that cannot get another name. The labels of a time series are indexed under its
-// name, in a family of their own, and other time series refer to it by its name; a type of a newer version may be
-// like that.
+// ErrBound is the error for a key that cannot be renamed. The labels of a time series are indexed under its name in a
+// family of their own, and other time series refer to it by name. A type of a newer version may have such references
+// too.
 var ErrBound = engine.NewError("ERR",
 	"a key of this type can be neither renamed, moved nor copied: other records refer to its name")
 
-// movable returns an error if a key cannot get another name.
+// movable returns an error if a key cannot be renamed.
 func movable(rec *engine.Record) error {
 	if rec.Exists && (rec.Type == cf.TypeTimeSeries || !rec.Type.Known()) {
 		return ErrBound
@@ -24,10 +24,10 @@ func movable(rec *engine.Record) error {
 	return nil
 }
 
-// Rename gives a key another name, expiry included, and reports whether it has. What had that name is replaced,
-// or with keep, nothing is changed. A key renamed to itself stays as it is.
+// Rename renames a key, including its expiry, and reports whether it did. An existing key with the new name is
+// replaced, or with keep, nothing is changed. Renaming a key to itself has no effect.
 //
-// All that the key consists of is written again, in one batch.
+// All records of the key are written again, in one batch.
 func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	src, err := tx.LoadHead(from)
 	if err != nil {
@@ -52,8 +52,8 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	return true, move(tx, &src, func() error { return write(tx, &src, to) })
 }
 
-// move drops a key and writes it elsewhere; one of which the Rest is missing the other way round, because it is read
-// then.
+// move drops src and writes the copy. If the Rest of the record was not loaded, it writes first, because write reads
+// the Rest.
 func move(tx *engine.Tx, src *engine.Record, write func() error) error {
 	if src.Rest == 0 {
 		tx.Drop(src)
@@ -66,10 +66,11 @@ func move(tx *engine.Tx, src *engine.Record, write func() error) error {
 	return err
 }
 
-// Move takes a key to another namespace, expiry included, and reports whether it has. Nothing is done when it does not
-// exist, nor when there is such a key already. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
+// Move moves a key to another namespace, including its expiry, and reports whether it did. It does nothing if the key
+// does not exist, or if the other namespace has a key of this name. The transaction must hold the locks of both keys,
+// see [engine.Tx.AddLockIn].
 //
-// All that the key consists of is written again, in one batch.
+// All records of the key are written again, in one batch.
 func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if ns == tx.Namespace() {
 		return false, nil
@@ -90,7 +91,8 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	})
 }
 
-// CopyTo is Copy to a key of another namespace. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
+// CopyTo is Copy to a key of another namespace. The transaction must hold the locks of both keys, see
+// [engine.Tx.AddLockIn].
 func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
 	src, err := tx.LoadHead(from)
 	if err != nil || !src.Exists {
@@ -117,8 +119,8 @@ func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 	return there, err
 }
 
-// Copy copies a key, expiry included, and reports whether it has. Nothing is done when the source does not
-// exist, nor when the destination does, unless it is to be replaced. The two must not be the same.
+// Copy copies a key, including its expiry, and reports whether it did. It does nothing if the source does not exist, or
+// if the destination exists and replace is false. The two keys must differ.
 func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 	src, err := tx.LoadHead(from)
 	if err != nil || !src.Exists {
@@ -146,12 +148,12 @@ func logType(tx *engine.Tx, src *engine.Record) {
 	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
-// write writes the record, of which the Rest may be missing if it is there still, and all subkeys of src under
-// another key, one of the transaction's namespace. The iteration is streamed; the batch holds everything, because it
-// is to be written at once.
+// write writes the record and all subkeys of src under the key to of the transaction's namespace. If the Rest of the
+// record was not loaded, src must still exist. The iteration is streamed; the batch holds everything, because it is
+// committed at once.
 //
-// Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
-// key, from when it was a copy of the same key before, and with that version they would be alive again.
+// Kvrocks keeps the version. Here the copy gets a new version: the destination key may have old subkeys of the same
+// version, if it was a copy of the same key before, and they would become visible again.
 func write(tx *engine.Tx, src *engine.Record, to []byte) error {
 	dst := tx.Fresh(to, src.Type)
 	version := dst.Version
@@ -174,7 +176,7 @@ func write(tx *engine.Tx, src *engine.Record, to []byte) error {
 			if len(value) != 8 {
 				return fmt.Errorf("key %q: the score of a member has %d bytes", tx.UserKey(src), len(value))
 			}
-			// The value is the score as the index has it.
+			// The value is the score in the encoding of the index.
 			scoreKey = append(append(append(scoreKey[:0], tx.SubkeyPrefix(&dst)...), value...), sub...)
 			tx.Put(cf.ZSetScore, scoreKey, nil)
 		}
@@ -182,5 +184,5 @@ func write(tx *engine.Tx, src *engine.Record, to []byte) error {
 	return it.Err()
 }
 
-// fillMax is the size of a collection above which a copy leaves the block cache alone.
+// fillMax is the size of a collection above which a copy does not fill the block cache.
 const fillMax = 10000

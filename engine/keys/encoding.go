@@ -8,16 +8,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The sizes from which Redis keeps a collection in another form, with its default settings.
+// The sizes up to which Redis, with its default settings, uses a compact encoding for a collection.
 const (
 	listpackEntries = 128  // elements of a hash, set or sorted set
-	listpackValue   = 64   // bytes of each of them
+	listpackValue   = 64   // bytes of each element
 	intsetEntries   = 512  // elements of a set of integers
 	listpackBytes   = 8192 // bytes of a list
 )
 
-// Encoding names the form in which Redis would keep a key that is no string. Here nothing depends on it; clients
-// look at it. At most some hundred elements are read to find out, some thousand of a list.
+// Encoding returns the encoding that Redis would use for a key that is not a string. It is only for clients that ask.
+// It reads at most some hundred elements, of a list some thousand.
 func Encoding(tx *engine.Tx, rec *engine.Record) (string, error) {
 	var fits bool
 	var err error
@@ -29,7 +29,7 @@ func Encoding(tx *engine.Tx, rec *engine.Record) (string, error) {
 			return "", fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
 		}
 		longest := listpackValue
-		if expiring { // as Redis 7.4 calls it, also when no field expires any more
+		if expiring { // Redis 7.4's name, even when no field has an expiry any more
 			compact = "listpackex"
 			longest += cf.HashValueHead
 		}
@@ -61,8 +61,8 @@ func Encoding(tx *engine.Tx, rec *engine.Record) (string, error) {
 	return otherwise, err
 }
 
-// small reports whether a collection has at most so many elements, none of them long, and none whose stored value is
-// longer than longest; 0 = values do not count.
+// small reports whether a collection has at most entries elements, none of them long, and no stored value longer than
+// longest; longest 0 = values do not count.
 func small(tx *engine.Tx, rec *engine.Record, entries uint64, longest int) (bool, error) {
 	if rec.Size > entries {
 		return false, nil
@@ -93,7 +93,7 @@ func integers(tx *engine.Tx, rec *engine.Record) (bool, error) {
 	return true, it.Err()
 }
 
-// shortList reports whether the elements of a list fit into listpackBytes, each with a head of two bytes.
+// shortList reports whether the elements of a list, with a header of two bytes each, fit into listpackBytes.
 func shortList(tx *engine.Tx, rec *engine.Record) (bool, error) {
 	if rec.Size > listpackBytes/2 {
 		return false, nil

@@ -1,10 +1,10 @@
-// Package keys is what can be done to a key of any type: delete it, let it expire, copy and rename it, find it.
+// Package keys has the operations on keys of any type: delete, expire, copy, rename, find.
 //
-// The functions work inside a transaction that holds the locks of the keys. They know the raw keys of the user;
-// the transaction knows the namespace. A key exists when it has a record in the metadata family that has not
-// expired and is not an emptied collection. They need nothing but that record, except where a copy is made.
+// The functions work in a transaction that holds the locks of the keys. They take the users' keys; the transaction
+// knows the namespace. A key exists when it has a record in the metadata family that has not expired and is not that of
+// an empty collection. The functions read only that record, except when they copy a key.
 //
-// A caller that works on many keys calls [engine.Tx.Prefetch] with them first: then their records are read in
+// A caller that works on many keys calls [engine.Tx.Prefetch] with them first, so that their records are read in
 // batches.
 package keys
 
@@ -13,8 +13,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Del deletes keys of any type and returns how many of them there were. Only the metadata records go; without
-// them the subkeys are unreachable, and compaction drops them.
+// Del deletes keys of any type and returns how many existed. It deletes only the metadata records; the subkeys become
+// unreachable, and compaction drops them.
 func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
@@ -34,7 +34,7 @@ func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 	return n, nil
 }
 
-// Exists returns how many of the keys exist; one that is named twice counts twice.
+// Exists returns how many of the keys exist; a repeated key counts repeatedly.
 func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
@@ -49,7 +49,7 @@ func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 	return n, nil
 }
 
-// TypeOf returns the type of a key, TypeNone when there is none.
+// TypeOf returns the type of a key, TypeNone when the key does not exist.
 func TypeOf(tx *engine.Tx, key []byte) (cf.Type, error) {
 	rec, err := tx.LoadHead(key)
 	return rec.Type, err
@@ -61,15 +61,15 @@ func ExpireTime(tx *engine.Tx, key []byte) (at uint64, exists bool, err error) {
 	return rec.Expire, rec.Exists, err
 }
 
-// Condition says when Expire changes an expiry. Several of them must all hold.
+// Condition restricts when Expire changes an expiry. Several conditions must all hold.
 type Condition uint8
 
 // The conditions.
 const (
 	IfNone    Condition = 1 << iota // the key has no expiry
-	IfSome                          // the key has one
-	IfLater                         // the new one is later; no expiry is later than all
-	IfEarlier                       // the new one is earlier
+	IfSome                          // the key has an expiry
+	IfLater                         // the new expiry is later; no expiry counts as the latest
+	IfEarlier                       // the new expiry is earlier
 )
 
 func (c Condition) allows(old uint64, at int64) bool {
@@ -85,10 +85,10 @@ func (c Condition) allows(old uint64, at int64) bool {
 	return true
 }
 
-// Expire lets a key expire at a time, in milliseconds since the epoch, and reports whether it has. A time that
-// has passed deletes the key.
+// Expire sets the expiry of a key, in milliseconds since the epoch, and reports whether it did. A time in the past
+// deletes the key.
 //
-// Only the metadata record is written anew, whatever the type and the size of the key.
+// Only the metadata record is rewritten, whatever the type and the size of the key.
 func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || !when.allows(rec.Expire, at) {
@@ -102,7 +102,7 @@ func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
 	return true, setExpire(tx, &rec, uint64(at))
 }
 
-// Persist takes the expiry off a key and reports whether it had one.
+// Persist removes the expiry of a key and reports whether it had one.
 func Persist(tx *engine.Tx, key []byte) (bool, error) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || rec.Expire == 0 {

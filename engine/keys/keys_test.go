@@ -365,7 +365,8 @@ func TestBatches(t *testing.T) {
 				false)
 			return err
 		},
-			"log 5, put metadata z2, put default z2 a, put zset_score z2 \x80\x00\x00\x00\x00\x00\x00\x00a, put default z2 b, put zset_score z2 \xbf\xf0\x00\x00\x00\x00\x00\x00b"},
+			"log 5, put metadata z2, put default z2 a, put zset_score z2 \x80\x00\x00\x00\x00\x00\x00\x00a, put default z2 b, " +
+				"put zset_score z2 \xbf\xf0\x00\x00\x00\x00\x00\x00b"},
 		{"del", func(tx *engine.Tx) error { _, err := keys.Del(tx, list("x", "s3", "z")...); return err },
 			"log 0, delete metadata s3, delete metadata z"},
 		{"expire in the past", func(tx *engine.Tx) error { _, err := keys.Expire(tx, []byte("h"), 1, 0); return err },

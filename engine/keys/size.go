@@ -8,9 +8,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Size returns about how many bytes the records of a key have: keys and values, without what the files add or
-// compression takes away. Of a collection with more than samples elements it reads that many, the first ones, and
-// takes the others to be like them; samples 0 reads all. exists is false when there is no such key.
+// Size returns the approximate size of a key's records in bytes: keys and values, without file overhead and
+// compression. Of a collection with more than samples elements it reads the first samples elements and extrapolates;
+// samples 0 reads all. exists is false when the key does not exist.
 func Size(tx *engine.Tx, key []byte, samples uint64) (bytes uint64, exists bool, err error) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
@@ -28,13 +28,13 @@ func Size(tx *engine.Tx, key []byte, samples uint64) (bytes uint64, exists bool,
 	for (samples == 0 || n < samples) && it.Next() {
 		n++
 		one := uint64(len(prefix) + len(it.Key()) + len(it.Value()))
-		if rec.Type == cf.TypeZSet { // the same again in the index, with the score in the key
+		if rec.Type == cf.TypeZSet { // the index repeats each element, with the score in the key
 			one *= 2
 		}
 		sum += one
 	}
 	if n > 0 && n == samples {
-		// Elements are counted but for the parts of a bitmap, of which it is the bytes.
+		// The size of a bitmap is in bytes; records returns its number of subkeys.
 		sum = uint64(float64(sum) / float64(n) * float64(max(records(&rec), n)))
 	}
 	return bytes + sum, true, it.Err()
@@ -44,7 +44,7 @@ func metaSize(rec *engine.Record) uint64 {
 	return uint64(len(rec.NSKey()) + len(rec.Meta.Append(nil)) + len(rec.Tail) + rec.Rest)
 }
 
-// family is where the subkeys of a type are.
+// family returns the family of a type's subkeys.
 func family(t cf.Type) cf.ID {
 	if t == cf.TypeStream {
 		return cf.Stream
@@ -52,10 +52,10 @@ func family(t cf.Type) cf.ID {
 	return cf.Default
 }
 
-// bitmapPart is how many bytes of a bitmap one record has.
+// bitmapPart is how many bytes of a bitmap one record holds.
 const bitmapPart = 1024
 
-// records returns about how many subkeys a key has.
+// records returns the approximate number of subkeys of a key.
 func records(rec *engine.Record) uint64 {
 	if rec.Type == cf.TypeBitmap {
 		return (rec.Size + bitmapPart - 1) / bitmapPart
@@ -63,8 +63,8 @@ func records(rec *engine.Record) uint64 {
 	return rec.Size
 }
 
-// DiskUsage returns about how many bytes a key takes in files and memtables, as RocksDB estimates it: records that
-// were replaced and not dropped yet count too.
+// DiskUsage returns RocksDB's estimate of how many bytes a key occupies in files and memtables. Replaced records that
+// are not dropped yet count too.
 func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
@@ -87,8 +87,8 @@ func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error)
 	return bytes, true, nil
 }
 
-// Digest returns a hash of what a key holds: of its type, whether it expires, and its elements, whatever the order in
-// which they were written. Equal content has equal digests in every database; a missing key has all zeros.
+// Digest returns a SHA-1 digest of what a key holds: its type, whether it expires, and its elements, independent of the
+// order in which they were written. Equal content has equal digests in every database; a missing key gives all zeros.
 func Digest(tx *engine.Tx, key []byte) (d [sha1.Size]byte, err error) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
@@ -117,7 +117,7 @@ func Digest(tx *engine.Tx, key []byte) (d [sha1.Size]byte, err error) {
 		one := sha1.New()
 		sub := it.Key()
 		var at [8]byte
-		if rec.Type == cf.TypeList { // the subkeys say where in memory it began to grow
+		if rec.Type == cf.TypeList { // the subkeys depend on where the list's indexes began
 			binary.BigEndian.PutUint64(at[:], n)
 			sub = at[:]
 		}
@@ -132,7 +132,7 @@ func Digest(tx *engine.Tx, key []byte) (d [sha1.Size]byte, err error) {
 	return d, it.Err()
 }
 
-// DigestAll returns a hash of all keys of the namespace and what they hold; of no keys, all zeros.
+// DigestAll returns a digest of all keys of the namespace and their content; all zeros when no key exists.
 func DigestAll(tx *engine.Tx) (d [sha1.Size]byte, err error) {
 	walkErr := Walk(tx, Range{}, func(e *Entry) bool {
 		if !e.Live {

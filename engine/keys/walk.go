@@ -8,32 +8,32 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Range says which keys Walk visits.
+// Range selects the keys that Walk visits.
 type Range struct {
-	// From is the position to begin at, nil = the first. A position is the metadata key without the namespace:
-	// [u16 slot] · user key. It is the user key where the database does not run in cluster mode.
+	// From is the first position, nil = the beginning. A position is the metadata key without the namespace: [u16 slot]
+	// · user key. Without cluster mode it is the user key alone.
 	From []byte
-	// To is the position to end before, nil = none.
+	// To is the position to stop before, nil = the end.
 	To []byte
-	// Prefix is what the user keys begin with. In cluster mode, where keys lie in the order of their slots, it
-	// does not bound what is read; the caller filters.
+	// Prefix is a prefix of the user keys. In cluster mode, where keys are ordered by slot, it does not limit what is
+	// read; the caller must filter.
 	Prefix []byte
-	// Exact: only the key Prefix itself.
+	// Exact selects only the key that equals Prefix.
 	Exact bool
-	// Limit is how many records the caller expects to read, 0 = all. A hint only.
+	// Limit is how many records the caller expects to read, 0 = all. It is only a hint.
 	Limit int
 }
 
-// Entry is a metadata record that Walk comes by. Its slices are valid until the visit ends.
+// Entry is a metadata record that Walk visits. Its slices are valid until the visit ends.
 type Entry struct {
 	Pos  []byte // the position: see Range.From
 	Key  []byte // user key
 	Meta cf.Meta
-	Live bool // it is a key: neither expired nor an emptied collection
+	Live bool // the key exists: it has not expired and is not an empty collection
 }
 
-// Walk visits the metadata records of a range of the namespace in the order of their positions, until visit
-// returns false. It sees them as they are when it begins. Records that cannot be decoded are left out.
+// Walk visits the metadata records of a range of the namespace in the order of their positions, until visit returns
+// false. It reads a snapshot taken at its start. Records that cannot be decoded are skipped.
 func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
 	o := engine.IterOptions{Prefix: prefix, ValueMax: cf.MaxHead, Limit: r.Limit, NoFill: true}
@@ -89,17 +89,16 @@ func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 }
 
 const (
-	// leastSize and unknownSize are sizes for Tx.Sample, above the one up to which it reads everything without a
-	// bound: the records include those of expired keys, of which there may be any number. With the former it looks
-	// whether there are but few, with the latter it draws short runs of neighbours, anew often.
+	// leastSize and unknownSize are estimated sizes for Tx.Sample, above the size up to which it reads everything
+	// without a limit: the records include those of expired keys, whose number is unlimited. With leastSize it checks
+	// whether only a few records exist; with unknownSize it draws short runs of neighbours, repeatedly.
 	leastSize   = 256
 	unknownSize = 8192
-	// randomTries is how many samples Random takes that turn out to be no live key.
+	// randomTries is how many samples without a live key Random draws before it scans.
 	randomTries = 64
 )
 
-// Random returns a random key of the namespace. It does not read the whole of it, unless nearly all of it has
-// expired.
+// Random returns a random key of the namespace. It reads the whole namespace only if nearly all of it has expired.
 func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
 	size := uint64(unknownSize)
@@ -128,9 +127,9 @@ func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 			return user, true, nil
 		}
 	}
-	// The next live key after the last sample, or before it.
+	// Return a live key after the last sample, otherwise one from the beginning.
 	for _, from := range [][]byte{pos, nil} {
-		skip := rand.IntN(16) // not always the first one behind a gap
+		skip := rand.IntN(16) // not always the first one after a gap
 		err := Walk(tx, Range{From: from}, func(e *Entry) bool {
 			if e.Live {
 				key, found = append(key[:0], e.Key...), true

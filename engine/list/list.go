@@ -2,15 +2,15 @@
 //
 //	prefix · u64 index -> element
 //
-// The metadata record holds the number of elements and, behind the common fields, head and tail: the elements
-// live at the indexes [head, tail). A new list begins at [cf.ListOrigin]; pushes to the left lower head, pushes
-// to the right raise tail. So an element is one point read however long the list is, and a range one scan.
+// The metadata record holds the number of elements and, after the common fields, head and tail: the elements have the
+// indexes [head, tail). A new list begins at [cf.ListOrigin]. A push to the left lowers head, a push to the right
+// raises tail. So reading an element is one point read however long the list is, and reading a range is one scan.
 //
 // A list that loses its last element is deleted.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
-// to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. Returned slices are valid until the end of the transaction, slices passed to a callback until the
+// callback returns. A key of another type gives [engine.ErrWrongType].
 package list
 
 import (
@@ -24,7 +24,7 @@ import (
 
 // Errors of the functions of this package.
 var (
-	// ErrNoKey: there is no such list.
+	// ErrNoKey: the list does not exist.
 	ErrNoKey = engine.NewError("ERR", "no such key")
 	// ErrIndex: the list has no element with that index.
 	ErrIndex = engine.NewError("ERR", "index out of range")
@@ -51,7 +51,7 @@ func load(tx *engine.Tx, key []byte) (state, error) {
 	return l, nil
 }
 
-// save writes the metadata, or deletes it when the list has become empty.
+// save writes the metadata record, or deletes it when the list is empty.
 func (l *state) save(tx *engine.Tx) {
 	l.Size = l.tail - l.head
 	if l.Size == 0 {
@@ -78,7 +78,7 @@ func (l *state) get(tx *engine.Tx, index uint64) ([]byte, error) {
 	return elem, err
 }
 
-// at turns an index as users give it (negative = from the end) into one of the records'.
+// at turns a user's index (negative = from the end) into a record's index.
 func (l *state) at(index int64) (uint64, bool) {
 	if index < 0 {
 		index += int64(l.Size)
@@ -89,8 +89,7 @@ func (l *state) at(index int64) (uint64, bool) {
 	return l.head + uint64(index), true
 }
 
-// clamp turns a range as users give it (both ends included, negative = from the end) into [from, to) of the
-// records' indexes.
+// clamp turns a user's range (both ends included, negative = from the end) into record indexes [from, to).
 func (l *state) clamp(start, stop int64) (from, to uint64) {
 	size := int64(l.Size)
 	if start < 0 {
@@ -106,18 +105,18 @@ func (l *state) clamp(start, stop int64) (from, to uint64) {
 	return l.head + uint64(start), l.head + uint64(stop) + 1
 }
 
-// bound returns the key of the element at an index, to begin or end a scan with.
+// bound returns the key of the element at an index, as a bound of a scan.
 func (l *state) bound(tx *engine.Tx, index uint64) []byte {
 	return bytes.Clone(tx.SubkeyU64(&l.Record, index))
 }
 
-// iter reads the elements [from, to), from the last one with reverse.
+// iter returns an iterator over the elements [from, to), backwards with reverse.
 func (l *state) iter(tx *engine.Tx, from, to uint64, reverse bool) *engine.Iter {
 	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&l.Record), Lower: l.bound(tx, from),
 		Upper: l.bound(tx, to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
 }
 
-// index returns where the current element of an iterator lies.
+// index returns the record index of an iterator's current element.
 func (l *state) index(tx *engine.Tx, it *engine.Iter) (uint64, error) {
 	if len(it.Key()) != 8 {
 		return 0, fmt.Errorf("key %q: %w: list index of %d bytes", tx.UserKey(&l.Record), cf.ErrCorrupt, len(it.Key()))
@@ -134,8 +133,8 @@ func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	return l.Size, nil
 }
 
-// Push adds elements one after the other at the left or the right end and returns the new length. With existing
-// it does nothing, and returns 0, when there is no list.
+// Push adds elements one after the other at the left or the right end and returns the new length. With existing it adds
+// nothing, and returns 0, when the list does not exist.
 func Push(tx *engine.Tx, key []byte, elems [][]byte, left, existing bool) (uint64, error) {
 	l, err := load(tx, key)
 	if err != nil || existing && !l.Exists {
@@ -158,8 +157,8 @@ func Push(tx *engine.Tx, key []byte, elems [][]byte, left, existing bool) (uint6
 	return l.Size, nil
 }
 
-// Pop removes up to n elements from the left or the right end and calls f with each. begin is called before with
-// how many there will be; it is not called when there is no list.
+// Pop removes up to n elements from the left or the right end and calls f with each. Before that it calls begin with
+// their number, unless the list does not exist.
 func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f func(elem []byte)) error {
 	l, err := load(tx, key)
 	if err != nil || !l.Exists {
@@ -174,7 +173,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 	if !left {
 		from, to = l.tail-n, l.tail
 	}
-	if n == 1 { // the common case: a point read, which no tombstone of earlier pops slows down
+	if n == 1 { // the common case: a point read does not pass over the tombstones of earlier pops
 		if err := l.prefetch(tx, from, left); err != nil {
 			return err
 		}
@@ -205,10 +204,10 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 	return nil
 }
 
-// popAhead is how many elements are read at once when one pop follows another.
+// popAhead is how many elements one batched read returns when one pop follows another.
 const popAhead = 32
 
-// prefetch reads the elements that the next pops of the transaction will ask for, if this one is not the first.
+// prefetch reads the elements that the next pops of the transaction will need, unless this pop is the first.
 func (l *state) prefetch(tx *engine.Tx, index uint64, left bool) error {
 	if !tx.Saved(&l.Record) || tx.Near(cf.Default, tx.SubkeyU64(&l.Record, index)) {
 		return nil
@@ -220,7 +219,7 @@ func (l *state) prefetch(tx *engine.Tx, index uint64, left bool) error {
 	return tx.PrefetchRange(cf.Default, l.bound(tx, from), l.bound(tx, to), int(to-from))
 }
 
-// each calls f with the elements [from, to) and makes sure that all are there.
+// each calls f with the elements [from, to). A missing element is an error.
 func (l *state) each(tx *engine.Tx, from, to uint64, reverse bool, f func(elem []byte)) error {
 	it := l.iter(tx, from, to, reverse)
 	defer it.Close()
@@ -233,7 +232,7 @@ func (l *state) each(tx *engine.Tx, from, to uint64, reverse bool, f func(elem [
 	return l.complete(tx, it, n, from, to)
 }
 
-// Index returns the element at an index, which counts from the end when it is negative.
+// Index returns the element at an index; a negative index counts from the end.
 func Index(tx *engine.Tx, key []byte, index int64) (elem []byte, found bool, err error) {
 	l, err := load(tx, key)
 	if err != nil || !l.Exists {
@@ -247,7 +246,7 @@ func Index(tx *engine.Tx, key []byte, index int64) (elem []byte, found bool, err
 	return elem, err == nil, err
 }
 
-// Range calls f with the elements from start to stop, both included. begin is called before with their number.
+// Range calls f with the elements from start to stop, both included. Before that it calls begin with their number.
 func Range(tx *engine.Tx, key []byte, start, stop int64, begin func(n uint64), f func(elem []byte)) error {
 	l, err := load(tx, key)
 	if err != nil {
@@ -279,7 +278,7 @@ func Set(tx *engine.Tx, key []byte, index int64, elem []byte) error {
 		return ErrIndex
 	}
 	old, err := l.get(tx, i)
-	if err != nil || bytes.Equal(old, elem) { // what does not change is not written, as in Kvrocks
+	if err != nil || bytes.Equal(old, elem) { // like Kvrocks, write nothing when the element does not change
 		return err
 	}
 	var log [32]byte
@@ -298,7 +297,7 @@ func Trim(tx *engine.Tx, key []byte, start, stop int64) error {
 	if from == l.head && to == l.tail {
 		return nil
 	}
-	if from == to { // nothing is left: the elements go with the record, without log data as in Kvrocks
+	if from == to { // nothing is left: deleting the record removes the elements, without log data as in Kvrocks
 		tx.Drop(&l.Record)
 		return nil
 	}
@@ -317,7 +316,7 @@ func Trim(tx *engine.Tx, key []byte, start, stop int64) error {
 	return nil
 }
 
-// Move takes an element from one end of a list and adds it at an end of another, or of the same one.
+// Move removes an element from one end of a list and adds it at an end of another list or of the same one.
 func Move(tx *engine.Tx, from, to []byte, fromLeft, toLeft bool) (elem []byte, found bool, err error) {
 	src, err := load(tx, from)
 	if err != nil || !src.Exists {

@@ -8,14 +8,14 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// PosOptions say which occurrences Pos looks for.
+// PosOptions selects the occurrences that Pos returns.
 type PosOptions struct {
-	Rank   int64  // 1 = from the first occurrence on, -1 = from the last one on backwards, ...
-	Count  uint64 // how many; 0 = all
-	MaxLen uint64 // elements compared at most; 0 = all
+	Rank   int64  // 1 = from the first occurrence, 2 = from the second, -1 = backwards from the last, ...
+	Count  uint64 // the max number of occurrences; 0 = all
+	MaxLen uint64 // the max number of comparisons; 0 = no limit
 }
 
-// Pos calls f with the indexes, counted from the left, at which an element is found.
+// Pos calls f with the indexes, counted from the left, of the occurrences of an element.
 func Pos(tx *engine.Tx, key, elem []byte, o PosOptions, f func(index uint64)) error {
 	l, err := load(tx, key)
 	if err != nil || !l.Exists {
@@ -50,8 +50,8 @@ func Pos(tx *engine.Tx, key, elem []byte, o PosOptions, f func(index uint64)) er
 	return it.Err()
 }
 
-// Insert adds an element before or behind the first occurrence of pivot and returns the new length, -1 when
-// there is no pivot and 0 when there is no list. The shorter part of the list moves by one.
+// Insert adds an element before or after the first occurrence of pivot. It returns the new length, -1 when pivot is
+// missing, 0 when the list does not exist. The shorter side of the list moves by one index.
 func Insert(tx *engine.Tx, key, pivot, elem []byte, before bool) (int64, error) {
 	l, err := load(tx, key)
 	if err != nil || !l.Exists {
@@ -68,7 +68,8 @@ func Insert(tx *engine.Tx, key, pivot, elem []byte, before bool) (int64, error) 
 	if !before {
 		at++
 	}
-	// The new element comes to lie between at-1 and at. What is left of it moves down, or the rest up.
+	// The new element goes between at-1 and at: either the elements to its left move down, or those to its right move
+	// up.
 	if at-l.head <= l.tail-at {
 		if err := l.shift(tx, l.head, at, -1); err != nil {
 			return 0, err
@@ -99,8 +100,8 @@ func (l *state) find(tx *engine.Tx, elem []byte) (at uint64, found bool, err err
 	return 0, false, it.Err()
 }
 
-// shift writes the elements [from, to) again, one place lower (by -1, the last one first) or higher (by 1, the
-// first one first): the order of Kvrocks's records.
+// shift rewrites the elements [from, to) one index lower (by -1, last element first) or higher (by 1, first element
+// first), in the order of Kvrocks's records.
 func (l *state) shift(tx *engine.Tx, from, to uint64, by int) error {
 	if from == to {
 		return nil
@@ -119,7 +120,7 @@ func (l *state) shift(tx *engine.Tx, from, to uint64, by int) error {
 	return l.complete(tx, it, n, from, to)
 }
 
-// complete returns the error of an iteration over the elements [from, to), which found n.
+// complete returns an iterator's error, or an error when it found n elements instead of all of [from, to).
 func (l *state) complete(tx *engine.Tx, it *engine.Iter, n, from, to uint64) error {
 	if err := it.Err(); err != nil {
 		return err
@@ -131,8 +132,8 @@ func (l *state) complete(tx *engine.Tx, it *engine.Iter, n, from, to uint64) err
 	return nil
 }
 
-// Remove removes the first count occurrences of an element, the last ones when count is negative, all when it is
-// 0, and returns how many. The shorter part of the list closes the gaps.
+// Remove removes the first count occurrences of an element, the last -count ones when count is negative, all when it is
+// 0. It returns how many it removed. The shorter side of the list closes the gaps.
 func Remove(tx *engine.Tx, key []byte, count int64, elem []byte) (int64, error) {
 	l, err := load(tx, key)
 	if err != nil || !l.Exists {
@@ -147,7 +148,7 @@ func Remove(tx *engine.Tx, key []byte, count int64, elem []byte) (int64, error) 
 		tx.Drop(&l.Record)
 		return int64(len(gone)), nil
 	}
-	first, last := gone[0], gone[len(gone)-1] // in ascending order
+	first, last := gone[0], gone[len(gone)-1] // ascending
 	if last-l.head <= l.tail-1-first {
 		err = l.close(tx, l.head, last+1, gone, true)
 		l.head += uint64(len(gone))
@@ -162,7 +163,7 @@ func Remove(tx *engine.Tx, key []byte, count int64, elem []byte) (int64, error) 
 	return int64(len(gone)), nil
 }
 
-// occurrences returns the indexes of the elements that Remove removes, ascending.
+// occurrences returns the ascending indexes of the elements that Remove removes.
 func (l *state) occurrences(tx *engine.Tx, count int64, elem []byte) ([]uint64, error) {
 	most := uint64(count)
 	if count < 0 {
@@ -192,8 +193,8 @@ func (l *state) occurrences(tx *engine.Tx, count int64, elem []byte) ([]uint64, 
 	return at, it.Err()
 }
 
-// close writes the elements [from, to) again without those that are gone, packed against to (up) or against
-// from, and deletes the places that become free.
+// close rewrites the elements [from, to) without the indexes in gone, packed against to (up) or against from, and
+// deletes the records that become free.
 func (l *state) close(tx *engine.Tx, from, to uint64, gone []uint64, up bool) error {
 	it := l.iter(tx, from, to, up)
 	defer it.Close()

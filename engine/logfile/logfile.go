@@ -1,5 +1,5 @@
-// Package logfile reads and writes the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how a
-// file ends.
+// Package logfile reads and writes the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how
+// a file ends.
 //
 // A file is a sequence of blocks of 32 KiB. A block holds fragments, which never cross its end:
 //

@@ -1,12 +1,9 @@
-// Package longdouble does the arithmetic of INCRBYFLOAT and HINCRBYFLOAT: that of
-// an x86-64 long double, the 80-bit extended format with 64 bits of precision,
-// read as C's strtold reads it and printed with 17 digits after the point. A
-// double would give other digits: 3.0 + 0.1 must be 3.1 and 10.5 + 0.1 must be
-// 10.6.
+// Package longdouble is the arithmetic of INCRBYFLOAT and HINCRBYFLOAT: that of an x86-64 long double, the 80-bit
+// extended format with 64 bits of precision, parsed as by C's strtold and printed with 17 digits after the point. A
+// double would give other digits: 3.0 + 0.1 must be 3.1, and 10.5 + 0.1 must be 10.6.
 //
-// The numbers are big.Float values of 64 bits of precision, rounded to nearest
-// even. Only subnormals, whose exponents are below -16382, keep more bits here
-// than in the hardware format; all of them print as 0.
+// The numbers are big.Float values of 64 bits of precision, rounded to nearest even. Only subnormals, whose exponents
+// are below -16382, have more bits here than in the hardware format; all of them print as 0.
 package longdouble
 
 import (
@@ -16,22 +13,19 @@ import (
 
 const (
 	precision = 64
-	// The exponents of big.Float.MantExp, whose mantissa is below 1, so one above
-	// those of the format.
+	// Exponents of big.Float.MantExp: its mantissa is below 1, so they are one above those of the format.
 	maxExp = 16384
 	// A number up to half the least subnormal, 2^-16445, becomes zero.
 	minExp = -16445
 
-	// MaxLen is the length from which Redis refuses to read a number.
+	// MaxLen is the length in bytes from which Redis refuses to parse a number.
 	MaxLen = 5 * 1024
-	// Numbers of 10^maxDecimal and more, or below its inverse, are refused without
-	// a look at their digits.
+	// Numbers of at least 10^maxDecimal, or below its inverse, are refused before their digits are parsed.
 	maxDecimal = 5000
 )
 
-// Parse reads a number with the grammar of C's strtold: decimal or hexadecimal,
-// optionally signed, or inf or infinity in any case. ok is false for blanks,
-// anything left over, NaN, numbers beyond the range of the format and numbers so
+// Parse parses a number by the grammar of C's strtold: decimal or hexadecimal, optionally signed, or inf or infinity in
+// any case. ok is false for blanks, trailing characters, NaN, numbers beyond the range of the format, and numbers so
 // small that they would become zero.
 func Parse(b []byte) (x *big.Float, ok bool) {
 	if len(b) == 0 || len(b) >= MaxLen {
@@ -55,8 +49,8 @@ func Parse(b []byte) (x *big.Float, ok bool) {
 	case n.hex && (n.exp > 1<<16 || n.exp < -1<<16):
 		return nil, false
 	case n.hex || n.exp == 0 && len(rest) <= 48:
-		// Without an exponent the power of five is exact within the 128 bits that
-		// big.Float gives it, so its one division rounds correctly.
+		// Without an exponent, the power of five is exact within the 128 bits that big.Float uses for it, so its single
+		// division rounds correctly.
 		if _, _, err := x.Parse(string(rest), 0); err != nil {
 			return nil, false
 		}
@@ -76,8 +70,7 @@ func Parse(b []byte) (x *big.Float, ok bool) {
 	return x, true
 }
 
-// Add returns x+y rounded to the format. ok is false when the sum is infinite or
-// not a number.
+// Add returns x+y rounded to the format. ok is false when the sum is infinite or not a number.
 func Add(x, y *big.Float) (sum *big.Float, ok bool) {
 	if x.IsInf() || y.IsInf() {
 		return nil, false
@@ -90,8 +83,8 @@ func Add(x, y *big.Float) (sum *big.Float, ok bool) {
 	return sum, true
 }
 
-// Append appends x with 17 digits after the point, trailing zeros and a trailing
-// point removed, zero always as "0". Infinities are "inf" and "-inf".
+// Append appends x with 17 digits after the point, without trailing zeros and a trailing point; zero is always "0".
+// Infinities are "inf" and "-inf".
 func Append(dst []byte, x *big.Float) []byte {
 	if x.IsInf() {
 		if x.Signbit() {
@@ -133,11 +126,11 @@ func isInf(b []byte) bool {
 type number struct {
 	hex    bool
 	zero   bool // all digits are 0
-	digits int  // length of the text before the exponent
-	exp    int  // the exponent as written, cut off far outside the range
+	digits int  // length of the number without its exponent
+	exp    int  // the exponent as written, clamped far outside the range
 }
 
-// setDecimal sets x to the decimal number that b is, rounded once.
+// setDecimal sets x to the decimal number in b, rounded once.
 func (n number) setDecimal(x *big.Float, b []byte) bool {
 	digits := make([]byte, 0, n.digits)
 	exp := n.exp
@@ -172,8 +165,7 @@ func (n number) setDecimal(x *big.Float, b []byte) bool {
 	return true
 }
 
-// scan checks an unsigned number against the grammar. big.Float
-// accepts more: underscores, binary and octal prefixes.
+// scan validates an unsigned number. big.Float would accept more: underscores, binary and octal prefixes.
 func scan(b []byte) (n number, ok bool) {
 	n.zero = true
 	i := 0

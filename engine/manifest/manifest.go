@@ -333,7 +333,8 @@ func (e *edit) custom(end uint64) (id []byte) {
 	}
 }
 
-// key reads an internal key: user key, then 8 bytes of type and sequence number, little-endian. It returns the user key.
+// key reads an internal key: user key, then 8 bytes of type and sequence number, little-endian. It returns the user
+// key.
 func (e *edit) key() []byte {
 	k := e.bytes()
 	if e.err != nil {

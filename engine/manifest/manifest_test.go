@@ -113,7 +113,8 @@ func TestDrop(t *testing.T) {
 		tags(tagDeletedFile, 0, 10),                         // deleted
 		append(tags(tagDeletedFile, 0, 11), file(3, 11)...), // moved to another level
 		append(tags(tagFamily, 2, tagFamilyAdd, "two"), file(1, 13)...), tags(tagFamily, 2, tagFamilyDrop))
-	for name, data := range map[string][]byte{"MANIFEST-000005": append(whole, 1, 2, 3), "CURRENT": []byte("MANIFEST-000005\n")} {
+	for name, data := range map[string][]byte{"MANIFEST-000005": append(whole, 1, 2, 3),
+		"CURRENT": []byte("MANIFEST-000005\n")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Options tell [Check] and [Repair] what to do and whom to tell.
+// Options configure [Check] and [Repair] and receive their progress.
 type Options struct {
-	// Phase, unless nil, is told what begins and how much of it there is, in bytes or records; what it returns is
-	// called with what was done since the last call.
+	// Phase, unless nil, is called when a phase begins, with the total work in bytes or records. The returned function
+	// is called with the work done since its last call.
 	Phase func(name string, total int64, bytes bool) (advance func(n int64))
-	// Problem, unless nil, is told of each problem as it is found.
+	// Problem, unless nil, is called with each problem when it is found.
 	Problem func(*Problem)
-	// Dropped names the file that gets what Repair drops; empty = a new one beside the database.
+	// Dropped is the name of the file for the records that Repair drops; empty = a new file beside the database.
 	Dropped string
 	Now     func() time.Time // nil = time.Now
 }
@@ -36,8 +36,8 @@ func (o *Options) fill() {
 	}
 }
 
-// Check reads everything in the database in dir: the checksums of its files, all records, and whether they agree with
-// each other. It changes nothing. The error is about what kept it from reading on; problems are in the report.
+// Check reads everything in the database in dir: the checksums of its files, all records, and whether the records are
+// consistent. It changes nothing. Problems are in the report; an error says what stopped the check.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	o.fill()
 	began := o.Now()
@@ -60,19 +60,19 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	return c.report, nil
 }
 
-// checker goes over one database.
+// checker checks one database.
 type checker struct {
 	ctx    context.Context
 	r      *engine.ReadOnly
 	o      *Options
 	report *Report
-	now    int64 // milliseconds
+	now    int64 // milliseconds since the epoch
 	slots  bool
 	mend   *mender // nil = nothing is changed
-	err    error   // of a repair
+	err    error   // error of a repair
 
-	// wanted and found tell by a sum of hashes whether the collections that must have members are those that have
-	// some, for each family: the sums differ when one is missing, and only then is it looked for.
+	// wanted and found are sums of hashes, one for each family: of the collections that must have members, and of those
+	// that have some. Only when the two sums differ, a second pass looks for the missing ones.
 	seed          maphash.Seed
 	wanted, found [cf.NumFamilies]uint64
 }
@@ -82,7 +82,7 @@ func newChecker(ctx context.Context, r *engine.ReadOnly, o *Options) *checker {
 		report: newReport(r.Dir(), r.Slots())}
 }
 
-// problem notes what is wrong. repair, unless nil, mends it and says what it has done; it is called only by Repair.
+// problem records a problem. repair, unless nil, mends it and describes what it did; only Repair calls it.
 func (c *checker) problem(p Problem, repair func(m *mender) string) {
 	if c.mend != nil && repair != nil && c.err == nil {
 		p.Repair = repair(c.mend)
@@ -94,7 +94,7 @@ func (c *checker) problem(p Problem, repair func(m *mender) string) {
 	c.o.Problem(&p)
 }
 
-// records checks all records of all families.
+// records checks the records of all families.
 func (c *checker) records() error {
 	for _, step := range []func() error{c.metadata, c.members, c.streams, c.missing, c.propagate, c.search} {
 		if err := step(); err != nil {
@@ -110,8 +110,8 @@ func (c *checker) records() error {
 	return nil
 }
 
-// walk calls f with all records of a family until the context ends or a repair fails. Of values at most valueMax bytes
-// are read.
+// walk calls f with all records of a family until the context ends or a repair fails. It reads at most valueMax bytes
+// of a value.
 func (c *checker) walk(id cf.ID, phase string, valueMax int, f func(key, value []byte)) error {
 	advance := c.o.Phase(phase, c.r.Records(id), false)
 	cur := c.cursor(id, valueMax)
@@ -131,7 +131,7 @@ func (c *checker) walk(id cf.ID, phase string, valueMax int, f func(key, value [
 	return c.ctx.Err()
 }
 
-// advanceEvery is how many records are read between two looks at the context.
+// advanceEvery is how many records are read between two checks of the context.
 const advanceEvery = 1024
 
 func (c *checker) cursor(id cf.ID, valueMax int) *engine.Cursor {
@@ -149,7 +149,7 @@ type owner struct {
 	meta   cf.Meta
 	tail   []byte
 	raw    []byte
-	prefix []byte // of its subkeys
+	prefix []byte // of the key's subkeys
 }
 
 func (o *owner) problem(kind Kind, format string, args ...any) Problem {
@@ -157,7 +157,7 @@ func (o *owner) problem(kind Kind, format string, args ...any) Problem {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// home is the family that holds the members of a type.
+// home returns the family that holds the members of a type.
 func home(t cf.Type) cf.ID {
 	if t == cf.TypeStream {
 		return cf.Stream
@@ -170,7 +170,7 @@ func (o *owner) wants() bool {
 	switch o.meta.Type {
 	case cf.TypeHash:
 		t, on, err := cf.DecodeHashTail(o.tail)
-		return err == nil && (!on || t.Persist > 0) // the others may have expired
+		return err == nil && (!on || t.Persist > 0) // fields with an expiry may all have expired
 	case cf.TypeSet, cf.TypeZSet, cf.TypeList, cf.TypeSortedInt, cf.TypeBloom:
 		return true
 	case cf.TypeStream:
@@ -181,10 +181,10 @@ func (o *owner) wants() bool {
 
 func (c *checker) hash(b []byte) uint64 { return maphash.Bytes(c.seed, b) }
 
-// jsonMax is how long a value of the metadata family is read at once: a JSON document that is longer is read again.
+// jsonMax is how many bytes of a value of the metadata family are read at first; a longer JSON document is read again.
 const jsonMax = 4 << 10
 
-// metadata checks the metadata records by themselves.
+// metadata checks the metadata records alone.
 func (c *checker) metadata() error {
 	return c.walk(cf.Metadata, "metadata", jsonMax, func(key, value []byte) {
 		o := owner{nsKey: key, raw: value}
@@ -237,7 +237,7 @@ func (c *checker) metadata() error {
 	})
 }
 
-// tail decodes what a metadata record has behind its head.
+// tail decodes the part of a metadata record after its head.
 func (c *checker) tail(o *owner) error {
 	switch o.meta.Type {
 	case cf.TypeHash:
@@ -264,19 +264,19 @@ func (c *checker) tail(o *owner) error {
 	return nil
 }
 
-// state is what became of the key that a subkey belongs to.
+// state is the state of the key that a subkey belongs to.
 type state int
 
 const (
 	live        state = iota
-	orphan            // there is no such key, or it is a string now, or empty
-	oldVersion        // the key was made anew
+	orphan            // the key does not exist, or is a string now, or empty
+	oldVersion        // the key was created again
 	expired           // the key has expired
-	notChecked        // its record is damaged, or of an unknown type
+	notChecked        // the key's record is damaged, or of an unknown type
 	notReadable       // an error
 )
 
-// find reads the metadata record that the subkeys with a prefix belong to.
+// find reads the metadata record of the subkeys with a prefix.
 func (c *checker) find(key []byte) (o *owner, st state) {
 	sub, err := cf.ParseSubkey(key, c.slots)
 	if err != nil {
@@ -313,7 +313,7 @@ func (c *checker) find(key []byte) (o *owner, st state) {
 	return o, live
 }
 
-// garbage counts a subkey that no command sees.
+// garbage counts a subkey that commands do not see.
 func (c *checker) garbage(st state) {
 	switch st {
 	case orphan:

@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// files compares the checksums of all files of the database.
+// files verifies the checksums of all files of the database.
 func (c *checker) files() error {
 	logs := c.r.Logs()
 	c.report.Files.LogTail = logs.TailBytes
@@ -23,7 +23,8 @@ func (c *checker) files() error {
 	}
 	for _, t := range c.r.Lost() {
 		c.problem(Problem{Kind: BadFile, File: t.Name(), Family: t.Family, Detail: fmt.Sprintf(
-			"%v; its %d bytes in level %d with records between 0x%x and 0x%x are lost", t.Why, t.Size, t.Level, t.Smallest, t.Largest)},
+			"%v; its %d bytes in level %d with records between 0x%x and 0x%x are lost", t.Why, t.Size, t.Level, t.Smallest,
+			t.Largest)},
 			nil)
 	}
 	tables := c.r.Tables()
@@ -64,7 +65,7 @@ func (c *checker) files() error {
 	return nil
 }
 
-// unopenable reports what is wrong with the files of a database that RocksDB does not open.
+// unopenable reports the problems in the files of a database that RocksDB cannot open.
 func unopenable(dir string, why error, o *Options) *Report {
 	r := newReport(dir, false)
 	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -86,7 +87,7 @@ func unopenable(dir string, why error, o *Options) *Report {
 //
 //	u8 kind of checksum · varint64 x 4: handles of metaindex and index · zeros · u32 format version · u64 magic number
 //
-// Nothing checks the zeros, the rest is needed to open the file.
+// Nothing checks the zeros; the rest is needed to open the file.
 const (
 	footerLen   = 53
 	footerHead  = 1 + 40
@@ -94,7 +95,8 @@ const (
 	maxChecksum = 4
 )
 
-// verifyTable reads a whole table file. Each of its bytes is covered by the checksum of a block, or is in the footer.
+// verifyTable reads a whole table file. Each of its bytes is either covered by the checksum of a block or in the
+// footer.
 func verifyTable(path string) error {
 	if err := verifyFooter(path); err != nil {
 		return err
@@ -123,7 +125,7 @@ func verifyFooter(path string) error {
 	switch {
 	case binary.LittleEndian.Uint64(b[footerHead+4:]) != tableMagic:
 		return errors.New("the file does not end as a table file does")
-	case version > 5: // another footer, which RocksDB checks
+	case version > 5: // another footer format, which RocksDB checks
 		return nil
 	case b[0] > maxChecksum:
 		return fmt.Errorf("unknown kind of checksum %d in the footer", b[0])
@@ -142,8 +144,8 @@ func verifyFooter(path string) error {
 	return nil
 }
 
-// A blob file (db/blob/blob_log_format.h of RocksDB) has a header, records and, when it is complete, a footer. All
-// numbers are little-endian; each checksum is a masked CRC-32C. The header has none.
+// A blob file (db/blob/blob_log_format.h of RocksDB) has a header, records and, if it is complete, a footer. All
+// numbers are little-endian; each checksum is a masked CRC-32C. The header has no checksum.
 //
 //	header  u32 magic · u32 version (1) · u32 family · u8 flags (0) · u8 compression · u64 x 2 expiration (0)
 //	record  u64 key length · u64 value length · u64 expiration · u32 checksum of these · u32 checksum of key and
@@ -158,7 +160,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is how RocksDB stores a checksum.
+// masked returns a checksum in RocksDB's stored form.
 func masked(crc uint32) uint32 { return (crc>>15 | crc<<17) + 0xa282ead8 }
 
 // verifyBlobs reads a whole blob file and returns its length.

@@ -12,19 +12,19 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Inspection is what [Inspect] has found. Bytes are those of keys and values before compression, without what files
-// add; a key has those of its metadata record and of all its members.
+// Inspection is the result of [Inspect]. Bytes are the sizes of keys and values before compression, without file
+// overhead. The size of a key includes its metadata record and all its members.
 type Inspection struct {
 	Dir        string                `json:"dir,omitempty"`
 	Server     string                `json:"server,omitempty"`
-	Sampled    bool                  `json:"sampled"` // not all keys were looked at
+	Sampled    bool                  `json:"sampled"` // only a sample of the keys was examined
 	Keys       int64                 `json:"keys"`
 	Bytes      int64                 `json:"bytes"`
-	FileBytes  int64                 `json:"file_bytes,omitempty"` // of all table files: what it takes on the disk
+	FileBytes  int64                 `json:"file_bytes,omitempty"` // total size of the table files on disk
 	Types      map[string]*Usage     `json:"types"`
 	Namespaces map[string]*Usage     `json:"namespaces,omitempty"`
-	Sizes      []Bucket              `json:"sizes"` // keys by their bytes
-	TTLs       []Bucket              `json:"ttls"`  // keys by the time until they expire
+	Sizes      []Bucket              `json:"sizes"` // keys by size
+	TTLs       []Bucket              `json:"ttls"`  // keys by time to live
 	Biggest    []Key                 `json:"biggest"`
 	Members    []Key                 `json:"most_members"`
 	Garbage    *GarbageBytes         `json:"garbage,omitempty"`
@@ -32,7 +32,7 @@ type Inspection struct {
 	Seconds    float64               `json:"seconds"`
 }
 
-// Usage is what keys take.
+// Usage is the space used by a group of keys.
 type Usage struct {
 	Keys    int64 `json:"keys"`
 	Members int64 `json:"members"`
@@ -45,14 +45,14 @@ func (u *Usage) add(members, bytes int64) {
 	u.Bytes += bytes
 }
 
-// Bucket counts keys of up to a bound.
+// Bucket counts the keys up to a bound.
 type Bucket struct {
 	Name  string `json:"name"`
 	Keys  int64  `json:"keys"`
 	Bytes int64  `json:"bytes"`
 }
 
-// Key is one key in a list.
+// Key is one key of a list.
 type Key struct {
 	Namespace string `json:"namespace,omitempty"`
 	Key       string `json:"key"`
@@ -62,7 +62,7 @@ type Key struct {
 	Expire    int64  `json:"expire,omitempty"` // milliseconds since the epoch
 }
 
-// GarbageBytes is what compactions will drop.
+// GarbageBytes describes what compactions will drop.
 type GarbageBytes struct {
 	Records  int64        `json:"records"`
 	Bytes    int64        `json:"bytes"`
@@ -71,16 +71,16 @@ type GarbageBytes struct {
 	Versions []GarbageKey `json:"biggest"`
 }
 
-// GarbageKey is a user key below which there are members that no command sees.
+// GarbageKey is a user key with members that commands do not see.
 type GarbageKey struct {
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
-	Versions  int64  `json:"versions"` // dead ones
+	Versions  int64  `json:"versions"` // number of dead versions
 	Records   int64  `json:"records"`
 	Bytes     int64  `json:"bytes"`
 }
 
-// FamilyUse is what a column family takes.
+// FamilyUse is the space used by a column family.
 type FamilyUse struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
@@ -93,7 +93,7 @@ type Collector struct {
 	now int64
 }
 
-// NewCollector returns a collector that lists the top biggest keys.
+// NewCollector returns a collector that lists the top largest keys.
 func NewCollector(top int, now time.Time) *Collector {
 	in := &Inspection{Types: map[string]*Usage{}, Biggest: []Key{}, Members: []Key{}}
 	for _, name := range sizeNames {
@@ -105,8 +105,9 @@ func NewCollector(top int, now time.Time) *Collector {
 	return &Collector{In: in, top: top, now: now.UnixMilli()}
 }
 
-// sizeNames are the bounds of the buckets of sizes: powers of 8 from 64 bytes.
-var sizeNames = []string{"up to 64 bytes", "up to 512 bytes", "up to 4 KiB", "up to 32 KiB", "up to 256 KiB", "up to 2 MiB",
+// sizeNames are the bounds of the size buckets: powers of 8 from 64 bytes.
+var sizeNames = []string{"up to 64 bytes", "up to 512 bytes", "up to 4 KiB", "up to 32 KiB", "up to 256 KiB",
+	"up to 2 MiB",
 	"up to 16 MiB", "up to 128 MiB", "more than 128 MiB"}
 
 // ttls are the buckets of times to live.
@@ -163,7 +164,7 @@ func use(m *map[string]*Usage, name string) *Usage {
 	return u
 }
 
-// keep puts an element into a list of the n greatest, in descending order.
+// keep inserts an element into a list of the n greatest elements in descending order.
 func keep[T any](list []T, e T, n int, size func(*T) int64) []T {
 	if len(list) >= n {
 		if n == 0 || size(&list[len(list)-1]) >= size(&e) {
@@ -175,8 +176,8 @@ func keep[T any](list []T, e T, n int, size func(*T) int64) []T {
 	return slices.Insert(list, at, e)
 }
 
-// Inspect tells what is in the database in dir, which no server uses, and lists the top biggest keys. It changes
-// nothing. Records that cannot be read are left out: see [Check].
+// Inspect describes the content of the database in dir, which no server may have open, and lists the top largest keys.
+// It changes nothing. It skips unreadable records: see [Check].
 func Inspect(ctx context.Context, dir string, top int, o Options) (*Inspection, error) {
 	o.fill()
 	r, err := engine.OpenReadOnly(dir)
@@ -208,17 +209,17 @@ func Inspect(ctx context.Context, dir string, top int, o Options) (*Inspection, 
 	return i.In, nil
 }
 
-// inspector goes over one database. Strings and documents are counted as their records are met, all others with their
-// members.
+// inspector examines one database. Strings and documents are counted with their metadata records, other types with
+// their members.
 type inspector struct {
 	*checker
 	*Collector
 	dead GarbageKey
 	at   []byte // of dead: the key without its version
-	ver  []byte // of dead: the last one
+	ver  []byte // of dead: the last version
 }
 
-// records goes over the metadata records.
+// records reads the metadata records.
 func (i *inspector) records() error {
 	return i.walk(cf.Metadata, "metadata", 0, func(key, value []byte) {
 		ns, userKey, err := cf.SplitNSKey(key, i.slots)
@@ -259,7 +260,7 @@ func (i *inspector) hasMembers(nsKey []byte, m *cf.Meta) bool {
 	return cur.Next()
 }
 
-// members goes over the families default and zset_score.
+// members reads the families default and zset_score.
 func (i *inspector) members() error {
 	advance := i.o.Phase("members", i.r.Records(cf.Default)+i.r.Records(cf.ZSetScore), false)
 	members := &grouped{c: i.checker, id: cf.Default, cur: i.cursor(cf.Default, 0), advance: advance}
@@ -282,7 +283,7 @@ func (i *inspector) members() error {
 	return i.ctx.Err()
 }
 
-// streams goes over the family stream.
+// streams reads the family stream.
 func (i *inspector) streams() error {
 	g := &grouped{c: i.checker, id: cf.Stream, cur: i.cursor(cf.Stream, 0),
 		advance: i.o.Phase("streams", i.r.Records(cf.Stream), false)}
@@ -297,7 +298,7 @@ func (i *inspector) streams() error {
 	return i.ctx.Err()
 }
 
-// group counts the records whose keys begin with a prefix; those of the first family are members.
+// group counts the records whose keys begin with a prefix; records of the first family are members.
 func (i *inspector) group(prefix []byte, families ...*grouped) {
 	var records, members, size int64
 	for n, g := range families {
@@ -318,7 +319,7 @@ func (i *inspector) group(prefix []byte, families ...*grouped) {
 	if o == nil {
 		return
 	}
-	// Versions of one key follow each other.
+	// Versions of one key are adjacent.
 	name, version := prefix[:len(prefix)-8], prefix[len(prefix)-8:]
 	if !bytes.Equal(i.at, name) {
 		i.endDead()

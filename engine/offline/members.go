@@ -8,18 +8,18 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// memberMax is how long a value of a member is read: longer than any value that is decoded.
+// memberMax is how many bytes of a member's value are read: more than any value that is decoded.
 const memberMax = 1040
 
 // collection checks the members of one key.
 type collection interface {
-	// add is given the members in the order of their subkeys. Of a long value it gets the first memberMax bytes.
+	// add is called with the members in the order of their subkeys, with the first memberMax bytes of a longer value.
 	add(sub, value []byte)
-	// end is called behind the last one.
+	// end is called after the last member.
 	end()
 }
 
-// members goes over the families default and zset_score at once: the subkeys of both begin alike, and so the two
+// members reads the families default and zset_score in parallel: their subkeys have the same prefixes, so the two
 // orders of a sorted set come together.
 func (c *checker) members() error {
 	advance := c.o.Phase("members", c.r.Records(cf.Default)+c.r.Records(cf.ZSetScore), false)
@@ -46,7 +46,7 @@ func (c *checker) members() error {
 	return c.ctx.Err()
 }
 
-// group checks all records whose keys begin with a prefix, where the two cursors stand.
+// group checks all records with a prefix, from the positions of the two cursors on.
 func (c *checker) group(prefix []byte, members, scores *grouped) {
 	o, st := c.find(prefix)
 	if st != live {
@@ -86,7 +86,7 @@ func (c *checker) group(prefix []byte, members, scores *grouped) {
 	}
 }
 
-// stray notes a subkey in a family where the type of its key has none.
+// stray reports a subkey in a family where the type of its key has none.
 func (c *checker) stray(o *owner, id cf.ID, sub []byte) {
 	key := append(bytes.Clone(o.prefix), sub...)
 	p := o.problem(Unreachable, "a subkey in family %s, where a %s has none", id, o.meta.Type)
@@ -94,17 +94,17 @@ func (c *checker) stray(o *owner, id cf.ID, sub []byte) {
 	c.problem(p, func(m *mender) string { return m.drop(id, key, "unreachable") })
 }
 
-// grouped reads a family in groups of records with the same prefix up to the version.
+// grouped reads a family in groups of records with the same prefix (up to and including the version).
 type grouped struct {
 	c       *checker
 	id      cf.ID
 	cur     *engine.Cursor
-	prefix  []byte // of the record where the cursor stands; nil = at the end
+	prefix  []byte // of the current record; nil = at the end
 	n       int64
 	advance func(int64)
 }
 
-// next moves to the next record whose key can be taken apart.
+// next moves to the next record whose key can be decoded.
 func (g *grouped) next() {
 	for {
 		if g.n++; g.n%advanceEvery == 0 {
@@ -146,7 +146,7 @@ func (g *grouped) each(prefix []byte, f func(sub, value []byte)) {
 	}
 }
 
-// missing looks for the collections that have no members at all, if the sums say that there are some.
+// missing looks for the collections without any members, if the sums say that some exist.
 func (c *checker) missing() error {
 	if c.wanted == c.found {
 		return nil
@@ -172,7 +172,7 @@ func (c *checker) missing() error {
 			scores := c.r.Cursor(cf.ZSetScore, engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
 			defer scores.Close()
 			if scores.Next() {
-				return // its score index has been compared with nothing
+				return // its score index has not been compared yet
 			}
 		}
 		c.problem(o.problem(NoMembers, "no member is there, the size is %d", o.meta.Size),

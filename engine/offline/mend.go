@@ -14,11 +14,11 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// Repair does what [Check] does, and mends what it can: it corrects counts, brings the two orders of sorted sets
-// together, and drops what cannot be decoded or reached. What it drops goes into a file of its own before. With
-// damaged files the database is made anew first, see [rebuild].
+// Repair does what [Check] does, and repairs what it can: it corrects counts, reconciles the two orders of sorted sets,
+// and drops what cannot be decoded or reached. It writes dropped records to a file before. If files are damaged, it
+// rebuilds the database first, see [rebuild].
 //
-// The database must not be open. It is opened as a server opens it, so a log that lacks writes is refused.
+// The database must not be open. Repair opens it like a server, so logs with missing writes are refused.
 func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	o.fill()
 	if o.Dropped == "" {
@@ -37,7 +37,8 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 		}
 		for i := range before.Problems {
 			if p := &before.Problems[i]; p.Kind == BadFile {
-				p.Repair = fmt.Sprintf("the database was made anew of what can be read, without %d ranges of keys; the old one is %s",
+				p.Repair = fmt.Sprintf("the database was made anew of what can be read, without %d ranges of keys; the old one "+
+					"is %s",
 					unread, filepath.Base(aside))
 			}
 		}
@@ -71,7 +72,7 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	return c.report, err
 }
 
-// filesFirst checks the files, and tells nobody yet.
+// filesFirst checks the files, without reporting problems yet.
 func filesFirst(ctx context.Context, dir string, o *Options) (*Report, bool, error) {
 	r, err := engine.OpenDamaged(dir)
 	if err != nil {
@@ -84,7 +85,7 @@ func filesFirst(ctx context.Context, dir string, o *Options) (*Report, bool, err
 	return c.report, c.slots, c.files()
 }
 
-// mender changes a database. What is given to put and drop is written by commit, at once.
+// mender changes a database. commit writes what put and drop have collected in one batch.
 type mender struct {
 	db      *engine.DB
 	r       *engine.ReadOnly
@@ -98,7 +99,7 @@ type mender struct {
 
 func (m *mender) put(id cf.ID, key, value []byte) { m.batch.Put(id, key, value) }
 
-// dropped is a line of the file with what was dropped.
+// dropped is a line of the file with the dropped records.
 type dropped struct {
 	Family string `json:"family"`
 	Key    string `json:"key"`   // hexadecimal
@@ -106,7 +107,7 @@ type dropped struct {
 	Reason string `json:"reason"`
 }
 
-// drop deletes a record after it was written to the file. It returns what it has done.
+// drop deletes a record after writing it to the file. It returns a description of what it did.
 func (m *mender) drop(id cf.ID, key []byte, reason string) string {
 	value, _, err := m.r.Get(id, key, nil)
 	if err == nil {
@@ -132,10 +133,10 @@ func (m *mender) keep(d dropped) error {
 	return json.NewEncoder(m.buf).Encode(d)
 }
 
-// maxMend is the length in bytes from which on a batch is written in parts.
+// maxMend is the size in bytes from which a batch is written in parts.
 const maxMend = 1 << 20
 
-// commit writes what was collected. The file with what was dropped is on the disk before.
+// commit writes the collected batch, after syncing the file with the dropped records.
 func (m *mender) commit() error {
 	if m.err != nil || m.batch.Count() == 0 {
 		return m.err
@@ -152,7 +153,7 @@ func (m *mender) commit() error {
 	return m.err
 }
 
-// moveTogether gives the elements of a list at the indexes [first, end) the indexes from first on.
+// moveTogether moves the elements of a list from the indexes [first, end) to consecutive indexes from first on.
 func (m *mender) moveTogether(prefix []byte, first, end uint64) error {
 	at := func(i uint64) []byte { return cf.AppendU64Sub(append([]byte(nil), prefix...), i) }
 	cur := m.r.Cursor(cf.Default, engine.CursorOptions{Lower: at(first), Upper: at(end)})
@@ -162,7 +163,7 @@ func (m *mender) moveTogether(prefix []byte, first, end uint64) error {
 		if err != nil {
 			continue
 		}
-		if i != next { // an element moves to a place that is free, or was
+		if i != next { // the target place is free, or its element was moved
 			m.batch.Put(cf.Default, at(next), cur.Value())
 			m.batch.Delete(cf.Default, cur.Key())
 		}
@@ -175,7 +176,7 @@ func (m *mender) moveTogether(prefix []byte, first, end uint64) error {
 	return nil
 }
 
-// close closes the file with what was dropped.
+// close closes the file with the dropped records.
 func (m *mender) close() error {
 	if m.file == nil {
 		return nil

@@ -51,7 +51,7 @@ func (c *checker) propagate() error {
 	})
 }
 
-// search checks the records of search indexes, which basalt keeps and does not use.
+// search checks the records of search indexes, which basalt preserves but does not use.
 func (c *checker) search() error {
 	return c.walk(cf.Search, "search indexes", 0, func(key, value []byte) {
 		c.report.Indexes++
@@ -66,7 +66,7 @@ func (c *checker) search() error {
 				_, err = cf.DecodeSearchField(value)
 			}
 		}
-		if err != nil { // no repair: Kvrocks makes the index anew with FT.CREATE
+		if err != nil { // no repair: Kvrocks rebuilds the index with FT.CREATE
 			c.problem(Problem{Kind: BadSearch, Family: cf.Search.String(), Key: show(key), Detail: err.Error()}, nil)
 		}
 	})

@@ -13,18 +13,18 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Record is one record of a key, beside what it means.
+// Record is one record of a key, with its meaning.
 type Record struct {
 	Family string   `json:"family"`
-	Key    string   `json:"key"`   // hexadecimal, as ldb takes it
-	Value  string   `json:"value"` // the same
+	Key    string   `json:"key"`   // hexadecimal, in ldb's form
+	Value  string   `json:"value"` // hexadecimal
 	Parts  []string `json:"key_parts"`
 	Fields []string `json:"value_parts"`
-	Ldb    string   `json:"ldb"` // the command that prints it
+	Ldb    string   `json:"ldb"` // the ldb command that prints the record
 }
 
-// Raw calls f with every record of a key, in a database that no server uses: the metadata record, then the subkeys of
-// all its versions, dead ones too. Values longer than max bytes are cut off; 0 = none is.
+// Raw calls f with every record of a key, in a database that no server has open: the metadata record, then the subkeys
+// of all its versions, including dead ones. Values are truncated to max bytes; 0 = no limit.
 func Raw(dir, ns string, key []byte, max int, f func(Record) error) error {
 	r, err := engine.OpenReadOnly(dir)
 	if err != nil {
@@ -50,9 +50,10 @@ func Raw(dir, ns string, key []byte, max int, f func(Record) error) error {
 	end, _ := cf.AppendSuccessor(nil, prefix)
 	for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream} {
 		var damage error
-		cur := r.Cursor(id, engine.CursorOptions{Lower: prefix, Upper: end, Damaged: func(_, _ []byte, err error) { damage = err }})
+		cur := r.Cursor(id, engine.CursorOptions{Lower: prefix, Upper: end,
+			Damaged: func(_, _ []byte, err error) { damage = err }})
 		for cur.Next() && damage == nil {
-			// the user key of another length has another prefix
+			// A user key of another length has another prefix.
 			if err := f(d.subkey(id, cur.Key(), cur.Value(), len(prefix))); err != nil {
 				cur.Close()
 				return err
@@ -70,7 +71,7 @@ func Raw(dir, ns string, key []byte, max int, f func(Record) error) error {
 	return nil
 }
 
-// describer says what the records of one key mean.
+// describer decodes the records of one key.
 type describer struct {
 	slots bool
 	dir   string
@@ -82,7 +83,7 @@ type describer struct {
 	err   error
 }
 
-// record makes a record whose value may be cut off.
+// record returns the description of a record; its value may be truncated.
 func (d *describer) record(id cf.ID, key, value []byte, parts, fields []string) Record {
 	hexKey := fmt.Sprintf("0x%X", key)
 	family := id.String()
@@ -107,16 +108,16 @@ func quoteShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// part shows bytes in hexadecimal and what they mean.
+// part returns bytes in hexadecimal and their meaning.
 func part(b []byte, format string, args ...any) string {
-	const most = 24
-	if len(b) > most {
-		return fmt.Sprintf("%X... (%d bytes): ", b[:most], len(b)) + fmt.Sprintf(format, args...)
+	const shown = 24
+	if len(b) > shown {
+		return fmt.Sprintf("%X... (%d bytes): ", b[:shown], len(b)) + fmt.Sprintf(format, args...)
 	}
 	return fmt.Sprintf("%X: ", b) + fmt.Sprintf(format, args...)
 }
 
-// head describes namespace and slot, and returns what follows them.
+// head describes namespace and slot, and returns the rest of the key.
 func (d *describer) head(key []byte) (parts []string, rest []byte) {
 	n := 1 + int(key[0])
 	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", show(key[1:n]))}
@@ -157,7 +158,7 @@ func (d *describer) metadata(raw []byte) Record {
 	return d.record(cf.Metadata, d.nsKey, raw, parts, fields)
 }
 
-// tailText describes what is behind the head of the metadata record.
+// tailText describes the part of the metadata record after its head.
 func (d *describer) tailText() string {
 	var text string
 	var err error
@@ -212,11 +213,11 @@ func (d *describer) tailText() string {
 	return text
 }
 
-// short shows the beginning of a value.
+// short returns the beginning of a value.
 func short(b []byte) string {
-	const most = 60
-	if len(b) > most {
-		return show(b[:most]) + "..."
+	const shown = 60
+	if len(b) > shown {
+		return show(b[:shown]) + "..."
 	}
 	return show(b)
 }

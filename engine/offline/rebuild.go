@@ -15,11 +15,11 @@ import (
 	"github.com/basaltdb/basalt/engine/manifest"
 )
 
-// rebuild makes a new database of all records that can be read, in the place of one with damaged files, which stays
-// beside it under another name. It returns that name, and how many ranges of keys could not be read.
+// rebuild creates a new database from all readable records, in place of a database with damaged files. The damaged
+// database remains beside it under another name. rebuild returns that name, and the number of unreadable key ranges.
 //
-// Where the newest record of a key is in a damaged block, an older one may come back, or one that was deleted: nobody
-// knows what was in the block. The replication id does not come along, so that replicas fetch all data anew.
+// If the newest record of a key is in a damaged block, an older or a deleted record of the key may reappear: the
+// content of the block is unknown. The replication id is not copied, so that replicas synchronise in full.
 func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread int, err error) {
 	dir = filepath.Clean(dir)
 	fresh := dir + ".rebuilt"
@@ -32,7 +32,8 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	}
 	defer r.Close()
 	if names := r.UnknownFamilies(); len(names) > 0 {
-		return "", 0, fmt.Errorf("the column family %s of a newer version cannot be rebuilt: restore the damaged files", names[0])
+		return "", 0, fmt.Errorf("the column family %s of a newer version cannot be rebuilt: restore the damaged files",
+			names[0])
 	}
 	if unread, err = copyRecords(ctx, r, fresh, o); err != nil {
 		return "", 0, errors.Join(err, os.RemoveAll(fresh))
@@ -47,7 +48,7 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	return aside, unread, manifest.SyncDir(filepath.Dir(dir))
 }
 
-// exchange swaps two directories, at once where the file system can.
+// exchange swaps two directories, atomically where the file system supports it.
 func exchange(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
@@ -63,7 +64,7 @@ func exchange(a, b string) error {
 	return os.Rename(between, a)
 }
 
-// copyRecords puts all records that can be read into a new database, which is on the disk when it returns.
+// copyRecords writes all readable records to a new database, which is synced when it returns.
 func copyRecords(ctx context.Context, r *engine.ReadOnly, to string, o *Options) (unread int, err error) {
 	options := engine.DefaultRocksOptions()
 	db, err := engine.Open(engine.Options{Dir: to, Slots: r.Slots(), DisableWAL: true, Rocks: options})
@@ -77,7 +78,7 @@ func copyRecords(ctx context.Context, r *engine.ReadOnly, to string, o *Options)
 	}()
 	var b batch.Builder
 	for id := range cf.NumFamilies {
-		if id == cf.PubSub { // which compactions drop
+		if id == cf.PubSub { // compactions drop its records
 			continue
 		}
 		advance := o.Phase("rebuild "+id.String(), r.Records(id), false)

@@ -17,39 +17,40 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// The keys of a database in a cluster carry their slots, those of others do not (package cf), and nothing in the files
-// says which. So a database that moves into a cluster, or out of it, is written anew.
+// In a cluster, the keys of a database contain their slots; otherwise they do not (see package cf). Nothing in the
+// files says which form they have. So a database that moves into or out of a cluster must be rewritten.
 //
 //	plain       namespace | user key                  namespace | length | user key | version | element
 //	slots       namespace | slot | user key           namespace | slot | length | user key | version | element
 
-// ReslotOptions tell what to convert.
+// ReslotOptions say what to convert.
 type ReslotOptions struct {
 	Options
-	// From is a database that no server uses, or a backup.
+	// From is a database that no server has open, or a backup.
 	From string
-	// To is the new database. What it is made in until it is complete has this name and ".part".
+	// To is the new database. Until it is complete, its name has the suffix ".part".
 	To string
-	// Slots: the keys of To carry their slots, those of From do not; or the other way round.
+	// Slots says that the keys of To contain their slots and those of From do not; false = the other way round.
 	Slots bool
-	// Namespace is what is converted, and it becomes the default namespace; "" = that. A cluster has no other.
+	// Namespace is the namespace to convert, "" = the default one. It becomes the default namespace, because a cluster
+	// has no other.
 	Namespace string
-	// Merge adds to a database that exists: to bring several shards together.
+	// Merge adds to an existing database, to combine several shards.
 	Merge bool
 }
 
-// ReslotReport is what was done.
+// ReslotReport describes what was done.
 type ReslotReport struct {
 	Keys     int64   `json:"keys"`
 	Records  int64   `json:"records"`
 	Bytes    int64   `json:"bytes"`
-	Sequence uint64  `json:"sequence"` // of the last write of From that is in To
+	Sequence uint64  `json:"sequence"` // the last write of From that To contains
 	Verified int64   `json:"verified_records"`
-	Skipped  int64   `json:"skipped_records"` // of other families
+	Skipped  int64   `json:"skipped_records"` // in other families
 	Seconds  float64 `json:"seconds"`
 }
 
-// reslotMark lies beside the new database: what of which form it holds.
+// reslotMark is a file beside the new database: what it contains, and in which form.
 type reslotMark struct {
 	Sequence uint64 `json:"sequence"`
 	Slots    bool   `json:"slots"`
@@ -59,7 +60,8 @@ const (
 	reslotSuffix = ".reslot"
 	partSuffix   = ".part"
 	reslotBatch  = 1 << 20
-	// reslotMargin: keys and fields that end within it are not compared, as compactions may drop them meanwhile.
+	// reslotMargin: keys and fields that expire within it are not compared, because compactions may drop them
+	// meanwhile.
 	reslotMargin = time.Hour
 )
 
@@ -69,7 +71,7 @@ var (
 	errForm = errors.New("the keys of the database have that form already")
 )
 
-// Reslot writes a database anew with keys of the other form, and compares the two at the end. From is not changed.
+// Reslot rewrites a database with keys of the other form and then compares the two. It does not change From.
 func Reslot(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
 	o.fill()
 	began := o.Now()
@@ -119,7 +121,7 @@ func Reslot(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
 	return r, nil
 }
 
-// openForm opens a database whose keys are of a form.
+// openForm opens a database whose keys must have the given form.
 func openForm(dir string, slots bool) (*engine.ReadOnly, error) {
 	r, err := engine.OpenReadOnly(dir)
 	if err != nil {
@@ -138,7 +140,7 @@ func openForm(dir string, slots bool) (*engine.ReadOnly, error) {
 	return r, nil
 }
 
-// checkNamespaces fails when there are keys that would be left out unsaid.
+// checkNamespaces returns an error if the conversion would silently omit keys of other namespaces.
 func checkNamespaces(r *engine.ReadOnly, o *ReslotOptions) error {
 	if o.Namespace != "" {
 		return nil
@@ -159,7 +161,7 @@ func checkNamespaces(r *engine.ReadOnly, o *ReslotOptions) error {
 // reslotter converts keys.
 type reslotter struct {
 	from, to string // namespaces
-	slots    bool   // of the new form
+	slots    bool   // the new form
 }
 
 func (o *ReslotOptions) reslotter() reslotter {
@@ -170,7 +172,7 @@ func (o *ReslotOptions) reslotter() reslotter {
 	return k
 }
 
-// meta appends a metadata key in the new form; ok is false for one of another namespace.
+// meta appends a metadata key in the new form; ok is false for a key of another namespace.
 func (k *reslotter) meta(dst, key []byte) (_ []byte, ok bool, err error) {
 	ns, name, err := cf.SplitNSKey(key, !k.slots)
 	if err != nil || string(ns) != k.from {
@@ -189,10 +191,11 @@ func (k *reslotter) sub(dst, key []byte) (_ []byte, ok bool, err error) {
 	return append(cf.AppendSubkeyPrefix(dst, nsKey, k.slots, s.Version), s.Sub...), true, nil
 }
 
-// families of elements
+// elementFamilies are the families of elements.
 var elementFamilies = []cf.ID{cf.Default, cf.ZSetScore, cf.Stream}
 
-// walkLive calls f for the records of all keys of a namespace that are live at a time: 0 = those that are not empty.
+// walkLive calls f for the records of all keys of a namespace that are live at the time now; now 0 = of all non-empty
+// keys.
 func walkLive(ctx context.Context, r *engine.ReadOnly, ns string, slots bool, now int64,
 	f func(id cf.ID, key, value []byte) error) error {
 	prefix := cf.AppendNSPrefix(nil, ns)
@@ -250,7 +253,7 @@ type reslotWriter struct {
 	o      *ReslotOptions
 	keys   reslotter
 	db     *engine.DB
-	have   *engine.ReadOnly // what was there, with Merge
+	have   *engine.ReadOnly // the previous content, with Merge
 	batch  batch.Builder
 	buf    []byte
 	report ReslotReport
@@ -315,7 +318,7 @@ func (w *reslotWriter) put(id cf.ID, key, value []byte) (err error) {
 	return w.flush(reslotBatch)
 }
 
-// flush writes the batch if it has so many bytes.
+// flush writes the batch if it has at least from bytes.
 func (w *reslotWriter) flush(from int) error {
 	if w.batch.Count() == 0 || w.batch.Len() < from {
 		return nil
@@ -325,8 +328,8 @@ func (w *reslotWriter) flush(from int) error {
 	return err
 }
 
-// carried reports whether a record of the propagate family is of use in the new database: scripts, libraries, the order
-// of bits. Histories, masters and the tokens of namespaces are not.
+// carried reports whether a record of the propagate family belongs in the new database: scripts, libraries, the bit
+// order. Replication ids, masters and namespace tokens do not.
 func carried(key []byte) bool {
 	for _, prefix := range []string{cf.PropagateScript, cf.PropagateLibrary, cf.PropagateFunction, cf.PropagateBitOrder} {
 		if bytes.HasPrefix(key, []byte(prefix)) {
@@ -358,7 +361,7 @@ func (w *reslotWriter) propagate(from *engine.ReadOnly) error {
 	return nil
 }
 
-// finish brings everything to the disk and closes the database.
+// finish syncs everything and closes the database.
 func (w *reslotWriter) finish() error {
 	if err := w.flush(0); err != nil {
 		return err
@@ -377,12 +380,12 @@ func (w *reslotWriter) finish() error {
 	return db.CloseUncounted()
 }
 
-// digest is a sum of records that does not depend on their order.
+// digest is an order-independent checksum of records.
 type digest struct {
 	n, a, b int64
 }
 
-// verifyReslot compares the records of From with those of the new database, in both of which they are read once.
+// verifyReslot compares the records of From with those of the new database. It reads both once.
 func verifyReslot(ctx context.Context, from *engine.ReadOnly, to string, o *ReslotOptions) (int64, error) {
 	r, err := openForm(to, o.Slots)
 	if err != nil {
@@ -429,7 +432,7 @@ func verifyReslot(ctx context.Context, from *engine.ReadOnly, to string, o *Resl
 	if err != nil {
 		return 0, err
 	}
-	if o.Merge { // of the others nothing is known: each record is looked up
+	if o.Merge { // To has other records too: each record of From is looked up
 		return records, verifyEach(ctx, from, r, keys, now)
 	}
 	err = walkLive(ctx, r, cf.DefaultNamespace, o.Slots, now, func(id cf.ID, key, value []byte) error {
@@ -481,8 +484,8 @@ func readMark(to string) (m reslotMark, err error) {
 	return m, err
 }
 
-// ReslotOn brings what was written to From since it, or the backup of it that was converted, was read: the log of From
-// must have it still. Nobody must have used To meanwhile.
+// ReslotOn adds to To what was written to From since Reslot read it, or read the backup of it. From's log must still
+// contain all those writes. To must not have been used meanwhile.
 func ReslotOn(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
 	o.fill()
 	began := o.Now()
@@ -524,7 +527,7 @@ func reslotOn(ctx context.Context, from *engine.DB, mark reslotMark, o *ReslotOp
 	if end < mark.Sequence {
 		return nil, fmt.Errorf("%s holds less than what was converted: it is another database", o.From)
 	}
-	o.Merge = true // with a log: a crash leaves a database that can be used, and the same records can be written again
+	o.Merge = true // with a log, a crash leaves a usable database, and writing the same records again is harmless
 	w, err := newReslotWriter(o.To, o)
 	if err != nil {
 		return nil, err
@@ -550,12 +553,12 @@ func reslotOn(ctx context.Context, from *engine.DB, mark reslotMark, o *ReslotOp
 		}
 		advance(int64(log.Sequence() - before))
 	}
-	o.Merge = false // all is compared
+	o.Merge = false // compare everything
 	w.report.Sequence = end
 	return &w.report, w.finish()
 }
 
-// log writes what a batch of the log of From has changed.
+// log writes the changes of a batch of From's log.
 func (w *reslotWriter) log(rep []byte, skip int) error {
 	r, err := batch.NewReader(rep)
 	if err != nil {
@@ -615,8 +618,8 @@ func (w *reslotWriter) logRecord(rec *batch.Record) error {
 	return nil
 }
 
-// logRange converts a range delete: that of a whole namespace, or of elements of one collection. Any other range means
-// other keys in the new form.
+// logRange converts a range delete of a whole namespace, or of elements of one collection. Any other range would
+// contain other keys in the new form.
 func (w *reslotWriter) logRange(rec *batch.Record) error {
 	prefix := cf.AppendNSPrefix(nil, w.keys.from)
 	upper, _ := cf.AppendSuccessor(nil, prefix)

@@ -6,9 +6,10 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// streams goes over the stream family.
+// streams checks the stream family.
 func (c *checker) streams() error {
-	g := &grouped{c: c, id: cf.Stream, cur: c.cursor(cf.Stream, 0), advance: c.o.Phase("streams", c.r.Records(cf.Stream), false)}
+	g := &grouped{c: c, id: cf.Stream, cur: c.cursor(cf.Stream, 0),
+		advance: c.o.Phase("streams", c.r.Records(cf.Stream), false)}
 	defer g.cur.Close()
 	for g.next(); g.prefix != nil; {
 		if err := c.ctx.Err(); err != nil {
@@ -52,7 +53,7 @@ type streamCheck struct {
 	groups      map[string]*group
 }
 
-// group is a group as it is told of, and as it is.
+// group is a consumer group: the numbers in its record and the counted ones.
 type group struct {
 	value     cf.StreamGroupValue
 	consumers map[string]*consumer
@@ -158,7 +159,7 @@ func (s *streamCheck) end() {
 
 func id(i cf.StreamID) string { return fmt.Sprintf("%d-%d", i.Ms, i.Seq) }
 
-// group compares the numbers of a group and of its consumers.
+// group compares the numbers in the records of a group and of its consumers with the counted ones.
 func (s *streamCheck) group(name []byte, g *group) {
 	if g.value.Consumers != uint64(len(g.consumers)) || g.value.Pending != g.pending {
 		s.c.problem(s.o.problem(WrongCount, "group %s says %d consumers and %d pending entries, there are %d and %d",

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/json"
 )
 
-// collection returns what checks the members of a key in family default.
+// collection returns the check of a key's members in family default.
 func (c *checker) collection(o *owner) collection {
 	m := members{c: c, o: o, id: cf.Default}
 	switch o.meta.Type {
@@ -46,17 +46,17 @@ func (c *checker) collection(o *owner) collection {
 	return nil
 }
 
-// members is what the checks of all types have in common.
+// members is the common part of the checks of all types.
 type members struct {
 	c     *checker
 	o     *owner
 	id    cf.ID
-	count uint64 // of those that can be decoded
+	count uint64 // number of decodable members
 }
 
 func (m *members) key(sub []byte) []byte { return append(bytes.Clone(m.o.prefix), sub...) }
 
-// bad notes a member that cannot be decoded, and that a repair drops.
+// bad reports a member that cannot be decoded; a repair drops it.
 func (m *members) bad(kind Kind, sub []byte, err error) {
 	key := m.key(sub)
 	m.c.problem(m.o.problem(kind, "member %s: %v", show(sub), err),
@@ -85,7 +85,7 @@ func (m *members) resize(d *mender) string {
 // setCheck checks a set or a sortedint.
 type setCheck struct {
 	members
-	sub func([]byte) error // nil = any bytes
+	sub func([]byte) error // nil = any bytes are valid
 }
 
 func (s *setCheck) add(sub, _ []byte) {
@@ -106,7 +106,7 @@ type hashCheck struct {
 	ttl            cf.HashTTL
 	on             bool
 	persist        uint64
-	lowest, latest uint64 // expiries of the fields that are there
+	lowest, latest uint64 // expiries of the existing fields
 }
 
 func (h *hashCheck) add(sub, value []byte) {
@@ -140,7 +140,7 @@ func (h *hashCheck) end() {
 		wrong = fmt.Sprintf("the record says %d fields without an expiry, there are %d", h.ttl.Persist, h.persist)
 	case h.count > size:
 		wrong = fmt.Sprintf("the record says %d fields, there are %d", size, h.count)
-	case h.count < size && uint64(h.c.now) <= h.ttl.Lower: // none has expired yet, so that a compaction dropped it
+	case h.count < size && uint64(h.c.now) <= h.ttl.Lower: // none has expired yet, so no compaction dropped a field
 		wrong = fmt.Sprintf("the record says %d fields of which none has expired, there are %d", size, h.count)
 	case h.lowest != 0 && (h.lowest < h.ttl.Lower || h.latest > h.ttl.Upper):
 		wrong = fmt.Sprintf("fields expire from %d to %d, the record says from %d to %d", h.lowest, h.latest,
@@ -154,14 +154,14 @@ func (h *hashCheck) end() {
 	})
 }
 
-// listCheck checks a list: its elements have the indexes from head to tail.
+// listCheck checks a list: its elements must have the indexes from head to tail.
 type listCheck struct {
 	members
 	head, tail uint64
-	next       uint64 // the index that comes next, once there was an element
+	next       uint64 // the expected next index, after the first element
 	begun      bool
 	gaps       uint64
-	first      uint64 // index of the first one
+	first      uint64 // index of the first element
 }
 
 func (l *listCheck) add(sub, _ []byte) {
@@ -171,7 +171,7 @@ func (l *listCheck) add(sub, _ []byte) {
 		return
 	}
 	if i < l.head || i >= l.tail {
-		l.c.report.Garbage.Outside++ // Kvrocks leaves some; they are overwritten when the list grows to them
+		l.c.report.Garbage.Outside++ // Kvrocks leaves some; they are overwritten when the list grows to their indexes
 		return
 	}
 	if !l.begun {
@@ -190,7 +190,7 @@ func (l *listCheck) end() {
 		l.tail-l.head, l.count), l.close)
 }
 
-// close moves the elements together.
+// close moves the elements to consecutive indexes.
 func (l *listCheck) close(d *mender) string {
 	if l.gaps > 0 {
 		if err := d.moveTogether(l.o.prefix, l.first, l.tail); err != nil {
@@ -204,7 +204,7 @@ func (l *listCheck) close(d *mender) string {
 // bitmapCheck checks a bitmap.
 type bitmapCheck struct {
 	members
-	last uint64 // the byte behind the last one
+	last uint64 // the byte after the last one
 }
 
 func (b *bitmapCheck) add(sub, value []byte) {
@@ -216,7 +216,7 @@ func (b *bitmapCheck) add(sub, value []byte) {
 		b.bad(BadValue, sub, err)
 		return
 	}
-	// A fragment may be longer than what was written, with zeros.
+	// A fragment may be longer than what was written, filled with zeros.
 	b.last = max(b.last, at+uint64(len(bytes.TrimRight(value, "\x00"))))
 }
 
@@ -259,7 +259,7 @@ func (b *bloomCheck) add(sub, value []byte) {
 	}
 	b.count++
 	size := len(value)
-	if size == memberMax { // or more
+	if size == memberMax { // or longer
 		whole, _, err := b.c.r.Get(cf.Default, b.key(sub), nil)
 		if err != nil {
 			b.bad(BadValue, sub, err)
@@ -323,10 +323,10 @@ func (d *digestCheck) end() {
 
 // document decodes a JSON document.
 func (c *checker) document(o *owner) error {
-	if len(o.raw) == jsonMax { // or more
+	if len(o.raw) == jsonMax { // or longer
 		raw, _, err := c.r.Get(cf.Metadata, o.nsKey, nil)
 		if err != nil {
-			return nil // the damage is told of by whoever reads it in order
+			return nil // the pass that reads in key order reports the damage
 		}
 		if _, o.tail, err = cf.DecodeMeta(raw); err != nil {
 			return err

@@ -8,23 +8,23 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// zsetCheck checks a sorted set: family default has the score of each member, zset_score the members by score. The sums of
-// hashes of all pairs tell whether both hold the same ones, in whatever order they come; when they do not, the pairs
-// are compared one by one.
+// zsetCheck checks a sorted set: family default has the score of each member, zset_score the members by score. It
+// compares sums of hashes of all pairs of the two families, which do not depend on the order. If they differ, it
+// compares the pairs one by one.
 type zsetCheck struct {
 	members
 	sum, scoreSum uint64
 	scores        uint64
 }
 
-// pair is the subkey in zset_score: score, member.
+// pair returns the subkey in zset_score: score, member.
 func pair(score, member []byte) []byte {
 	return append(append(make([]byte, 0, len(score)+len(member)), score...), member...)
 }
 
 func (z *zsetCheck) add(sub, value []byte) {
 	if err := checkScore(value); err != nil {
-		// The score index may still have it; see compare.
+		// The score index may still have the member; see compare.
 		z.bad(BadValue, sub, err)
 		return
 	}
@@ -54,8 +54,8 @@ func (z *zsetCheck) end() {
 	}
 }
 
-// compare finds the pairs that only one of the two families has. A member that only the index knows comes back with
-// the score that it has there; of a member with two scores, that of family default holds.
+// compare finds the pairs that only one of the two families has. A member that only the index has is restored with its
+// score there; if a member has two scores, that of family default wins.
 func (z *zsetCheck) compare() {
 	end, _ := cf.AppendSuccessor(nil, z.o.prefix)
 	n := len(z.o.prefix)

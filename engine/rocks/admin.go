@@ -30,7 +30,7 @@ func (d *DB) Statistics() string {
 	return d.opts.GetStatisticsString()
 }
 
-// Property returns a property of the database, "" when RocksDB does not know it.
+// Property returns a property of the database, "" if RocksDB does not know the name.
 func (d *DB) Property(name string) string {
 	if !d.enter() {
 		return ""
@@ -93,7 +93,7 @@ func (d *DB) SumProperty(name string) (sum uint64) {
 	return sum
 }
 
-// CacheUsage returns the bytes that the shared block cache holds and those that are pinned in it.
+// CacheUsage returns the bytes in the shared block cache and the bytes that are pinned there.
 func (d *DB) CacheUsage() (used, pinned int) {
 	if !d.enter() {
 		return 0, 0
@@ -105,7 +105,7 @@ func (d *DB) CacheUsage() (used, pinned int) {
 	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache))
 }
 
-// DropCache drops the blocks of the shared block cache that nobody uses.
+// DropCache drops the unpinned blocks of the shared block cache.
 func (d *DB) DropCache() {
 	if !d.enter() {
 		return
@@ -143,7 +143,7 @@ func withStrings(key, value string, call func(k, v *C.char, err **C.char)) error
 	return takeErr(cerr)
 }
 
-// SetRateLimit changes how many bytes a second flushes and compactions may write.
+// SetRateLimit changes the max write rate of flushes and compactions, in bytes a second.
 func (d *DB) SetRateLimit(bytesPerSecond int64) {
 	if !d.enter() {
 		return
@@ -152,7 +152,7 @@ func (d *DB) SetRateLimit(bytesPerSecond int64) {
 	C.bk_options_set_rate(raw(d.opts), C.int64_t(bytesPerSecond))
 }
 
-// Resume tries to bring the database back to writing after a background error.
+// Resume tries to make the database writable again after a background error.
 func (d *DB) Resume() error {
 	if !d.enter() {
 		return ErrClosed
@@ -173,14 +173,14 @@ func (d *DB) CompactRange(f *Family, start, stop []byte) error {
 	C.bk_compact_range(d.ptr, f.ptr, bytesPtr(start), C.size_t(len(start)), bytesPtr(stop), C.size_t(len(stop)), &cerr)
 	err := takeErr(cerr)
 	if err != nil && d.gate.closed.Load() {
-		return ErrClosed // and not that manual compactions are paused
+		return ErrClosed // instead of the error that manual compactions are paused
 	}
 	return err
 }
 
-// CompactFiles compacts table files of a family, named as TableProperties names them, together with the files of that
-// level that overlap them, into files of about fileSize bytes in a level. It reports false when a file is gone or is
-// being compacted.
+// CompactFiles compacts table files of a family, named as in TableProperties, together with the overlapping files of
+// the given level, into files of about fileSize bytes in that level. It returns false if a file is gone or is being
+// compacted.
 func (d *DB) CompactFiles(f *Family, names []string, level int, fileSize uint64) (done bool, err error) {
 	if !d.enter() {
 		return false, ErrClosed
@@ -191,12 +191,12 @@ func (d *DB) CompactFiles(f *Family, names []string, level int, fileSize uint64)
 	n := C.bk_compact_files(d.ptr, f.ptr, bytesPtr(all), C.size_t(len(all)), C.int(level), C.uint64_t(fileSize), &cerr)
 	err = takeErr(cerr)
 	if err != nil && d.gate.closed.Load() {
-		return false, ErrClosed // and not that manual compactions are paused
+		return false, ErrClosed // instead of the error that manual compactions are paused
 	}
 	return n == 1, err
 }
 
-// CancelCompactions lets the calls of CompactRange fail, those to come as well, and waits until they have.
+// CancelCompactions cancels running calls of CompactRange, waits for their end, and makes later calls fail.
 func (d *DB) CancelCompactions() {
 	if !d.enter() {
 		return
@@ -205,7 +205,7 @@ func (d *DB) CancelCompactions() {
 	C.bk_cancel_compactions(d.ptr)
 }
 
-// Flush writes the memtables of a family to a file and waits for it.
+// Flush flushes the memtables of a family to a file and waits for the end of the flush.
 func (d *DB) Flush(f *Family) error {
 	if !d.enter() {
 		return ErrClosed
@@ -216,7 +216,7 @@ func (d *DB) Flush(f *Family) error {
 	return d.db.FlushCF(f.h, o)
 }
 
-// FlushWAL writes the WAL buffer to the file, and to the disk with sync.
+// FlushWAL writes the WAL buffer to the file, and with sync syncs the file.
 func (d *DB) FlushWAL(sync bool) error {
 	if !d.enter() {
 		return ErrClosed
@@ -234,7 +234,8 @@ func (d *DB) LatestSequence() uint64 {
 	return d.db.GetLatestSequenceNumber()
 }
 
-// Checkpoint makes a consistent copy in dir, which must not exist: hard links where the file system allows.
+// Checkpoint makes a consistent copy in dir, which must not exist. Table files are hard links where the file system
+// supports them.
 func (d *DB) Checkpoint(dir string) error {
 	if !d.enter() {
 		return ErrClosed
@@ -248,7 +249,7 @@ func (d *DB) Checkpoint(dir string) error {
 	return c.CreateCheckpoint(dir, 0)
 }
 
-// ApproximateSize returns about how many bytes of files and memtables the range takes.
+// ApproximateSize returns RocksDB's estimate of how many bytes of files and memtables a key range occupies.
 func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
 	if !d.enter() {
 		return 0
@@ -258,10 +259,10 @@ func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
 		C.size_t(len(upper))))
 }
 
-// ApproximateParts stores in sizes about how many bytes of files and memtables each of len(sizes) neighbouring ranges
-// takes. They begin at head followed by each of the bytes at[:len(sizes)]; the last one ends at head followed by the
-// last of at, of which there is one more, or at end, which comes after all keys that begin with head, when that is
-// 256. It reports whether it knows.
+// ApproximateParts estimates how many bytes of files and memtables each of len(sizes) adjacent ranges occupies, and
+// stores the results in sizes. Range i begins at the key head · at[i] and ends where the next one begins. at has one
+// element more than sizes: the last range ends at head · the last element of at, or if that is 256, at end, which must
+// come after all keys that begin with head. ApproximateParts returns false on an error.
 func (d *DB) ApproximateParts(f *Family, head, end []byte, at []uint16, sizes []uint64) bool {
 	if len(sizes) == 0 || len(at) != len(sizes)+1 || !d.enter() {
 		return false
@@ -280,15 +281,15 @@ func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata {
 	return d.db.GetLiveFilesMetaData()
 }
 
-// TableProperties are those of one table file.
+// TableProperties are the properties of one table file.
 type TableProperties struct {
 	File              string
 	CreationTime      uint64 // seconds since the epoch, 0 = unknown
-	TotalKeys         []byte // what the collector has written, nil when it has not
+	TotalKeys         []byte // written by the collector (see compaction.Collector); nil if missing
 	DeletedKeys       []byte
 	StartKey, StopKey []byte
 	Expiries          []byte // see compaction.ParseExpiries
-	RawBytes          uint64 // of keys and values, before compression
+	RawBytes          uint64 // size of keys and values before compression
 	Level             int
 }
 
@@ -331,15 +332,15 @@ func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
 	return files, nil
 }
 
-// Stored says how many entries a family stores, old versions of keys included.
+// Stored holds the number of entries that a family stores, old versions of keys included.
 type Stored struct {
 	Puts, Deletes uint64 // in files and memtables
 	RangeDeletes  uint64 // in files
-	// LowestPuts are those of the lowest level with files, below level 0. A key is there at most once.
+	// LowestPuts is the number of puts in the lowest level with files, except level 0. A key occurs there at most once.
 	LowestPuts uint64
 }
 
-// Stored counts the entries of a family by the properties of its files; it reads no data.
+// Stored counts the entries of a family from the properties of its files. It reads no data.
 func (d *DB) Stored(f *Family) (s Stored, err error) {
 	if !d.enter() {
 		return s, ErrClosed
@@ -353,13 +354,13 @@ func (d *DB) Stored(f *Family) (s Stored, err error) {
 	return Stored{uint64(out[0]), uint64(out[1]), uint64(out[2]), uint64(out[3])}, nil
 }
 
-// WALIter reads the write batches of the WAL; the caller closes it.
+// WALIter reads the write batches of the WAL. The caller must close it.
 type WALIter struct {
 	d  *DB
 	it *grocksdb.WalIterator
 }
 
-// WAL returns an iterator that begins with the batch that holds the sequence number.
+// WAL returns an iterator that starts with the batch that contains the sequence number.
 func (d *DB) WAL(seq uint64) (*WALIter, error) {
 	if !d.enter() {
 		return nil, ErrClosed
@@ -373,8 +374,7 @@ func (d *DB) WAL(seq uint64) (*WALIter, error) {
 	return &WALIter{d: d, it: it}, nil
 }
 
-// Next returns the next batch in RocksDB's representation with the sequence number of its first record, nil
-// at the end.
+// Next returns the next batch in RocksDB's format and the sequence number of its first record; nil at the end.
 func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
 	if w.it == nil {
 		return nil, 0, ErrClosed
@@ -390,8 +390,8 @@ func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
-// More goes on behind the end, where Next has returned nil, with what was written since. It reports false when there is
-// nothing yet; with an error, a new iterator is needed for what follows (RocksDB has begun another log, for one).
+// More continues after Next has returned nil, with later writes. It returns false if none exist yet. After an error,
+// continuing needs a new iterator (for example because RocksDB has begun another log).
 func (w *WALIter) More() (bool, error) {
 	if w.it == nil {
 		return false, ErrClosed
@@ -402,7 +402,7 @@ func (w *WALIter) More() (bool, error) {
 	return w.it.Valid(), w.it.Err()
 }
 
-// Close frees the iterator. It may be called twice.
+// Close frees the iterator. Repeated calls are allowed.
 func (w *WALIter) Close() {
 	if w.it == nil {
 		return

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// ErrClosed is what comes of a call after the database was closed.
+// ErrClosed is returned by calls after the database was closed.
 var ErrClosed = errors.New("the database is closed")
 
-// gate lets Stop wait for everybody who uses native objects of the database, and keeps out those who come later: a
-// native object that is destroyed while it is used takes the process with it.
+// gate lets Stop wait for all users of native objects of the database, and keeps later users out: using a native object
+// that is being destroyed crashes the process.
 //
-// A lock for reading would do, but all cores would share its counter. So there are many counters, which lie on cache
-// lines of their own; whoever comes often has one to itself.
+// A read lock would do the same, but all cores would share its counter. So the gate has many counters, each on its own
+// cache lines, and a frequent user has a counter of its own.
 type gate struct {
 	closed atomic.Bool
 	next   atomic.Uint32
-	left   chan struct{} // somebody has left since the gate was closed
+	left   chan struct{} // a user has left since the gate was closed
 	lanes  [numLanes]Lane
 }
 
 const numLanes = 64
 
-// Lane is a way through the gate.
+// Lane is one of the gate's counters.
 type Lane struct {
 	users atomic.Int64
 	g     *gate
@@ -37,28 +37,27 @@ func (g *gate) init() {
 	}
 }
 
-// Lane returns the lane for one who comes again and again, such as a transaction.
+// Lane returns the lane for a frequent user, such as a transaction.
 func (d *DB) Lane() *Lane { return &d.gate.lanes[d.gate.next.Add(1)%numLanes] }
 
-// Enter reports whether the database is open, and then keeps it open until Leave.
+// Enter reports whether the database is open. If so, the database stays open until Leave.
 func (l *Lane) Enter() bool {
 	if l.g.closed.Load() {
 		return false
 	}
 	l.users.Add(1)
-	if l.g.closed.Load() { // Stop may have looked before
+	if l.g.closed.Load() { // Stop may have read the counter before the increment
 		l.Leave()
 		return false
 	}
 	return true
 }
 
-// hold keeps the database open once more, for what may outlive the stay of its maker, who has entered.
-//
-// It must be the same lane: then one that Stop has found empty stays so.
+// hold keeps the database open for an object that may outlive the caller's own stay. The caller must have entered this
+// lane: a lane that Stop has found empty must stay empty.
 func (l *Lane) hold() { l.users.Add(1) }
 
-// Leave ends what Enter began.
+// Leave undoes Enter.
 func (l *Lane) Leave() {
 	l.users.Add(-1)
 	if l.g.closed.Load() {
@@ -69,12 +68,12 @@ func (l *Lane) Leave() {
 	}
 }
 
-// enter is Lane.Enter for those who come now and then.
+// enter is Lane.Enter for occasional users.
 func (d *DB) enter() bool { return d.gate.lanes[0].Enter() }
 func (d *DB) leave()      { d.gate.lanes[0].Leave() }
 
-// wait returns when everybody has left the gate, which is closed. While that takes time it calls waiting, which may be
-// nil, now and then.
+// wait waits until all users have left the closed gate. Meanwhile it calls waiting, which may be nil, at intervals of
+// every.
 func (g *gate) wait(every time.Duration, waiting func(users int64)) {
 	t := time.NewTicker(every)
 	defer t.Stop()

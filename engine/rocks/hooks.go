@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// EventKind tells what happened.
+// EventKind is the kind of an Event.
 type EventKind int
 
 // The events.
@@ -36,7 +36,7 @@ type Event struct {
 	Code   int
 }
 
-// hooks maps the handles that the native side holds to the Go callbacks: a Go pointer must not be kept in C.
+// hooks maps the handles that C++ holds to the Go callbacks: C must not keep a Go pointer.
 var (
 	hooks      sync.Map // uintptr to *Options
 	lastHandle atomic.Uintptr
@@ -67,10 +67,10 @@ func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val
 	return C.int(verdict)
 }
 
-// settled is the native twin of compaction.Settled.
+// settled is the C++ implementation of compaction.Settled.
 func settled(value []byte) bool { return C.bk_settled(bytesPtr(value), C.size_t(len(value))) != 0 }
 
-// sendCorrupt tells all open databases of a damage that a call has met; its text names the file.
+// sendCorrupt reports damage, which a call found, to all open databases; text names the file.
 func sendCorrupt(text string) {
 	hooks.Range(func(_, v any) bool {
 		if o := v.(*Options); o.Event != nil {

@@ -14,25 +14,25 @@ type IterFlags uint32
 // The iterator options.
 const (
 	Reverse  IterFlags = C.BK_REVERSE   // from the last key to the first
-	KeysOnly IterFlags = C.BK_KEYS_ONLY // values are not copied
-	NoFill   IterFlags = C.BK_NO_FILL   // blocks that are read do not enter the block cache
+	KeysOnly IterFlags = C.BK_KEYS_ONLY // do not copy values
+	NoFill   IterFlags = C.BK_NO_FILL   // do not add the blocks that are read to the block cache
 	AsyncIO  IterFlags = C.BK_ASYNC     // prefetch asynchronously
 )
 
-// Range tells an iterator what to read.
+// Range says what an iterator reads.
 type Range struct {
 	Lower, Upper []byte // [Lower, Upper); empty = no bound
 	Flags        IterFlags
-	Strip        int    // bytes cut off the front of every key
-	ValueMax     int    // at most so many bytes of a value are copied; 0 = all
-	MaxSkip      uint64 // how many hidden entries one step may pass over before it fails with Incomplete; 0 = no bound
-	Skip         uint64 // entries passed over at the start
-	Limit        int    // how many entries are wanted, to size the first read; 0 = unknown
+	Strip        int    // bytes to remove from the front of every key
+	ValueMax     int    // max bytes of a value to copy; 0 = all
+	MaxSkip      uint64 // max hidden entries that one step may pass before it fails with Incomplete; 0 = no limit
+	Skip         uint64 // entries to skip at the start
+	Limit        int    // expected number of entries, for the size of the first read; 0 = unknown
 	Snapshot     *Snapshot
-	Lane         *Lane // that the caller has entered; while the iterator is open, it keeps the database open
-	// Parts, not for Reverse: only keys that begin, once stripped, within one of several ranges, or are shorter than a
-	// bound. It holds a lower and an upper bound for each range in ascending order, all of SliceLen bytes. Lower must
-	// hold the bytes that are stripped.
+	Lane         *Lane // a lane that the caller has entered; the open iterator keeps the database open
+	// Parts restricts a forward iterator to keys that, once stripped, begin within one of several ranges or are shorter
+	// than a bound. It holds a lower and an upper bound of each range, in ascending order, all of SliceLen bytes. Lower
+	// must be at least as long as Strip.
 	Parts    []byte
 	SliceLen int
 }
@@ -49,8 +49,8 @@ const (
 	maxIterBuf = 64 << 10
 )
 
-// Iter reads a range in chunks: one crossing into C fills a buffer with many entries. A small range is one
-// crossing in all.
+// Iter reads a range in chunks: one cgo call fills a buffer with many entries. Reading a small range takes one cgo call
+// in total.
 type Iter struct {
 	d       *DB
 	c       *C.bk_iter // nil when the range is exhausted
@@ -59,14 +59,14 @@ type Iter struct {
 	data    []byte // unread part of the filled buffer
 	key     []byte
 	value   []byte
-	left    int // entries in data
+	left    int // number of entries in data
 	maxn    int
 	err     error
 	readMax bool
 }
 
-// NewIter opens an iterator before the first entry of the range. The caller closes it. buf is its first
-// buffer, may be nil, and may be used again after Close.
+// NewIter opens an iterator before the first entry of the range. The caller must close it. buf, which may be nil, is
+// its first buffer; the caller may reuse it after Close.
 func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	it := Iter{d: d, maxn: r.Limit}
 	if it.maxn <= 0 {
@@ -85,7 +85,8 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	var cerr *C.char
 	it.c = C.bk_iter_open(d.ptr, f.ptr, r.Snapshot.ptr(), bytesPtr(r.Lower), C.size_t(len(r.Lower)),
 		bytesPtr(r.Upper), C.size_t(len(r.Upper)),
-		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.SliceLen), C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
+		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.SliceLen),
+		C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
 		bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &bytes, &cerr)
 	it.err = takeErr(cerr)
 	if it.c != nil {
@@ -98,9 +99,9 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	return it
 }
 
-// took takes over what a call has put into the buffer.
+// took accounts for what a cgo call has put into the buffer.
 func (it *Iter) took(n, bytes int) {
-	if n < 0 { // not even one entry fitted
+	if n < 0 { // the first entry did not fit
 		it.buf = make([]byte, bytes+bytes/4)
 		it.left, it.data = 0, nil
 		it.fill()
@@ -121,13 +122,13 @@ func (it *Iter) fill() {
 	it.took(int(n), int(bytes))
 }
 
-// Next moves to the next entry and reports whether there is one. Key and Value are valid until the next call.
+// Next advances to the next entry and returns false at the end. Key and Value are valid until the next call.
 func (it *Iter) Next() bool {
 	if it.left == 0 {
 		if it.c == nil || it.err != nil {
 			return false
 		}
-		// A caller that wanted few entries goes on after all: read more at once from here on.
+		// The caller asked for few entries but continues: read more at once from here on.
 		it.maxn = 1 << 30
 		if len(it.buf) < maxIterBuf && it.readMax {
 			it.buf = make([]byte, maxIterBuf)
@@ -157,7 +158,7 @@ func (it *Iter) Value() []byte { return it.value }
 // Err returns the error that ended the iteration, nil at the end of the range.
 func (it *Iter) Err() error { return it.err }
 
-// Skip passes over up to n entries without copying them and returns how many there were.
+// Skip passes up to n entries without copying them and returns how many it passed.
 func (it *Iter) Skip(n uint64) uint64 {
 	var done uint64
 	for done < n && it.left > 0 {
@@ -172,7 +173,7 @@ func (it *Iter) Skip(n uint64) uint64 {
 	return done
 }
 
-// Buffer returns the buffer for reuse after Close.
+// Buffer returns the buffer, which the caller may reuse after Close.
 func (it *Iter) Buffer() []byte { return it.buf }
 
 func (it *Iter) free() {
@@ -186,7 +187,7 @@ func (it *Iter) free() {
 	}
 }
 
-// Close frees the native iterator. It may be called twice.
+// Close frees the native iterator. Repeated calls are allowed.
 func (it *Iter) Close() {
 	it.free()
 	it.left, it.data = 0, nil

@@ -1,10 +1,10 @@
-// The memory of memtables: entries and tree nodes are cut from slabs, which go to the next memtables when RocksDB
+// The memory of memtables: entries and tree nodes are allocated from slabs, which later memtables reuse when RocksDB
 // drops a flushed one.
 //
-// Why not malloc: a memtable's blocks are taken by whichever thread leads a write and given back by a flush, so each
-// of malloc's arenas keeps the holes of past memtables, which only the next block of a thread of the same arena
-// can fill. Measured after 11 million operations with write buffers of 16 MiB, malloc held 358 MiB of which 87 were
-// in use; early in the run it was 233 and 97. Slabs have one size and serve all threads and families.
+// Why not malloc: a memtable's blocks are allocated by whichever thread leads a write and freed by a flush. So each of
+// malloc's arenas keeps holes of past memtables, which only the next block of a thread of the same arena can fill.
+// Measured after 11 million operations with write buffers of 16 MiB: malloc held 358 MiB, of which 87 MiB were in use;
+// early in the run 233 and 97 MiB. Slabs have one size and serve all threads and families.
 #pragma once
 #include <sys/mman.h>
 
@@ -18,20 +18,20 @@
 
 namespace bk {
 
-// SlabPool hands out slabs. It keeps some of those that come back, whose pages need not be faulted in again, and
-// unmaps the others. Any thread may use it.
+// SlabPool allocates slabs. It keeps some of the returned slabs, whose pages need not be faulted in again, and unmaps
+// the others. Any thread may use it.
 class SlabPool {
  public:
-  // Bytes of a slab: a huge page, since nearly every step down a tree would miss the TLB otherwise (measured: SET
-  // is 8 % slower in pages of 4 KiB).
+  // The size of a slab in bytes: a huge page, because otherwise nearly every step down a tree would miss the TLB
+  // (measured: SET is 8 % slower with pages of 4 KiB).
   static constexpr size_t kSlab = 2 << 20;
 
   struct Usage {
     size_t used, kept;  // bytes
   };
 
-  // shared returns the pool of the process, which lives as long as someone owns it. From now on it keeps up to keep
-  // bytes, unless someone has asked for more.
+  // shared returns the pool of the process, which lives as long as it has an owner. From now on it keeps at least keep
+  // bytes.
   static std::shared_ptr<SlabPool> shared(size_t keep) {
     std::lock_guard<std::mutex> lock(current_mu_);
     std::shared_ptr<SlabPool> p = current_.lock();
@@ -43,7 +43,7 @@ class SlabPool {
     }
     return p;
   }
-  // usage is that of the process's pool.
+  // usage returns the usage of the process's pool.
   static Usage usage() {
     std::lock_guard<std::mutex> lock(current_mu_);
     std::shared_ptr<SlabPool> p = current_.lock();
@@ -59,7 +59,7 @@ class SlabPool {
   SlabPool(const SlabPool&) = delete;
   SlabPool& operator=(const SlabPool&) = delete;
 
-  // get returns a slab, aligned to its size, with any content.
+  // get returns an uninitialized slab, aligned to its size.
   char* get() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -70,14 +70,14 @@ class SlabPool {
         return s;
       }
     }
-    // Twice as much has an aligned slab in it; what is before and after it goes back.
+    // Twice the size contains an aligned slab; the rest is unmapped.
     void* p = mmap(nullptr, 2 * kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) abort();  // as a failing operator new would end, with no exceptions
+    if (p == MAP_FAILED) abort();  // as a failing operator new would end without exceptions
     char* s = static_cast<char*>(p);
     size_t before = -reinterpret_cast<uintptr_t>(s) & (kSlab - 1);
     if (before > 0) munmap(s, before);
     munmap(s + before + kSlab, kSlab - before);
-    madvise(s + before, kSlab, MADV_HUGEPAGE);  // where the kernel has none, small pages do
+    madvise(s + before, kSlab, MADV_HUGEPAGE);  // without huge pages in the kernel, small pages work too
     return s + before;
   }
   void put(char* s) {
@@ -102,13 +102,13 @@ class SlabPool {
   std::vector<char*> free_;
 };
 
-// Blocks is the memory of one memtable, given back all at once by its destructor. One thread at a time may take
-// from it. Memtables that are much smaller than a slab, and the beginning of each, since most memtables of most
-// families stay empty, have blocks from malloc instead.
+// Blocks is the memory of one memtable; its destructor frees everything at once. One thread at a time may allocate.
+// Memtables that are much smaller than a slab get blocks from malloc instead, and so does the beginning of each
+// memtable, because most memtables of most families stay empty.
 class Blocks {
  public:
-  // The block size of a memtable is an eighth of its write buffer, as in RocksDB's own arena; from half a slab on it
-  // is a slab.
+  // The block size of a memtable is an eighth of its write buffer, as in RocksDB's arena; from half a slab on, blocks
+  // are slabs.
   Blocks(std::shared_ptr<SlabPool> pool, size_t write_buffer) : pool_(std::move(pool)), block_(write_buffer / 8) {
     if (block_ >= SlabPool::kSlab / 2) block_ = SlabPool::kSlab;
     if (block_ < kFirst) block_ = kFirst;
@@ -123,11 +123,11 @@ class Blocks {
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
 
-  // take returns n bytes with any content; align is a power of two of at most 64.
+  // take returns n uninitialized bytes; align is a power of two of at most 64.
   char* take(size_t n, size_t align) {
     size_t skip = -reinterpret_cast<uintptr_t>(at_) & (align - 1);
     if (skip + n > left_) {
-      if (n > block_ / 4) return other(n);  // the rest of the block would be lost
+      if (n > block_ / 4) return other(n);  // the rest of the block would be wasted
       next();
       skip = 0;
     }
@@ -137,13 +137,13 @@ class Blocks {
     taken_ += skip + n;
     return p;
   }
-  // taken is how many bytes were taken: what RocksDB compares with the size of a write buffer.
+  // taken returns how many bytes were allocated: RocksDB compares this with the write buffer size.
   size_t taken() const { return taken_; }
 
  private:
   static constexpr size_t kFirst = 4 << 10;
 
-  // other returns a block of its own, aligned to 64 bytes.
+  // other returns a separate block, aligned to 64 bytes.
   char* other(size_t n) {
     void* p = nullptr;
     if (posix_memalign(&p, 64, n) != 0) abort();
@@ -151,7 +151,7 @@ class Blocks {
     taken_ += n;
     return static_cast<char*>(p);
   }
-  // next begins a new block.
+  // next starts a new block.
   void next() {
     if (block_ == SlabPool::kSlab) {
       at_ = pool_->get();

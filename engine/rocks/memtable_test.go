@@ -16,10 +16,11 @@ import (
 func memtableOptions(skipList bool) *Options {
 	return &Options{
 		Families: []FamilySpec{{Name: "default", Kind: Subkeys}}, SkipListMemtable: skipList,
-		BlockSize: 4096, BlockCacheSize: 8 << 20, WriteBufferSize: 1 << 30, MaxWriteBufferNumber: 4, TargetFileSizeBase: 1 << 20, MaxOpenFiles: -1,
-		MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1, MaxBackgroundJobs: 2, Compression: "no", CompressionLevel: 32767,
-		Level0SlowdownWritesTrigger: 20, Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4,
-		MaxBytesForLevelBase: 256 << 20, MaxBytesForLevelMultiplier: 10, RateLimitBytes: 1 << 40,
+		BlockSize: 4096, BlockCacheSize: 8 << 20, WriteBufferSize: 1 << 30, MaxWriteBufferNumber: 4,
+		TargetFileSizeBase: 1 << 20, MaxOpenFiles: -1, MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1,
+		MaxBackgroundJobs: 2, Compression: "no", CompressionLevel: 32767, Level0SlowdownWritesTrigger: 20,
+		Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4, MaxBytesForLevelBase: 256 << 20,
+		MaxBytesForLevelMultiplier: 10, RateLimitBytes: 1 << 40,
 	}
 }
 

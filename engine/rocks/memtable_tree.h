@@ -1,19 +1,19 @@
-// The order-keeping structure of our memtable: a B+-tree over the entries that RocksDB hands a memtable.
+// The ordered structure of the memtable: a B+-tree over the entries that RocksDB adds to a memtable.
 //
-// Why not RocksDB's skip list: it finds the place of a random key through some twenty dependent cache misses, which
-// is most of what a write costs, and steps backwards by searching from the top each time. A tree node keeps the
-// eight bytes in which its keys differ first next to each other, so that a search misses the cache about once a
-// level, and leaves are linked in both directions.
+// Why not RocksDB's skip list: it finds the place of a random key through some twenty dependent cache misses, which is
+// most of the cost of a write, and each step backwards is a search from the top. A tree node stores the eight bytes in
+// which its keys first differ contiguously, so that a search misses the cache about once a level, and leaves are linked
+// in both directions.
 //
 // Concurrency: one writer at a time (RocksDB's write leader; concurrent memtable writes are off) and any number of
-// readers without locks. Entries and nodes are never moved or freed while the tree lives. A writer announces every
-// change of nodes by making the sequence lock odd for its duration; a reader copies what it needs out of a node and
-// starts again when the lock was odd or has moved. What it reads in between may be inconsistent but is always
-// memory of the tree, so it only has to mind null pointers. Pointers to entries and nodes are stored with release and
-// loaded with acquire, so that what they point to is there.
+// lock-free readers. Entries and nodes are never moved or freed while the tree lives. A writer makes the sequence lock
+// odd while it changes nodes. A reader copies what it needs from a node, and starts again if the lock was odd or has
+// changed. What it reads meanwhile may be inconsistent but is always memory of the tree, so it only has to handle null
+// pointers. Pointers to entries and nodes are stored with release and loaded with acquire, so that their targets are
+// visible.
 //
-// Entries are as MemTable::Add encodes them: varint32 length of the internal key, user key, 8 bytes of sequence
-// number and type (little-endian), then the value. Order: user key by its bytes, then the newest first.
+// Entries have the encoding of MemTable::Add: varint32 length of the internal key, user key, 8 bytes of sequence number
+// and type (little-endian), then the value. Order: user key bytewise, then newest first.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -30,7 +30,7 @@ namespace bk {
 // TreeKey is a decoded internal key.
 struct TreeKey {
   const char* data;
-  uint32_t len;  // of the user key
+  uint32_t len;  // length of the user key
   uint64_t tag;  // sequence number and type
 
   static TreeKey entry(const char* e) {
@@ -60,8 +60,8 @@ struct TreeKey {
     if (tag != o.tag) return tag > o.tag ? -1 : 1;
     return 0;
   }
-  // head returns the eight bytes after the first skip ones as a number that sorts as they do; zeros stand for
-  // what is beyond the end.
+  // head returns the eight bytes after the first skip bytes as a number that sorts as they do; bytes beyond the end
+  // count as zeros.
   uint64_t head(uint32_t skip) const {
     if (skip + 8 <= len) {
       uint64_t h;
@@ -69,7 +69,9 @@ struct TreeKey {
       return __builtin_bswap64(h);
     }
     uint64_t h = 0;
-    for (uint32_t i = skip; i < len; i++) h |= static_cast<uint64_t>(static_cast<unsigned char>(data[i])) << (56 - 8 * (i - skip));
+    for (uint32_t i = skip; i < len; i++) {
+      h |= static_cast<uint64_t>(static_cast<unsigned char>(data[i])) << (56 - 8 * (i - skip));
+    }
     return h;
   }
 };
@@ -82,21 +84,21 @@ class Tree {
 
   struct Node {
     std::atomic<int32_t> n;           // slots in use
-    std::atomic<uint32_t> skip;       // leading bytes that all keys of the node share, which heads leave out
+    std::atomic<uint32_t> skip;       // leading bytes that all keys of the node share and heads omit
     std::atomic<bool> leaf;           // never changes
-    // Only the writer looks at these three.
+    // Only the writer reads these three.
     uint32_t len;                     // of the user key of all entries, kMixed when they differ
-    const char* low;                  // first key that belongs here, and first that does not; null = no bound
+    const char* low;                  // bounds of the node's keys: [low, high); null = no bound
     const char* high;
     std::atomic<Node*> prev, next;    // of a leaf: the neighbours
     std::atomic<uint64_t> head[kSlots];
-    std::atomic<const char*> key[kSlots];  // entries of a leaf; the first entry below child[i + 1] of an inner node
+    std::atomic<const char*> key[kSlots];  // entries of a leaf; first entry below child[i + 1] of an inner node
   };
   struct Inner : Node {
     std::atomic<Node*> child[kSlots + 1];
   };
 
-  // Copy is what a reader takes out of a leaf.
+  // Copy is a reader's copy of a leaf.
   struct Copy {
     Node* leaf = nullptr;
     Node* next = nullptr;
@@ -105,7 +107,7 @@ class Tree {
     const char* key[kSlots];
   };
 
-  // The nodes are taken from blocks, which outlives the tree.
+  // The nodes are allocated from blocks, which must outlive the tree.
   explicit Tree(Blocks* blocks) : blocks_(blocks), root_(node<Node>(true)) { first_ = root_.load(); }
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -113,8 +115,8 @@ class Tree {
   // insert adds an entry. Writer only.
   void insert(const char* e) {
     const TreeKey k = TreeKey::entry(e);
-    // RocksDB numbers what it writes in ascending order, so an entry is the newest of its user key. Nobody has
-    // promised it to us.
+    // RocksDB writes ascending sequence numbers, so an entry is the newest of its user key. But RocksDB does not
+    // guarantee that.
     const bool newest = k.tag > newest_;
     if (newest) newest_ = k.tag;
     entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -136,8 +138,8 @@ class Tree {
     split_leaf(x, pos, e, k, path, at, depth);
   }
 
-  // seek copies the leaf in which the first entry at or after k is (k null: the first of all). With tail_only,
-  // what stands before that entry is left out. pos is that entry's place; n when the leaf ends before it.
+  // seek copies the leaf that contains the first entry at or after k (k null: the first of all). With tail_only it
+  // omits the entries before that one. pos is the entry's index, n if the leaf ends before it.
   void seek(const TreeKey* k, bool tail_only, Copy* out) const {
     for (;; pause()) {
       uint64_t s = seq_.load(std::memory_order_acquire);
@@ -167,8 +169,8 @@ class Tree {
     }
   }
 
-  // forward goes on to the leaf after the one that c holds, as it was when it was copied: what came later is
-  // newer than any reader that has a copy. False at the end.
+  // forward copies the leaf after the one in c, as linked when c was copied: entries that were added later are newer
+  // than any reader with such a copy. False at the end.
   bool forward(Copy* c) const {
     Node* x = c->next;
     if (!x) return false;
@@ -180,8 +182,8 @@ class Tree {
     }
   }
 
-  // backward goes back to the leaf before. A split since the copy was made leaves the lower half in the same
-  // node, so the leaf's present neighbour is the one below all that was copied. False at the beginning.
+  // backward copies the leaf before the one in c. If a split happened since c was copied, the lower half stayed in the
+  // same node, so the current predecessor lies below everything in c. False at the beginning.
   bool backward(Copy* c) const {
     Node* leaf = c->leaf;
     for (;; pause()) {
@@ -196,8 +198,8 @@ class Tree {
     }
   }
 
-  // count returns about how many entries are in [from, to): exactly when they fill few leaves, else as many as there would be
-  // if all nodes were equally full.
+  // count returns the approximate number of entries in [from, to): the exact number if they fill few leaves, otherwise
+  // an estimate that assumes equally full nodes.
   uint64_t count(const TreeKey& from, const TreeKey& to) const {
     constexpr int kExact = 4;  // leaves
     Copy c;
@@ -213,12 +215,13 @@ class Tree {
       if (!forward(&c)) return total;
     }
     const double part = place_of(to) - place_of(from);
-    return std::max(total, static_cast<uint64_t>(std::max(part, 0.0) * static_cast<double>(entries_.load(std::memory_order_relaxed))));
+    const double entries = static_cast<double>(entries_.load(std::memory_order_relaxed));
+    return std::max(total, static_cast<uint64_t>(std::max(part, 0.0) * entries));
   }
 
  private:
-  // place_of returns which part of the entries comes before k, from 0 to 1, if all leaves are equally full and all nodes
-  // above them have equally many: but for the nodes above those, which have few, it looks.
+  // place_of returns the fraction of the entries that come before k, from 0 to 1. It assumes that all leaves are
+  // equally full and that the nodes above them have equally many children, but examines the few nodes above those.
   double place_of(const TreeKey& k) const {
     for (;; pause()) {
       uint64_t s = seq_.load(std::memory_order_acquire);
@@ -255,7 +258,7 @@ class Tree {
     }
   }
 
-  // Change keeps readers out while it lives.
+  // Change keeps readers out while it exists.
   class Change {
    public:
     explicit Change(Tree* t) : seq_(t->seq_), s_(seq_.load(std::memory_order_relaxed)) {
@@ -274,7 +277,7 @@ class Tree {
     return seq_.load(std::memory_order_relaxed) == s;
   }
 
-  // pause waits a moment for the writer, who may have lost its core.
+  // pause waits a moment for the writer, which may have lost its CPU.
   static void pause() {
     static thread_local unsigned turn;
     if (++turn % 32 == 0)
@@ -282,7 +285,7 @@ class Tree {
     else
       relax();
   }
-  // relax tells the processor that this is a loop that waits.
+  // relax tells the CPU that this is a spin loop.
   static void relax() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -291,8 +294,8 @@ class Tree {
 #endif
   }
 
-  // search returns the number of keys of the node that are below k, or with upper, that are not above it. -1
-  // when a reader met a slot that is being filled.
+  // search returns the number of keys of the node that are less than k, with upper: not greater than k. It returns -1
+  // when a reader meets a slot that is being filled.
   static int search(const Node* x, const TreeKey& k, bool upper) {
     int lo = 0, hi = x->n.load(std::memory_order_relaxed);
     if (hi > kSlots) return -1;
@@ -317,14 +320,14 @@ class Tree {
     return lo;
   }
 
-  // alike reports whether the user keys of the node and k's are equal wherever their heads are: all are of one length,
-  // and the heads reach to their end.
+  // alike reports whether the user keys of the node and of k are equal whenever their heads are: all have one length,
+  // and the heads cover the rest of it.
   static bool alike(const Node* x, const TreeKey& k) {
     return x->len == k.len && k.len <= x->skip.load(std::memory_order_relaxed) + 8;
   }
 
-  // below is search for the newest entry of its user key, in a node whose keys are alike: it comes before all with an
-  // equal head, so their memory, which is most likely not in a cache, need not be looked at.
+  // below is search for the newest entry of its user key in a node whose keys are alike: the entry comes before all
+  // entries with an equal head. So it need not read the memory of those keys, which is probably not in a cache.
   static int below(const Node* x, const TreeKey& k) {
     int lo = 0, hi = x->n.load(std::memory_order_relaxed);
     const uint64_t h = k.head(x->skip.load(std::memory_order_relaxed));
@@ -338,7 +341,7 @@ class Tree {
     return lo;
   }
 
-  // find returns the leaf where k belongs, null when the reader has to start again.
+  // find returns the leaf for k, null if the reader must start again.
   Node* find(const TreeKey& k) const {
     Node* x = root_.load(std::memory_order_acquire);
     while (x && !x->leaf.load(std::memory_order_relaxed)) {
@@ -370,12 +373,13 @@ class Tree {
     char* p = blocks_->take(sizeof(T), 64);
     memset(p, 0, sizeof(T));
     T* x = new (p) T;
-    // The memory was another memtable's. Whoever finds the node finds this: it is published by a release store.
+    // The memory may have belonged to another memtable. Readers see these values, because the node is published by a
+    // release store.
     x->leaf.store(leaf, std::memory_order_relaxed);
     return x;
   }
 
-  // place makes room at i and puts an entry there, whose key is k.
+  // place makes room at slot i and stores entry e, whose key is k.
   static void place(Node* x, int i, const char* e, const TreeKey& k) {
     int n = x->n.load(std::memory_order_relaxed);
     x->len = n == 0 || x->len == k.len ? k.len : kMixed;
@@ -388,7 +392,7 @@ class Tree {
     x->n.store(n + 1, std::memory_order_relaxed);
   }
 
-  // bound sets the node's bounds and, when they share more than before, the heads that follow from them.
+  // bound sets the node's bounds and, when its keys then share more bytes than before, recomputes the heads.
   static void bound(Node* x, const char* low, const char* high) {
     x->low = low;
     x->high = high;
@@ -406,7 +410,7 @@ class Tree {
     }
   }
 
-  // move puts the keys from slot i on into a node that no reader knows yet.
+  // move copies the keys from slot i on into a node that no reader knows yet.
   static void move(const Node* x, int i, Node* to) {
     int n = x->n.load(std::memory_order_relaxed);
     for (int j = i; j < n; j++) {
@@ -418,7 +422,7 @@ class Tree {
     to->skip.store(x->skip.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
 
-  // split_leaf splits a full leaf and inserts. Runs of ascending or descending keys leave full leaves behind.
+  // split_leaf splits a full leaf and inserts the entry. Runs of ascending or descending keys leave full leaves behind.
   void split_leaf(Node* x, int pos, const char* e, const TreeKey& k, Inner** path, int* at, int depth) {
     Node* r = node<Node>(true);
     int cut = pos == kSlots ? kSlots : pos == 0 ? 0 : kSlots / 2;
@@ -439,7 +443,7 @@ class Tree {
     add_child(x, sep, r, path, at, depth);
   }
 
-  // add_child enters a new right neighbour of x, below which sep is the first key, into x's parent.
+  // add_child adds r, whose first key is sep, as the right neighbour of x to x's parent.
   void add_child(Node* x, const char* sep, Node* r, Inner** path, int* at, int depth) {
     while (depth-- > 0) {
       Inner* p = path[depth];
@@ -448,7 +452,7 @@ class Tree {
         place_child(p, i, sep, r);
         return;
       }
-      // The separator in the middle goes up; what is right of it moves.
+      // The middle separator moves up; the part to its right moves to the new node.
       Inner* q = node<Inner>(false);
       constexpr int cut = kSlots / 2;
       const char* up = p->key[cut].load(std::memory_order_acquire);
@@ -480,7 +484,7 @@ class Tree {
   }
 
   std::atomic<uint64_t> seq_{0};
-  Blocks* const blocks_;  // node() is used by the constructor, so it comes before root_
+  Blocks* const blocks_;  // the constructor calls node(), so it must come before root_
   std::atomic<Node*> root_;
   Node* first_;  // the leftmost leaf: splits never replace it
   uint64_t newest_ = 0;  // the highest tag; writer only

@@ -10,12 +10,12 @@ import (
 	"github.com/linxGnu/grocksdb"
 )
 
-// FamilyKind tells what a column family holds, which decides its compaction filter and table options.
+// FamilyKind says what a column family holds. It determines the compaction filter and the table options.
 type FamilyKind int
 
 // The kinds of families.
 const (
-	Unknown   FamilyKind = 0 // a family of a newer version: kept as it is, no filter
+	Unknown   FamilyKind = 0 // a family of a newer version: preserved, no compaction filter
 	Meta      FamilyKind = C.BK_FILTER_METADATA
 	Subkeys   FamilyKind = C.BK_FILTER_SUBKEY
 	PubSub    FamilyKind = C.BK_FILTER_PUBSUB
@@ -27,15 +27,15 @@ const (
 type FamilySpec struct {
 	Name       string
 	Kind       FamilyKind
-	ScoreOrder bool // install the native twin of the zset_score order instead of RocksDB's bytewise comparator
+	ScoreOrder bool // use the C++ implementation of the zset_score order instead of RocksDB's bytewise comparator
 }
 
 // Options are the options of a database, in RocksDB's terms and units.
 type Options struct {
 	Families []FamilySpec
 	Slots    bool // keys carry the cluster slot
-	// ReadOnly opens an existing database, of which all families that are given exist. Writes fail. What the logs hold
-	// is read into memory. RocksDB may still touch the logs, and write its own LOG: see engine.OpenReadOnly.
+	// ReadOnly opens an existing database, whose given families all exist. Writes fail. The content of the logs is read
+	// into memory. RocksDB may still touch the logs and write its own LOG file: see engine.OpenReadOnly.
 	ReadOnly bool
 
 	BlockCacheSize              int // bytes, shared by the data families
@@ -44,7 +44,7 @@ type Options struct {
 	CacheIndexAndFilterBlocks   bool
 	RowCacheSize                int  // bytes, 0 = none
 	WriteBufferSize             int  // bytes
-	SkipListMemtable            bool // RocksDB's own memtable instead of the B+-tree of memtable_tree.h
+	SkipListMemtable            bool // use RocksDB's own memtable instead of the B+-tree of memtable_tree.h
 	MaxWriteBufferNumber        int
 	MinWriteBufferNumberToMerge int // 0 = 1; see common
 	TargetFileSizeBase          int // bytes
@@ -56,8 +56,8 @@ type Options struct {
 	Compression                 string // no, snappy, zlib, lz4, zstd
 	CompressionLevel            int    // 32767 = the library's default
 	CompressionStartLevel       int
-	CompressionMaxDictBytes     int // bytes of a dictionary a file, 0 = none
-	// bytes of samples that zstd trains a dictionary on, 0 = samples are the dictionary
+	CompressionMaxDictBytes     int // max bytes of a compression dictionary in a file, 0 = none
+	// max bytes of samples from which zstd trains a dictionary, 0 = the samples are the dictionary
 	CompressionZstdMaxTrainBytes   int
 	DelayedWriteRate               int64 // bytes a second, 0 = default
 	WALCompression                 bool  // zstd
@@ -79,41 +79,42 @@ type Options struct {
 	MaxBytesForLevelBase           int     // bytes
 	MaxBytesForLevelMultiplier     int
 	MaxCompactionBytes             int64 // 0 = 25 times TargetFileSizeBase
-	// seconds after which a file is compacted towards the last level; 0 = never, see Auto
-	TTL                         int64
-	PeriodicCompactionSeconds   int64 // seconds after which a file is compacted where it is; 0 = never, see Auto
+	// age in seconds from which a file is compacted towards the last level; 0 = never, see Auto
+	TTL int64
+	// age in seconds from which a file is compacted within its level; 0 = never, see Auto
+	PeriodicCompactionSeconds   int64
 	LevelCompactionDynamicLevel bool
-	RateLimitBytes              int64 // bytes a second, of writes
+	RateLimitBytes              int64 // max bytes a second of background writes
 	RateLimiterAutoTuned        bool
-	NoPartitionedFilters        bool // one filter block a file
-	BlobCache                   bool // blobs in the block cache
-	DirectReads                 bool // reads without the page cache of the system
-	DirectWrites                bool // flushes and compactions without it
+	NoPartitionedFilters        bool // one filter block for each file
+	BlobCache                   bool // cache blobs in the block cache
+	DirectReads                 bool // reads bypass the page cache
+	DirectWrites                bool // flushes and compactions bypass the page cache
 	AvoidUnnecessaryBlockingIO  bool
-	SkipDamagedLogs             bool // read around damages of the write-ahead log; else up to the first one
+	SkipDamagedLogs             bool // read past damage in the write-ahead log; otherwise only up to the first damage
 
-	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. For a
-	// family of kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for
-	// each record. It runs on RocksDB's threads; key and value are valid for the call only. For a family of kind
-	// Subkeys, end tells when the collection expires, in milliseconds since the epoch, 0 = never. With DropIfExpired,
-	// fields go that have expired before a time.
+	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. In a
+	// family of kind Subkeys it is called once for each prefix (up to and including the version), and key is that
+	// prefix; in the other families it is called for each record. It runs on RocksDB's threads; key and value are valid
+	// only during the call. For kind Subkeys, end is the expiry of the collection in milliseconds since the epoch, 0 =
+	// never. With DropIfExpired, fields that expired before the time before are dropped.
 	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end, before uint64)
-	// Event is told what RocksDB does. It runs on RocksDB's threads and must not block.
+	// Event is called with RocksDB's events. It runs on RocksDB's threads and must not block.
 	Event func(Event)
 }
 
-// Auto as an age of files is what RocksDB chooses: 30 days.
+// Auto as an age of files means RocksDB's default: 30 days.
 const Auto = -2
 
 // Verdicts of a compaction filter.
 const (
 	Keep          = 0
 	Drop          = 1
-	DropIfZero    = 2 // drop the record if its value is all zero bytes
-	DropIfExpired = 3 // drop the record if its value begins with an expiry that has passed: compaction.ExpiredField
+	DropIfZero    = 2 // drop the record if all bytes of its value are zero
+	DropIfExpired = 3 // drop the record if its value begins with an expiry in the past: compaction.ExpiredField
 )
 
-// arenaBlock is the block size in bytes of the arenas of big skip-list memtables.
+// arenaBlock is the block size in bytes of the arenas of large skip-list memtables.
 const arenaBlock = 4 << 20
 
 const collectorTrigger = 0.3 // ratio of deleted entries above which RocksDB marks a file for compaction
@@ -154,7 +155,7 @@ func (d *DB) freeCache() {
 	}
 }
 
-// common sets what the database and every family share.
+// common sets the options that the database and all families share.
 func (o *Options) common() *grocksdb.Options {
 	g := grocksdb.NewDefaultOptions()
 	g.SetCreateIfMissing(true)
@@ -167,12 +168,12 @@ func (o *Options) common() *grocksdb.Options {
 	} else if o.WriteBufferSize >= 8*arenaBlock {
 		g.SetArenaBlockSize(arenaBlock)
 	}
-	// Kvrocks 2.10 merges two memtables a flush. With more than one, RocksDB 7.8.3 can forget that a flush was asked for
-	// (its issues 12094, 12166 and 13280, open as of 9.7): a job decides how far it flushes, lets go of the mutex to
-	// sync older logs, and then clears the request even when another memtable was handed in meanwhile. That one stays
-	// below the number to merge, so nothing flushes it, and Flush, Checkpoint or CompactRange waits for it for ever.
-	// The job may be RocksDB's own, so no lock of ours helps. With one, every memtable that is waiting is reason
-	// enough for a flush and the request does not matter.
+	// Kvrocks 2.10 merges two memtables in a flush. With more than one, RocksDB 7.8.3 can lose a flush request (its
+	// issues 12094, 12166 and 13280, open as of 9.7): a job decides how much it flushes, releases the mutex to sync
+	// older logs, and then clears the request even if another memtable was added meanwhile. The number of waiting
+	// memtables then stays below the number to merge, so nothing flushes them, and Flush, Checkpoint or CompactRange
+	// waits for ever. The job may be RocksDB's own, so a lock of this program would not help. With 1, any waiting
+	// memtable causes a flush and the request does not matter.
 	g.SetMinWriteBufferNumberToMerge(max(1, o.MinWriteBufferNumberToMerge))
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))
 	levels := make([]grocksdb.CompressionType, 7)
@@ -206,11 +207,11 @@ func (o *Options) common() *grocksdb.Options {
 	return g
 }
 
-// blockSize returns the size in bytes of a block of a family before compression.
+// blockSize returns the uncompressed size in bytes of a block of a family.
 //
-// A record that is not in memory costs a block. Of metadata, which holds whole strings, nobody reads neighbours: with
-// values of 1,000 bytes and blocks of 16 KiB a GET read 17 KB from the disk, with 4 KiB 7.4 KB. Ranges are read from
-// the other families, where each block costs a look-up.
+// Reading a record from disk reads a block. Neighbours of a metadata record, which may be a whole string, are rarely
+// read: with values of 1,000 bytes a GET read 17 KB from disk with blocks of 16 KiB, and 7.4 KB with 4 KiB. The other
+// families are read in ranges, where each block costs an index look-up.
 func (o *Options) blockSize(kind FamilyKind) int {
 	switch {
 	case o.BlockSize > 0:
@@ -222,10 +223,10 @@ func (o *Options) blockSize(kind FamilyKind) int {
 	}
 }
 
-// maxInfoLog is the size in bytes at which RocksDB's info log goes on in a new file.
+// maxInfoLog is the size in bytes at which RocksDB starts a new info log file.
 const maxInfoLog = 256 << 20
 
-// dbOptions builds the database-wide options for a database in dir; the caller destroys them.
+// dbOptions returns the database-wide options for a database in dir. The caller must destroy them.
 func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	g := o.common()
 	g.EnableStatistics()
@@ -256,7 +257,7 @@ func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	cdir := C.CString(dir)
 	defer C.free(unsafe.Pointer(cdir))
 	C.bk_options_set_info_log(p, cdir, maxInfoLog, C.uintptr_t(handle))
-	// The logs were checked before: all that point-in-time recovery leaves out is an incomplete tail.
+	// The logs were checked before: point-in-time recovery only omits an incomplete tail.
 	g.SetWALRecoveryMode(grocksdb.PointInTimeRecovery)
 	if o.SkipDamagedLogs {
 		g.SetWALRecoveryMode(grocksdb.SkipAnyCorruptedRecordsRecovery)
@@ -264,7 +265,7 @@ func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	return g
 }
 
-// familyOptions builds the options of one family; the caller destroys them.
+// familyOptions returns the options of one family. The caller must destroy them.
 func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) *grocksdb.Options {
 	g := o.common()
 	p := raw(g)
@@ -287,9 +288,9 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 		C.bk_options_add_collector(p, cbool(spec.Kind == Meta), collectorTrigger)
 	}
 	if spec.Kind == Meta {
-		// Kvrocks's files of level 0 hold two write buffers each, and these hold one: with the same number of files
-		// compactions would begin with half as much data, and write a quarter more in all. Families from which ranges
-		// are read do without, as a range looks into every file of level 0.
+		// A file of level 0 holds two write buffers in Kvrocks, and one here. With the same number of files,
+		// compactions would start with half as much data and write a quarter more in total. Families that are read in
+		// ranges keep the smaller number, because a range read looks into every file of level 0.
 		g.SetLevel0FileNumCompactionTrigger(2 * o.Level0FileNumCompactionTrigger)
 		g.SetLevel0SlowdownWritesTrigger(2 * o.Level0SlowdownWritesTrigger)
 		g.SetLevel0StopWritesTrigger(2 * o.Level0StopWritesTrigger)

@@ -97,10 +97,11 @@ func scoreDB(t testing.TB, dir string, native bool) *DB {
 	d, err := Open(dir, []string{"default", "zset_score"}, &Options{
 		Families: []FamilySpec{{Name: "default", Kind: Subkeys}, {Name: "zset_score", Kind: Subkeys, ScoreOrder: native}},
 		// The smallest blocks that RocksDB makes.
-		BlockSize: 64, BlockCacheSize: 8 << 20, WriteBufferSize: 64 << 20, MaxWriteBufferNumber: 4, TargetFileSizeBase: 1 << 20, MaxOpenFiles: -1,
-		MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1, MaxBackgroundJobs: 2, Compression: "no", CompressionLevel: 32767,
-		Level0SlowdownWritesTrigger: 20, Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4,
-		MaxBytesForLevelBase: 256 << 20, MaxBytesForLevelMultiplier: 10, RateLimitBytes: 1 << 40,
+		BlockSize: 64, BlockCacheSize: 8 << 20, WriteBufferSize: 64 << 20, MaxWriteBufferNumber: 4,
+		TargetFileSizeBase: 1 << 20, MaxOpenFiles: -1, MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1,
+		MaxBackgroundJobs: 2, Compression: "no", CompressionLevel: 32767, Level0SlowdownWritesTrigger: 20,
+		Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4, MaxBytesForLevelBase: 256 << 20,
+		MaxBytesForLevelMultiplier: 10, RateLimitBytes: 1 << 40,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import "C"
 
 import "unsafe"
 
-// GetSlices copies len(out)/len(offsets) bytes from each offset of the value of a key into out, one after the
-// other, without copying the rest of the value. It returns the length of the value; a part that does not lie
-// within it leaves out as it is. found is false when there is no value.
+// GetSlices copies len(out)/len(offsets) bytes from each offset of a value into out, one slice after the other, and
+// nothing else of the value. It returns the length of the value. A slice that is not completely within the value leaves
+// its part of out unchanged. found is false when the key does not exist.
 func (d *DB) GetSlices(f *Family, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	part := 0
 	if len(offsets) > 0 {

@@ -6,10 +6,10 @@ import "C"
 
 import "unsafe"
 
-// PerfStart begins to count and time what RocksDB does on the calling thread, to which the goroutine must be locked.
+// PerfStart starts RocksDB's counters and timers for the calling thread. The goroutine must be locked to the thread.
 func PerfStart() { C.bk_perf_start() }
 
-// PerfStop ends it, on the same thread, and returns RocksDB's perf context and I/O statistics as text.
+// PerfStop stops them, on the same thread, and returns RocksDB's perf context and I/O statistics as text.
 func PerfStop() (perf, io string) {
 	var p, i *C.char
 	C.bk_perf_stop(&p, &i)

@@ -15,8 +15,8 @@ func openReadOnly(opts *grocksdb.Options, dir string, names []string, families [
 	return grocksdb.OpenDbForReadOnlyColumnFamilies(opts, dir, names, families, false)
 }
 
-// VerifyTable reads a whole table file and compares the checksums of its blocks. The file need not belong to a
-// database that is open.
+// VerifyTable reads a whole table file and verifies the checksums of its blocks. The file need not belong to an open
+// database.
 func VerifyTable(path string) error { return verifyTable(path, 1) }
 
 // OpenTable reports why RocksDB cannot open a table file, nil if it can.

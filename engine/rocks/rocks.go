@@ -1,8 +1,8 @@
-// Package rocks is the only package that talks to RocksDB: grocksdb for what it offers, and a small C++ shim
-// (shim.h) for what grocksdb lacks or what must be one crossing from Go into C.
+// Package rocks is the only package that calls RocksDB: through grocksdb, and through a small C++ shim (shim.h) for
+// what grocksdb lacks or what must be a single cgo call.
 //
-// Nothing here knows Redis. Raw handles never leave package engine. Every native object has one owner and one
-// Close; [LiveObjects] counts those that are open, so that a leak shows in a test.
+// The package knows nothing about Redis. Raw handles never leave package engine. Every native object has one owner and
+// one Close; [LiveObjects] counts the open ones, so that a test can detect a leak.
 package rocks
 
 /*
@@ -45,11 +45,11 @@ import (
 	"github.com/linxGnu/grocksdb"
 )
 
-// live counts the native objects that are open.
+// live is the number of open native objects.
 var live atomic.Int64
 
-// LiveObjects returns how many native objects (databases, caches, iterators, snapshots, WAL iterators) are
-// open in this process.
+// LiveObjects returns how many native objects (databases, caches, iterators, snapshots, WAL iterators) are open in this
+// process.
 func LiveObjects() int64 { return live.Load() }
 
 // Error is a status that RocksDB returned.
@@ -60,14 +60,14 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Status codes of RocksDB that callers tell apart.
+// Status codes of RocksDB that callers distinguish.
 const (
 	CodeBusy       = 11
 	CodeIOError    = 5
 	CodeIncomplete = 7
 )
 
-// takeErr frees a C error string and returns it as a Go error, nil for none.
+// takeErr frees a C error string and returns it as a Go error; nil for NULL.
 func takeErr(cerr *C.char) error {
 	if cerr == nil {
 		return nil
@@ -80,12 +80,12 @@ func takeErr(cerr *C.char) error {
 	return &Error{Text: text}
 }
 
-// raw returns the C pointer that a grocksdb object wraps: its first field.
+// raw returns the C pointer of a grocksdb object: its first field.
 func raw[T any](p *T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(p)) }
 
 func bytesPtr(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Family is an open column family. It lives as long as its DB.
+// Family is an open column family. It is valid as long as its DB.
 type Family struct {
 	Name string
 	h    *grocksdb.ColumnFamilyHandle
@@ -93,18 +93,18 @@ type Family struct {
 	opts *grocksdb.Options
 }
 
-// DB is an open database. It owns its families, options, cache and read options. All of these may be exchanged for
-// those of another database while nobody uses them ([DB.Stop], [DB.Shut], [DB.Reopen], [DB.Admit]); the DB, its lanes
-// and the known families stay.
+// DB is an open database. It owns its families, options, cache and read options. While no one uses them, all of these
+// may be replaced by those of another database ([DB.Stop], [DB.Shut], [DB.Reopen], [DB.Admit]); the DB, its lanes and
+// the known families remain.
 //
-// Get, MultiGet, GetSlices, Count, NewIter and Write are for callers that have entered one of its lanes; the other
-// methods do that themselves, and after Stop answer [ErrClosed] or nothing.
+// Callers of Get, MultiGet, GetSlices, Count, NewIter and Write must have entered one of its lanes. The other methods
+// enter themselves, and after Stop return [ErrClosed] or nothing.
 type DB struct {
 	gate     gate
 	db       *grocksdb.DB
 	ptr      unsafe.Pointer
 	families []*Family
-	added    atomic.Pointer[[]*Family] // by CreateFamily since the database was opened
+	added    atomic.Pointer[[]*Family] // created by CreateFamily since the database was opened
 	opts     *grocksdb.Options
 	cache    *C.bk_cache
 	ro       *grocksdb.ReadOptions
@@ -112,7 +112,7 @@ type DB struct {
 	handle   uintptr
 }
 
-// Open opens the database in dir with the given families, the known ones first, creating what is missing.
+// Open opens the database in dir with the given families, the known ones first, and creates what is missing.
 func Open(dir string, families []string, opt *Options) (*DB, error) {
 	d := &DB{}
 	d.gate.init()
@@ -122,7 +122,7 @@ func Open(dir string, families []string, opt *Options) (*DB, error) {
 	return d, nil
 }
 
-// open makes all native objects. A family that has been open before keeps its Go object.
+// open creates all native objects. A family that was open before keeps its Go object.
 func (d *DB) open(dir string, families []string, opt *Options) error {
 	d.handle = registerHooks(opt)
 	d.newCache(opt)
@@ -164,23 +164,24 @@ func (d *DB) open(dir string, families []string, opt *Options) error {
 	return nil
 }
 
-// Reopen opens a database in place of the one that [DB.Shut] has closed. Nobody uses it until [DB.Admit].
+// Reopen opens a database in the place of the one that [DB.Shut] has closed. It cannot be used before [DB.Admit].
 func (d *DB) Reopen(dir string, families []string, opt *Options) error {
 	return d.open(dir, families, opt)
 }
 
-// Admit lets everybody use the database again.
+// Admit lets callers use the database again.
 func (d *DB) Admit() { d.gate.closed.Store(false) }
 
-// Family returns the i-th family in the order that Open was given.
+// Family returns the i-th of the families passed to Open.
 func (d *DB) Family(i int) *Family { return d.families[i] }
 
-// HasFamily reports whether a column family is open, by its number in write batches. The caller has entered.
+// HasFamily reports whether a column family, given by its number in write batches, is open. The caller must have
+// entered a lane.
 func (d *DB) HasFamily(id uint32) bool {
 	return slices.ContainsFunc(d.all(), func(f *Family) bool { return f.h.ID() == id })
 }
 
-// all returns the families that are open.
+// all returns the open families.
 func (d *DB) all() []*Family {
 	if added := d.added.Load(); added != nil {
 		return slices.Concat(d.families, *added)
@@ -188,9 +189,9 @@ func (d *DB) all() []*Family {
 	return d.families
 }
 
-// CreateFamily creates a column family that gets a number in write batches. RocksDB counts the
-// numbers up, so it can be that the number is not the one that is wanted: then there is no family and an error. Two
-// calls at once are not allowed.
+// CreateFamily creates a column family that must get the number id in write batches. RocksDB assigns numbers by
+// counting up. If the new number is another one, CreateFamily drops the family again and returns an error. Calls must
+// not be concurrent.
 func (d *DB) CreateFamily(name string, id uint32, opt *Options) error {
 	if !d.enter() {
 		return ErrClosed
@@ -218,9 +219,9 @@ func (d *DB) CreateFamily(name string, id uint32, opt *Options) error {
 	return nil
 }
 
-// Stop lets nobody use the database any more, cuts compactions that were asked for short, and waits until everybody who
-// uses it has left and all iterators, snapshots and readers of the log are closed. While that takes time it calls
-// waiting, unless that is nil, with the number of users.
+// Stop keeps new users out of the database, cancels manual compactions, and waits until all users have left and all
+// iterators, snapshots and WAL readers are closed. Meanwhile it calls waiting (unless nil) with the number of users
+// from time to time.
 func (d *DB) Stop(waiting func(users int64)) {
 	d.gate.closed.Store(true)
 	if d.db != nil {
@@ -229,10 +230,10 @@ func (d *DB) Stop(waiting func(users int64)) {
 	d.gate.wait(waitingEvery, waiting)
 }
 
-// waitingEvery is the time between two calls of what Stop was given.
+// waitingEvery is the time between two calls of Stop's argument.
 const waitingEvery = 5 * time.Second
 
-// LastSequence is LatestSequence for the owner between Stop and Close.
+// LastSequence is LatestSequence for the owner, between Stop and Close.
 func (d *DB) LastSequence() uint64 {
 	if d.db == nil {
 		return 0
@@ -240,8 +241,8 @@ func (d *DB) LastSequence() uint64 {
 	return d.db.GetLatestSequenceNumber()
 }
 
-// Close closes the database and frees everything that it owns, after Stop. With sync the log is brought to the disk
-// before; the error is about that.
+// Close closes the database and frees all that it owns. Stop must have been called. With sync it syncs the log before;
+// the error is that of the sync.
 func (d *DB) Close(sync bool) error {
 	if !d.gate.closed.Load() {
 		d.Stop(nil)
@@ -249,8 +250,8 @@ func (d *DB) Close(sync bool) error {
 	return d.Shut(sync)
 }
 
-// Shut is Close for one that will be opened again, see [DB.Reopen]. Stop was called. It does nothing when the
-// database is shut already.
+// Shut is Close for a DB that will be reopened, see [DB.Reopen]. Stop must have been called. A second call does
+// nothing.
 func (d *DB) Shut(sync bool) error {
 	if d.db == nil {
 		return nil
@@ -277,9 +278,9 @@ func (d *DB) Shut(sync bool) error {
 	return err
 }
 
-// Get appends the value of a key to dst. found is false when there is none.
+// Get appends the value of a key to dst. found is false when the key does not exist.
 //
-// The value is copied once, straight into the spare capacity of dst when it fits there.
+// If the value fits into the spare capacity of dst, it is copied once, directly into dst.
 func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err error) {
 	spare := dst[len(dst):cap(dst)]
 	var rest unsafe.Pointer
@@ -295,7 +296,7 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 		return dst[:len(dst)+n], true, nil
 	}
 	size := len(dst) + n
-	if n <= longValue { // the next ones are likely to be about as long
+	if n <= longValue { // the next values are probably about as long
 		size += n/4 + 64
 	}
 	grown := make([]byte, len(dst)+n, size)
@@ -304,11 +305,11 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 	return grown, true, nil
 }
 
-// longValue is the length from which on a buffer is made for one value only.
+// longValue is the length in bytes from which a buffer is allocated for a single value.
 const longValue = 1 << 20
 
-// GetHead copies the first bytes of the value of a key into head, as many as fit, and returns the length of the whole
-// value. found is false when there is none.
+// GetHead copies the first bytes of a value into head, as many as fit, and returns the length of the whole value. found
+// is false when the key does not exist.
 func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err error) {
 	var cerr *C.char
 	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(head), C.size_t(len(head)),
@@ -316,23 +317,23 @@ func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err err
 	return lengthOf(n, cerr)
 }
 
-// Held is a value that RocksDB has found and that was not copied. The zero value holds none.
+// Held is a value that RocksDB has pinned instead of copying it. The zero value holds nothing.
 type Held struct {
 	ptr  unsafe.Pointer
 	size int
 }
 
-// Size returns the length of the value, 0 when none is held.
+// Size returns the length of the value, 0 if nothing is held.
 func (h *Held) Size() int { return h.size }
 
-// Copy copies the bytes of the value from an offset on into dst; they must lie within it.
+// Copy copies bytes of the value, from an offset on, into dst. The range must lie within the value.
 func (h *Held) Copy(from int, dst []byte) {
 	if len(dst) > 0 && from >= 0 && from+len(dst) <= h.size {
 		C.bk_rest_copy(h.ptr, C.size_t(from), bytesPtr(dst), C.size_t(len(dst)))
 	}
 }
 
-// Close gives the value back. It may be called twice, and when none is held.
+// Close unpins the value. Repeated calls are allowed, also when nothing is held.
 func (h *Held) Close() {
 	if h.ptr != nil {
 		C.bk_rest_free(h.ptr)
@@ -341,8 +342,8 @@ func (h *Held) Close() {
 	}
 }
 
-// GetHeld is Get of a value that fits the spare capacity of dst. Of a longer one it appends what fits, and h holds the
-// value until the caller closes it.
+// GetHeld is Get for a value that fits into the spare capacity of dst. Of a longer value it appends the part that fits,
+// and h holds the whole value until the caller closes h.
 func (d *DB) GetHeld(f *Family, key, dst []byte, h *Held) (value []byte, found bool, err error) {
 	spare := dst[len(dst):cap(dst)]
 	var rest unsafe.Pointer
@@ -359,7 +360,7 @@ func (d *DB) GetHeld(f *Family, key, dst []byte, h *Held) (value []byte, found b
 	return dst[:cap(dst)], true, nil
 }
 
-// lengthOf tells what a point read has returned: the length of a value, -1 when there is none, less with an error.
+// lengthOf decodes the result of a point read: the length of a value, -1 = not found, less with an error.
 func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	switch {
 	case n == -1:
@@ -370,32 +371,32 @@ func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	return n, true, nil
 }
 
-// Peek looks for the values of several keys of a family in memtables, filters and the block cache, and reads no file.
-// keys and lens are those of MultiGet. sizes gets the length of each value, or [Missing] or [Untold]; heads its first
-// bytes, as many as len(heads) has for each key.
+// Peek looks several keys of a family up in memtables, filters and the block cache, and reads no file. keys and lens
+// are those of MultiGet. For each key, sizes gets the length of the value, or [Missing] or [NotInMemory], and heads the
+// first len(heads)/len(lens) bytes of the value.
 func (d *DB) Peek(f *Family, keys []byte, lens, sizes []uint32, heads []byte) {
 	C.bk_peek(d.ptr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
 		C.size_t(len(heads)/len(lens)), (*C.uint32_t)(unsafe.SliceData(sizes)), bytesPtr(heads))
 }
 
-// keptByThread returns how many bytes the calling thread keeps for its next reads.
+// keptByThread returns the size of the buffers that the calling thread keeps for its next reads.
 func keptByThread() int { return int(C.bk_kept()) }
 
-// What stands for the length of a value in the results of MultiGet and Peek.
+// Values that replace the length of a value in the results of MultiGet and Peek.
 const (
-	Missing = 1<<32 - 1 // there is none
-	Untold  = 1<<32 - 2 // memory does not tell; only of Peek
+	Missing     = 1<<32 - 1 // the key does not exist
+	NotInMemory = 1<<32 - 2 // only Peek: only a file could tell
 )
 
-// MultiGet reads several keys of one family in one batch: keys concatenated in keys, their lengths in lens.
-// buf is filled with, a key: u32 length (little-endian; Missing = there is none), value; it is grown when it is
-// too small, and returned. Of a value longer than most, unless that is 0, only so many bytes follow its length.
-func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, most int, buf []byte) ([]byte, error) {
+// MultiGet reads several keys of one family in one batch: keys holds the concatenated keys, lens their lengths. It
+// fills buf with, for each key: u32 length (little-endian; Missing = not found), value. It returns buf, grown if it was
+// too small. If valueMax is not 0, values are truncated to valueMax bytes; the length is that of the whole value.
+func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte, error) {
 	buf = buf[:cap(buf)]
 	var rest unsafe.Pointer
 	var cerr *C.char
 	n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
-		C.size_t(most), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
+		C.size_t(valueMax), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
 	switch {
 	case n < 0:
 		return nil, takeErr(cerr)
@@ -422,7 +423,7 @@ const (
 	InsertHint WriteFlags = C.BK_INSERT_HINT
 )
 
-// Write commits a write batch in RocksDB's representation and returns the sequence number of its first record.
+// Write commits a write batch in RocksDB's format and returns the sequence number of its first record.
 func (d *DB) Write(rep []byte, flags WriteFlags) (seq uint64, err error) {
 	var cerr *C.char
 	n := int64(C.bk_write(d.ptr, bytesPtr(rep), C.size_t(len(rep)), C.uint32_t(flags), &cerr))
@@ -437,13 +438,13 @@ func (d *DB) Write(rep []byte, flags WriteFlags) (seq uint64, err error) {
 	return 0, err
 }
 
-// Snapshot is a consistent view; the caller closes it.
+// Snapshot is a consistent view of the database. The caller must close it.
 type Snapshot struct {
 	d *DB
 	s *grocksdb.Snapshot
 }
 
-// NewSnapshot takes a snapshot of the current state. On a closed database it is nil.
+// NewSnapshot takes a snapshot of the current state; nil if the database is closed.
 func (d *DB) NewSnapshot() *Snapshot {
 	if !d.enter() {
 		return nil
@@ -452,7 +453,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	return &Snapshot{d: d, s: d.db.NewSnapshot()}
 }
 
-// Close releases the snapshot. It may be called twice, and for nil.
+// Close releases the snapshot. Repeated calls are allowed, also for nil.
 func (s *Snapshot) Close() {
 	if s == nil || s.s == nil {
 		return
@@ -463,7 +464,7 @@ func (s *Snapshot) Close() {
 	s.d.leave()
 }
 
-// Sequence returns the sequence number of the newest write that the snapshot sees; 0 for nil.
+// Sequence returns the sequence number of the newest write that the snapshot includes; 0 for nil.
 func (s *Snapshot) Sequence() uint64 {
 	if s == nil || s.s == nil {
 		return 0
@@ -478,7 +479,7 @@ func (s *Snapshot) ptr() unsafe.Pointer {
 	return raw(s.s)
 }
 
-// Count returns how many keys are in [lower, upper), at most max when max is not 0.
+// Count returns the number of keys in [lower, upper); it stops counting at max unless max is 0.
 func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, reverse bool) (uint64, error) {
 	var cerr *C.char
 	rev := C.int(0)
@@ -490,7 +491,7 @@ func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, r
 	return n, takeErr(cerr)
 }
 
-// CompareZSetScore compares two keys with the native twin of the zset_score order.
+// CompareZSetScore compares two keys with the C++ implementation of the zset_score order.
 func CompareZSetScore(a, b []byte) int {
 	return int(C.bk_compare_zset_score(bytesPtr(a), C.size_t(len(a)), bytesPtr(b), C.size_t(len(b))))
 }

@@ -1,10 +1,11 @@
-// Which RocksDB is linked.
+// The version of the linked RocksDB.
 #include <rocksdb/version.h>
 
 #include "shim.h"
 
-// RocksDB compiles its SyncPoint, and the calls to it, only where NDEBUG is not defined, as its assertions. A weak
-// reference does not take it out of the library: it is there when RocksDB's own objects need it.
+// RocksDB compiles its SyncPoint class, and the calls to it, only where NDEBUG is not defined, like its assertions. The
+// weak reference does not pull the symbol out of the library: it resolves only if RocksDB's own objects need the
+// symbol.
 extern "C" __attribute__((weak)) void* _ZN7rocksdb9SyncPoint11GetInstanceEv();
 
 extern "C" {

@@ -1,4 +1,4 @@
-// Compaction filters, the table-properties collector, the event listener: what RocksDB calls back.
+// RocksDB's callbacks: compaction filters, the table properties collector, the event listener.
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
@@ -16,8 +16,9 @@
 using namespace rocksdb;
 
 extern "C" {
-// Defined in Go. They are called on RocksDB's threads; the pointers are valid for the call only.
-int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen, uint64_t* end, uint64_t* before);
+// Defined in Go. They are called on RocksDB's threads; their pointer arguments are valid only during the call.
+int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen, uint64_t* end,
+                uint64_t* before);
 void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
 }
 
@@ -31,8 +32,8 @@ inline uint32_t be32(const char* p) {
 }
 inline uint64_t be64(const char* p) { return uint64_t(be32(p)) << 32 | be32(p + 4); }
 
-// The length of what all subkeys of one version of a key share; 0 when the key is not of that form.
-// u8 len(ns) · ns · [u16 slot] · u32 len(key) · key · u64 version
+// Returns the length of the prefix that all subkeys of one version of a key share; 0 if the key has another form.
+//   u8 len(ns) · ns · [u16 slot] · u32 len(key) · key · u64 version
 size_t shared_prefix(const Slice& k, bool slots) {
   if (k.empty()) return 0;
   size_t o = 1 + static_cast<unsigned char>(k[0]) + (slots ? 2 : 0);
@@ -50,17 +51,17 @@ bool all_zero(const Slice& v) {
 
 inline uint64_t now_ms() { return static_cast<uint64_t>(Env::Default()->NowMicros() / 1000); }
 
-// Whether a field, u64 expire ms (0 = never), has expired before a time.
+// Returns whether a field, which begins with u64 expiry in ms (0 = never), expired before a time.
 bool field_expired(const Slice& v, uint64_t before) {
   if (v.size() < 8) return false;
   uint64_t expire = be64(v.data());
   return expire != 0 && expire < before;
 }
 
-// The native twin of compaction.Settled: true only when the rules, which are in Go, keep the metadata record for certain.
-// A call into Go takes longer than all the rest of what a compaction does with a record, and competes with the commands
-// for the threads that run Go code.
-// u8 flags · u64 expire · [u64 version · u64 size], or without the flag 0x80 u32 expire · [u64 version · u32 size]
+// The C++ implementation of compaction.Settled: true only if the rules, which are in Go, certainly keep the metadata
+// record. A call into Go takes longer than everything else that a compaction does with a record, and competes with
+// commands for the threads that run Go code. The record is
+//   u8 flags · u64 expire · [u64 version · u64 size], or without the flag 0x80 u32 expire · [u64 version · u32 size]
 bool settled(const Slice& v) {
   if (v.empty()) return false;
   const int type = v[0] & 0x0f;
@@ -73,16 +74,16 @@ bool settled(const Slice& v) {
   return (wide ? be64(v.data() + 17) : be32(v.data() + 13)) != 0;
 }
 
-// Judged is what a compaction's filter has learned last of the collection whose subkeys it sees. The same thread then
-// adds those subkeys to a file, whose collector wants to know when they expire and must not look that up again.
+// Judged is what the filter of a thread's compaction has last learned about the collection whose subkeys it sees. The
+// same thread then adds those subkeys to a file, whose collector needs their expiry and should not look it up again.
 struct Judged {
-  std::string prefix;  // through the version; empty = nothing is known
+  std::string prefix;  // up to and including the version; empty = nothing is known
   uint64_t end = 0;    // ms since the epoch, 0 = never
   bool fields = false; // each value begins with an expiry of its own
 };
 thread_local Judged judged;
 
-// One object a compaction (and sub-compaction), made by the factory: the cache below has one user.
+// One object for each compaction (and subcompaction), created by the factory, so the cache below has one user.
 class KeyFilter : public CompactionFilter {
  public:
   KeyFilter(uintptr_t handle, int kind, bool slots) : handle_(handle), kind_(kind), slots_(slots) {}
@@ -122,7 +123,7 @@ class KeyFilter : public CompactionFilter {
     return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()),
                        value.size(), end, &before_);
   }
-  // All subkeys of one version share their fate, so Go is asked once for each prefix.
+  // All subkeys of one version get the same verdict, so Go is asked once for each prefix.
   int subkey(const Slice& key) const {
     size_t n = shared_prefix(key, slots_);
     if (n == 0) return kKeep;
@@ -158,9 +159,9 @@ class Factory : public CompactionFilterFactory {
   bool slots_;
 };
 
-// Expiries says how many bytes of a file's entries will have expired by when. It keeps at most kMost points in time: of
-// more, two neighbours become the later one, those for which the fewest bytes are late by the least time. So what it
-// says may be late, and is never early.
+// Expiries records how many bytes of a file's entries will have expired at which time. It keeps at most kMaxPoints
+// points in time. Beyond that it merges two neighbours into the later one: the pair for which the product of bytes and
+// delay is smallest. So its times may be late, but never early.
 class Expiries {
  public:
   void add(uint64_t ms, uint64_t bytes) {
@@ -171,14 +172,14 @@ class Expiries {
       return;
     }
     points_.insert(p, {at, bytes});
-    if (points_.size() <= kMost) return;
+    if (points_.size() <= kMaxPoints) return;
     size_t least = 0;
     for (size_t i = 1; i + 1 < points_.size(); i++)
       if (lateness(i) < lateness(least)) least = i;
     points_[least + 1].second += points_[least].second;
     points_.erase(points_.begin() + least);
   }
-  // text returns seconds since the epoch and bytes, "1700000000:4096,1700000060:512", ascending.
+  // text returns pairs of seconds since the epoch and bytes, ascending: "1700000000:4096,1700000060:512".
   std::string text() const {
     std::string s;
     for (auto& p : points_) s += (s.empty() ? "" : ",") + std::to_string(p.first) + ":" + std::to_string(p.second);
@@ -186,12 +187,14 @@ class Expiries {
   }
 
  private:
-  static constexpr size_t kMost = 16;
-  double lateness(size_t i) const { return double(points_[i + 1].first - points_[i].first) * double(points_[i].second); }
+  static constexpr size_t kMaxPoints = 16;
+  double lateness(size_t i) const {
+    return double(points_[i + 1].first - points_[i].first) * double(points_[i].second);
+  }
   std::vector<std::pair<uint64_t, uint64_t>> points_;  // second, bytes
 };
 
-// The native twin of compaction.Collector, which defines what is counted.
+// The C++ implementation of compaction.Collector, which defines what is counted.
 class Collector : public TablePropertiesCollector {
  public:
   Collector(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
@@ -224,11 +227,11 @@ class Collector : public TablePropertiesCollector {
   bool NeedCompact() const override { return total_ > 0 && double(deleted_) / double(total_) > trigger_; }
 
  private:
-  // weigh is what RocksDB counts of an entry: its value, and its key with a sequence number.
+  // weigh returns what RocksDB counts for an entry: the size of its value, and of its key with a sequence number.
   static uint64_t weigh(const Slice& key, const Slice& value) { return key.size() + 8 + value.size(); }
   void subkey(const Slice& key, const Slice& value) {
     const std::string& prefix = judged.prefix;
-    if (prefix.empty() || !key.starts_with(prefix)) return;  // a flush, which has no filter
+    if (prefix.empty() || !key.starts_with(prefix)) return;  // a flush has no filter
     uint64_t end = judged.end;
     if (judged.fields && value.size() >= 8) {
       uint64_t own = be64(value.data());
@@ -247,7 +250,7 @@ class Collector : public TablePropertiesCollector {
     uint64_t size = 0;
     if (!single) size = wide ? be64(v.data() + 17) : be32(v.data() + 13);
     total_ += size;
-    // A hash without persistent fields is as good as expired after the last of its fields (cf.HashTTL).
+    // A hash without persistent fields counts as expired after the last expiry of its fields (cf.HashTTL).
     const char* t = v.data() + need;
     if (type == 2 && v.size() == need + 25 && t[0] == 1 && be64(t + 1) == 0) {
       uint64_t upper = be64(t + 17);
@@ -268,7 +271,9 @@ class CollectorFactory : public TablePropertiesCollectorFactory {
  public:
   CollectorFactory(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
   const char* Name() const override { return "basalt.collector_factory"; }
-  TablePropertiesCollector* CreateTablePropertiesCollector(Context) override { return new Collector(is_metadata_, trigger_); }
+  TablePropertiesCollector* CreateTablePropertiesCollector(Context) override {
+    return new Collector(is_metadata_, trigger_);
+  }
 
  private:
   bool is_metadata_;
@@ -281,14 +286,15 @@ class Listener : public EventListener {
   void OnFlushCompleted(DB*, const FlushJobInfo& i) override { send(BK_EV_FLUSH, i.cf_name, i.file_path, 0); }
   void OnCompactionCompleted(DB*, const CompactionJobInfo& i) override {
     send(BK_EV_COMPACTION, i.cf_name,
-         std::to_string(i.input_files.size()) + " files to " + std::to_string(i.output_files.size()) + " in level " + std::to_string(i.output_level),
+         std::to_string(i.input_files.size()) + " files to " + std::to_string(i.output_files.size()) +
+             " in level " + std::to_string(i.output_level),
          static_cast<int>(i.compaction_reason));
   }
   void OnBackgroundError(BackgroundErrorReason, Status* s) override {
     send(BK_EV_ERROR, "", s->ToString(), static_cast<int>(s->severity()));
   }
   void OnErrorRecoveryCompleted(Status s) override { send(BK_EV_RECOVERED, "", s.ToString(), 0); }
-  // A memtable is full, and RocksDB has begun a new log.
+  // A memtable is full, and RocksDB has started a new log.
   void OnMemTableSealed(const MemTableInfo& i) override { send(BK_EV_SEALED, i.cf_name, "", 0); }
   void OnStallConditionsChanged(const WriteStallInfo& i) override {
     send(BK_EV_STALL, i.cf_name, "", static_cast<int>(i.condition.cur));
@@ -349,7 +355,7 @@ int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level,
   o.compression = kDisableCompressionOption;  // that of the family
   o.output_file_size_limit = file_size;
   Status s = bk::db(db)->CompactFiles(o, bk::cf(cf), files, level);
-  // Somebody else compacts one of them, or has done so.
+  // Another compaction is using one of the files, or has removed it.
   if (s.IsAborted() || s.IsInvalidArgument()) return 0;
   return bk::set_err(err, s) ? -1 : 1;
 }
@@ -370,7 +376,7 @@ char* bk_table_properties(void* db, void* cf, size_t* n, char** err) {
   if (bk::set_err(err, bk::db(db)->GetPropertiesOfAllTables(bk::cf(cf), &props))) return nullptr;
   ColumnFamilyMetaData meta;
   bk::db(db)->GetColumnFamilyMetaData(bk::cf(cf), &meta);
-  std::unordered_map<std::string, int> levels;  // by the name without the directory, "/000007.sst"
+  std::unordered_map<std::string, int> levels;  // by file name without the directory, "/000007.sst"
   for (auto& level : meta.levels)
     for (auto& f : level.files) levels[f.name] = level.level;
   std::string out;

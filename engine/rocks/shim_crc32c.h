@@ -1,4 +1,4 @@
-// What the tests ask of shim_crc32c_amd64.cc. All buffers are borrowed for the call.
+// Functions of shim_crc32c_amd64.cc for tests. They borrow their arguments for the duration of the call.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -7,8 +7,7 @@
 extern "C" {
 #endif
 
-// bk_crc32c extends the crc32c of a string by n bytes, as RocksDB does or, with table, without the processor's
-// instruction.
+// bk_crc32c extends the crc32c of a string by n bytes, as RocksDB does, or with table without the CPU instruction.
 uint32_t bk_crc32c(uint32_t crc, const char* p, size_t n, int table);
 uint32_t bk_crc32c_combine(uint32_t crc1, uint32_t crc2, size_t len2);
 

@@ -1,9 +1,9 @@
-// RocksDB's crc32c with the processor's instruction.
+// RocksDB's crc32c with the CPU instruction.
 //
 // Debian builds RocksDB for the oldest x86-64, without SSE 4.2, so every record of the WAL and every block with a
-// crc32c is summed by table (measured: 3 % of what a SET costs). Here are the three functions of RocksDB's crc32c.o,
-// with its names: the linker finds them first and leaves that member of librocksdb.a out. On other processors this
-// file is not compiled and RocksDB's own are used.
+// crc32c is summed by table (measured: 3 % of the cost of a SET). This file defines the three functions of RocksDB's
+// crc32c.o under their original names: the linker finds them first and does not use that member of librocksdb.a. On
+// other CPUs this file is not compiled, and RocksDB's functions are used.
 #include "shim_crc32c.h"
 
 #include <nmmintrin.h>
@@ -36,7 +36,7 @@ constexpr std::array<uint32_t, 256> make_table() {
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
-// Both extend the inverted sum.
+// Both functions extend the inverted checksum.
 uint32_t by_table(uint32_t c, const char* p, size_t n) {
   for (; n > 0; n--) c = kTable[(c ^ static_cast<unsigned char>(*p++)) & 0xff] ^ (c >> 8);
   return c;
@@ -55,7 +55,7 @@ __attribute__((target("sse4.2"))) uint32_t by_instruction(uint32_t crc, const ch
 }
 
 bool has_instruction() {
-  __builtin_cpu_init();  // a static object's constructor may sum something
+  __builtin_cpu_init();  // the constructor of a static object may compute a checksum before
   return __builtin_cpu_supports("sse4.2");
 }
 
@@ -76,12 +76,12 @@ uint32_t rocksdb::crc32c::Extend(uint32_t crc, const char* data, size_t n) {
 }
 
 std::string rocksdb::crc32c::IsFastCrc32Supported() {
-  // RocksDB's LOG shows it: the last word tells whose functions these are.
+  // RocksDB writes this text to its LOG; "by basalt" shows whose functions are linked.
   return has_instruction() ? "Supported on x86, by basalt" : "Not supported on x86, by basalt";
 }
 
-// Crc32cCombine returns the sum of two strings in a row from their sums: that of the first is shifted by the length of
-// the second, which is a multiplication by a power of x.
+// Crc32cCombine returns the checksum of two concatenated strings from their checksums: it shifts the first checksum by
+// the length of the second string, which is a multiplication by a power of x.
 uint32_t rocksdb::crc32c::Crc32cCombine(uint32_t crc1, uint32_t crc2, size_t len2) {
   uint32_t power = uint32_t{1} << 31, square = uint32_t{1} << 23;  // x^0 and x^8
   for (; len2 > 0; len2 >>= 1) {

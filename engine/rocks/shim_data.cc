@@ -13,11 +13,11 @@ using namespace rocksdb;
 
 namespace {
 
-// What a thread keeps between two reads: RocksDB copies a value from a memtable into the buffer of a PinnableSlice,
-// which it does not give back by itself.
+// Buffers that a thread keeps between two reads: RocksDB copies a value from a memtable into the buffer of a
+// PinnableSlice, which does not free it by itself.
 struct Kept {
-  static constexpr size_t kMost = 1 << 20;   // bytes, of one value
-  static constexpr size_t kMostOfMany = 64 << 10;  // of each value of a batch
+  static constexpr size_t kMax = 1 << 20;   // max bytes of one value
+  static constexpr size_t kMaxOfBatch = 64 << 10;  // max bytes of each value of a batch
 
   PinnableSlice value;
   std::vector<PinnableSlice> values;
@@ -25,19 +25,19 @@ struct Kept {
   std::vector<Status> statuses;
   std::vector<uint32_t> found;  // lengths of values, or kMissing
 
-  // done gives the block back in which the value is, and the buffer if it is larger than most.
-  static void done(PinnableSlice* v, size_t most) {
+  // done unpins the block of the value, and frees the buffer if it is larger than limit.
+  static void done(PinnableSlice* v, size_t limit) {
     v->Reset();
     std::string* buffer = v->GetSelf();
-    if (buffer->capacity() > most) std::string().swap(*buffer);
+    if (buffer->capacity() > limit) std::string().swap(*buffer);
   }
 };
 thread_local Kept kept;
 
 constexpr uint32_t kMissing = 0xffffffffu;
-constexpr uint32_t kUntold = 0xfffffffeu;
+constexpr uint32_t kNotInMemory = 0xfffffffeu;
 
-// What bk_multiget has read and could not copy.
+// The result of bk_multiget when it did not fit into buf.
 struct Rest {
   std::vector<PinnableSlice> values;
   std::vector<uint32_t> lens;
@@ -54,11 +54,12 @@ size_t bk_kept(void) {
   return n;
 }
 
-int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, void** rest, char** err) {
+int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, void** rest,
+               char** err) {
   PinnableSlice& value = kept.value;
   Status s = bk::db(dbp)->Get(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), Slice(key, klen), &value);
   if (!s.ok()) {
-    Kept::done(&value, Kept::kMost);
+    Kept::done(&value, Kept::kMax);
     if (s.IsNotFound()) return -1;
     bk::set_err(err, s);
     return -2;
@@ -69,16 +70,16 @@ int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, cha
     return n;
   }
   if (n > 0) memcpy(buf, value.data(), value.size() < cap ? value.size() : cap);
-  Kept::done(&value, Kept::kMost);
+  Kept::done(&value, Kept::kMax);
   return n;
 }
 
-// give_back leaves the buffer of a value to the thread's next reads, if it is worth keeping.
+// give_back returns the buffer of a value to the thread for its next reads, unless it is too large.
 static void give_back(PinnableSlice* value) {
   bool pinned = value->IsPinned();
   value->Reset();
   std::string& buffer = *value->GetSelf();  // it was taken from a thread, which may be this one
-  if (!pinned && buffer.capacity() <= Kept::kMost && buffer.capacity() > kept.value.GetSelf()->capacity()) {
+  if (!pinned && buffer.capacity() <= Kept::kMax && buffer.capacity() > kept.value.GetSelf()->capacity()) {
     kept.value.GetSelf()->swap(buffer);
   }
 }
@@ -89,17 +90,19 @@ void bk_get_rest(void* rest, char* buf) {
   give_back(value.get());
 }
 
-void bk_rest_copy(void* rest, size_t from, char* buf, size_t n) { memcpy(buf, static_cast<PinnableSlice*>(rest)->data() + from, n); }
+void bk_rest_copy(void* rest, size_t from, char* buf, size_t n) {
+  memcpy(buf, static_cast<PinnableSlice*>(rest)->data() + from, n);
+}
 
 void bk_rest_free(void* rest) {
   std::unique_ptr<PinnableSlice> value(static_cast<PinnableSlice*>(rest));
   give_back(value.get());
 }
 
-// shown is how many bytes of a value of that length bk_multiget returns.
+// shown returns how many bytes of a value of the given length bk_multiget returns.
 static size_t shown(uint32_t len, size_t vmax) { return vmax > 0 && len > vmax ? vmax : len; }
 
-// copy_values writes what bk_multiget returns.
+// copy_values writes the result of bk_multiget.
 static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n, size_t vmax, char* buf) {
   for (int i = 0; i < n; i++) {
     memcpy(buf, &lens[i], 4);
@@ -111,7 +114,8 @@ static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n
   }
 }
 
-int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, size_t vmax, char* buf, size_t cap, void** rest, char** err) {
+int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, size_t vmax,
+                    char* buf, size_t cap, void** rest, char** err) {
   auto& values = kept.values;
   auto& slices = kept.slices;
   auto& statuses = kept.statuses;
@@ -127,7 +131,8 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
     slices[i] = Slice(p, lens[i]);
     p += lens[i];
   }
-  bk::db(dbp)->MultiGet(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
+  auto& options = static_cast<rocksdb_readoptions_t*>(ro)->rep;
+  bk::db(dbp)->MultiGet(options, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
   size_t need = 0;
   bool failed = false;
   for (int i = 0; i < n; i++) {
@@ -151,7 +156,7 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
   } else if (!failed) {
     copy_values(values.data(), found.data(), n, vmax, buf);
   }
-  for (int i = 0; i < n; i++) Kept::done(&values[i], Kept::kMostOfMany);
+  for (int i = 0; i < n; i++) Kept::done(&values[i], Kept::kMaxOfBatch);
   return failed ? -2 : static_cast<int64_t>(need);
 }
 
@@ -160,26 +165,26 @@ void bk_multiget_rest(void* rest, char* buf) {
   copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), r->vmax, buf);
 }
 
-void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes,
+void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens, size_t head_len, uint32_t* sizes,
              char* heads) {
   ReadOptions ro;
   ro.read_tier = kBlockCacheTier;
-  // RocksDB 7.8 reads partitions of the index from the disk all the same. A deadline that has passed fails whatever
-  // would read a file; what is in the cache does not look at it.
+  // RocksDB 7.8 reads index partitions from disk nevertheless. An expired deadline makes every file read fail; a cache
+  // hit does not check it.
   ro.deadline = std::chrono::microseconds(1);
   PinnableSlice& value = kept.value;
   for (int i = 0; i < n; i++) {
     Status s = bk::db(dbp)->Get(ro, bk::cf(cfp), Slice(keys, lens[i]), &value);
     keys += lens[i];
-    sizes[i] = kUntold;
+    sizes[i] = kNotInMemory;
     if (s.ok()) {
       size_t size = value.size();
-      memcpy(heads + i * most, value.data(), size < most ? size : most);
-      sizes[i] = static_cast<uint32_t>(size < kUntold ? size : kUntold - 1);
+      memcpy(heads + i * head_len, value.data(), size < head_len ? size : head_len);
+      sizes[i] = static_cast<uint32_t>(size < kNotInMemory ? size : kNotInMemory - 1);
     } else if (s.IsNotFound()) {
       sizes[i] = kMissing;
     }
-    Kept::done(&value, Kept::kMost);
+    Kept::done(&value, Kept::kMax);
   }
 }
 
@@ -192,7 +197,7 @@ int64_t bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** er
   wo.memtable_insert_hint_per_batch = flags & BK_INSERT_HINT;
   WriteBatch batch(std::string(rep, n));
   Status s = bk::db(dbp)->Write(wo, &batch);
-  if (s.ok()) {  // RocksDB has put the sequence number into the header
+  if (s.ok()) {  // RocksDB has written the sequence number into the header
     uint64_t seq = 0;
     const std::string& data = batch.Data();
     for (int i = 7; i >= 0; i--) seq = seq << 8 | static_cast<unsigned char>(data[i]);
@@ -208,11 +213,11 @@ struct bk_iter {
   std::unique_ptr<Iterator> it;
   bool reverse, keys_only;
   size_t strip, vmax;
-  std::string parts;  // bounds of plen bytes: lower and upper of a part in turn
+  std::string parts;  // bounds of plen bytes: lower and upper of each part in turn
   size_t nparts, plen, part;
-  double seen, covered;  // entries in parts, and how much of the key space the parts before this one take up
+  double seen, covered;  // entries in parts so far, and the share of the key space that those parts cover
 
-  // valid moves on to the next entry that is in a part, and tells whether there is one.
+  // valid moves on to the next entry that is in a part and returns false at the end.
   bool valid() { return it->Valid() && (nparts == 0 || settle()); }
   void step() {
     if (reverse)
@@ -227,10 +232,10 @@ struct bk_iter {
   bool near(const Slice& k) const;
 };
 
-// seek_cost is how many steps cost about as much as a seek.
+// seek_cost is the cost of a seek in steps.
 static const int seek_cost = 12;
 
-// distance tells how far a key is below another in the key space, as far as their first eight bytes tell.
+// distance returns the distance of two keys in the key space, judged by their first eight bytes.
 static double distance(const char* k, const char* to, size_t n) {
   uint64_t a = 0, b = 0;
   memcpy(&a, k, n < sizeof a ? n : sizeof a);
@@ -238,8 +243,8 @@ static double distance(const char* k, const char* to, size_t n) {
   return static_cast<double>(__builtin_bswap64(b) - __builtin_bswap64(a));
 }
 
-// near guesses whether stepping to the part that comes next is cheaper than a seek: whether few entries lie before it, if
-// they lie as densely as in the parts so far.
+// near estimates whether stepping to the next part is cheaper than a seek: whether few entries lie before it, assuming
+// the density of the parts so far.
 bool bk_iter::near(const Slice& k) const {
   return distance(k.data(), bound(2 * part), plen) * (seen + 1) <= covered * seek_cost;
 }
@@ -256,7 +261,7 @@ bool bk_iter::settle() {
       seen++;
       return true;
     }
-    // Where the guess was wrong, the steps made in vain cost no more than the seek.
+    // If the estimate was wrong, the wasted steps cost at most as much as the seek.
     if (steps < seek_cost && (steps > 0 || near(k))) {
       steps++;
       it->Next();

@@ -1,6 +1,6 @@
-// RocksDB's info log (the file LOG) without RocksDB's file writer. That one refuses to go on after a failed write
-// and, built with assertions as in Debian's package, ends the process at the second line that it cannot write: on
-// a full disk within seconds. A line that cannot be written here is lost.
+// RocksDB's info log (the file LOG) without RocksDB's file writer. That writer refuses to continue after a failed write
+// and, built with assertions as in Debian's package, aborts the process at the second line that it cannot write: within
+// seconds on a full disk. Here a line that cannot be written is lost.
 #include <fcntl.h>
 #include <rocksdb/env.h>
 #include <sys/time.h>
@@ -39,7 +39,8 @@ class InfoLog : public Logger {
     tm t;
     localtime_r(&now.tv_sec, &t);
     char head[96];
-    int n = snprintf(head, sizeof(head), "%04d/%02d/%02d-%02d:%02d:%02d.%06d %llu ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday,
+    int n = snprintf(head, sizeof(head), "%04d/%02d/%02d-%02d:%02d:%02d.%06d %llu ", t.tm_year + 1900, t.tm_mon + 1,
+                     t.tm_mday,
                      t.tm_hour, t.tm_min, t.tm_sec, static_cast<int>(now.tv_usec),
                      static_cast<unsigned long long>(Env::Default()->GetThreadID()));
     std::string line(head, n);
@@ -49,7 +50,7 @@ class InfoLog : public Logger {
     va_end(again);
     if (len < 0) return;
     size_t text = std::min(static_cast<size_t>(len), kMaxLine);
-    line.resize(n + text + 1);  // vsnprintf ends what it writes with a NUL
+    line.resize(n + text + 1);  // vsnprintf appends a NUL
     vsnprintf(&line[n], text + 1, format, ap);
     line.back() = '\n';
     if (line[line.size() - 2] == '\n') line.pop_back();
@@ -70,14 +71,14 @@ class InfoLog : public Logger {
   }
 
  private:
-  // RocksDB says what it leaves out of a write-ahead log at the start only here: "FILE: dropping N bytes; REASON".
+  // Only this line says that RocksDB skips part of a write-ahead log at the start: "FILE: dropping N bytes; REASON".
   static constexpr const char* kDropping = "dropping %d bytes";
   void dropped(std::string text) const {
     size_t at = text.find("dropping ");
     int bytes = at == std::string::npos ? 0 : atoi(text.c_str() + at + strlen("dropping "));
     bkGoEvent(handle_, BK_EV_DROPPED, const_cast<char*>(""), &text[0], bytes);
   }
-  // reopen puts the file aside under the name that RocksDB knows and deletes in time, and begins a new one.
+  // reopen renames the file to a name that RocksDB recognizes and deletes in time, and begins a new one.
   void reopen() {
     if (fd_ >= 0) close(fd_);
     timeval now;

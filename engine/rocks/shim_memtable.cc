@@ -8,16 +8,16 @@ using namespace rocksdb;
 
 namespace {
 
-// Stock is a thread's stock of memory for iterators. RocksDB wants an iterator in its own arena, whose type it
-// does not publish, and then only calls the destructor; so an iterator's memory goes back into the stock of the
-// thread that destroys it.
+// Stock is a thread's free list for iterator memory. RocksDB wants an iterator in its own arena, whose type it does not
+// publish, and later only calls the destructor. So an iterator's memory goes to the free list of the thread that
+// destroys it.
 class Stock {
  public:
   ~Stock() {
     while (n_ > 0) ::operator delete(kept_[--n_]);
   }
   void* get(size_t size) { return n_ > 0 ? kept_[--n_] : ::operator new(size); }
-  // put takes a block back whose destructor may still be running: so it never frees that one, but an older one.
+  // put takes a block back whose destructor may still be running: so it never frees this block, but an older one.
   void put(void* block) {
     if (n_ == kKept) {
       ::operator delete(kept_[0]);
@@ -35,12 +35,12 @@ thread_local Stock stock;
 
 class TreeIterator final : public MemTableRep::Iterator {
  public:
-  // A lookup only steps forward from where it sought.
+  // A lookup only steps forward from the position of its seek.
   TreeIterator(const bk::Tree* tree, bool lookup) : tree_(tree), lookup_(lookup) {}
   ~TreeIterator() override {
     if (!lookup_) stock.put(this);
   }
-  // The memory is the destructor's affair, whether RocksDB deletes the iterator or only destroys it.
+  // The destructor handles the memory, whether RocksDB deletes the iterator or only destroys it.
   static void* operator new(size_t size) { return stock.get(size); }
   static void* operator new(size_t, void* at) { return at; }
   static void operator delete(void*) {}
@@ -91,9 +91,10 @@ class TreeIterator final : public MemTableRep::Iterator {
   static constexpr int kAhead = 3;  // entries to prefetch
 
   static bk::TreeKey target(const Slice& internal_key, const char* memtable_key) {
-    return memtable_key ? bk::TreeKey::entry(memtable_key) : bk::TreeKey::internal(internal_key.data(), internal_key.size());
+    return memtable_key ? bk::TreeKey::entry(memtable_key)
+                        : bk::TreeKey::internal(internal_key.data(), internal_key.size());
   }
-  // settle moves on to the next leaf when the copy of this one is used up.
+  // settle moves on to the next leaf when the copy of the current one is used up.
   void settle() {
     while (c_.pos >= c_.n) {
       if (!tree_->forward(&c_)) {
@@ -131,10 +132,11 @@ class TreeRep final : public MemTableRep {
   }
   size_t ApproximateMemoryUsage() override { return size_.load(std::memory_order_relaxed); }
   uint64_t ApproximateNumEntries(const Slice& start, const Slice& end) override {
-    return tree_.count(bk::TreeKey::internal(start.data(), start.size()), bk::TreeKey::internal(end.data(), end.size()));
+    return tree_.count(bk::TreeKey::internal(start.data(), start.size()),
+                       bk::TreeKey::internal(end.data(), end.size()));
   }
   Iterator* GetIterator(Arena*) override { return new TreeIterator(&tree_, false); }
-  // MemTableRep::Get asks without an arena for an iterator that it does not delete: so it gets the thread's own.
+  // MemTableRep::Get requests an iterator without an arena and does not delete it: so it gets the thread's own.
   Iterator* GetDynamicPrefixIterator(Arena* arena) override {
     if (arena) return GetIterator(arena);
     alignas(TreeIterator) static thread_local char room[sizeof(TreeIterator)];
@@ -144,14 +146,14 @@ class TreeRep final : public MemTableRep {
  private:
   bk::Blocks blocks_;
   bk::Tree tree_;
-  std::atomic<size_t> size_{0};  // of blocks_, for other threads than the writer
+  std::atomic<size_t> size_{0};  // size of blocks_, for threads other than the writer
 };
 
 class TreeRepFactory final : public MemTableRepFactory {
  public:
   explicit TreeRepFactory(size_t write_buffer)
       : pool_(bk::SlabPool::shared(std::min(write_buffer, kKept))), write_buffer_(write_buffer) {}
-  // The name goes into the OPTIONS file, where tools must find one they know.
+  // The name is written to the OPTIONS file, where tools expect a name that they know.
   const char* Name() const override { return "SkipListFactory"; }
   MemTableRep* CreateMemTableRep(const MemTableRep::KeyComparator&, Allocator* allocator, const SliceTransform*,
                                  Logger*) override {
@@ -159,8 +161,8 @@ class TreeRepFactory final : public MemTableRepFactory {
   }
 
  private:
-  // How many bytes the pool keeps of what flushed memtables give back: enough for the next one to begin with. A slab
-  // that is mapped anew costs a fraction of a millisecond, which at 100 MB of writes a second is a hundredth of a core.
+  // The number of bytes of flushed memtables that the pool keeps: enough for the next memtable to begin with. Mapping a
+  // new slab costs a fraction of a millisecond; at 100 MB of writes a second that is a hundredth of a core.
   static constexpr size_t kKept = 16 << 20;
 
   const std::shared_ptr<bk::SlabPool> pool_;

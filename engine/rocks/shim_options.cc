@@ -14,10 +14,10 @@ struct bk_cache { std::shared_ptr<Cache> rep; };
 
 namespace {
 
-// The order of zset_score: prefix (through the version), score, member. The score is encoded so that its bytes
-// sort as the doubles do, so that order is the order of the bytes; package cf defines it field by field and a
-// property test holds both against each other. It carries RocksDB's own bytewise name because the files must
-// open with any tool that knows only that one.
+// The order of zset_score: prefix (up to and including the version), score, member. The encoded score sorts bytewise as
+// the doubles sort, so this order equals the bytewise order; package cf defines it field by field, and a property test
+// compares the two. The comparator has the name of RocksDB's bytewise one, because any tool that knows only that one
+// must be able to open the files.
 class ZSetScoreOrder : public Comparator {
  public:
   const char* Name() const override { return BytewiseComparator()->Name(); }
@@ -88,7 +88,8 @@ void bk_options_set_rate(void* o, int64_t rate) {
   if (bk::opts(o).rate_limiter) bk::opts(o).rate_limiter->SetBytesPerSecond(rate);
 }
 
-void bk_options_set_misc(void* o, int avoid_blocking_io, int wal_zstd, uint32_t max_subcompactions, int64_t delayed_write_rate) {
+void bk_options_set_misc(void* o, int avoid_blocking_io, int wal_zstd, uint32_t max_subcompactions,
+                         int64_t delayed_write_rate) {
   Options& opt = bk::opts(o);
   opt.avoid_unnecessary_blocking_io = avoid_blocking_io;
   if (wal_zstd) opt.wal_compression = kZSTD;

@@ -11,7 +11,7 @@ using namespace rocksdb;
 
 extern "C" {
 
-// An iterator points at the value where it lies, in the memtable or in a cached block; Get would copy it.
+// An iterator points at the value in the memtable or in a cached block; Get would copy it.
 int64_t bk_get_parts(void* dbp, void* cfp, const char* key, size_t klen, const uint32_t* offsets, int count, size_t n,
                      char* out, char** err) {
   std::string upper(key, klen);
@@ -24,7 +24,8 @@ int64_t bk_get_parts(void* dbp, void* cfp, const char* key, size_t klen, const u
   if (!it->Valid()) return bk::set_err(err, it->status()) ? -2 : -1;
   Slice v = it->value();
   for (int i = 0; i < count; i++) {
-    if (static_cast<size_t>(offsets[i]) + n <= v.size()) memcpy(out + static_cast<size_t>(i) * n, v.data() + offsets[i], n);
+    if (static_cast<size_t>(offsets[i]) + n > v.size()) continue;
+    memcpy(out + static_cast<size_t>(i) * n, v.data() + offsets[i], n);
   }
   return static_cast<int64_t>(v.size());
 }

@@ -1,4 +1,4 @@
-// Reading parts of one large value without copying the rest.
+// Reads parts of one large value without copying the rest.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -7,9 +7,9 @@
 extern "C" {
 #endif
 
-// bk_get_parts copies n bytes from each of count offsets of the value of a key into out, one after the other.
-// A part that does not lie within the value is left as it is in out. Returns the length of the value, -1 when
-// there is none, -2 on an error.
+// bk_get_parts copies n bytes from each of count offsets of a value into out, one slice after the other. A slice that
+// is not completely within the value leaves its part of out unchanged. It returns the length of the value, -1 if the
+// key does not exist, -2 on an error.
 int64_t bk_get_parts(void* db, void* cf, const char* key, size_t klen, const uint32_t* offsets, int count, size_t n,
                      char* out, char** err);
 

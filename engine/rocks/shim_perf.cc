@@ -1,4 +1,4 @@
-// What RocksDB counts and times for one thread, and what it says of sizes.
+// RocksDB's counters and timers of one thread, and its size estimates.
 #include <rocksdb/iostats_context.h>
 #include <rocksdb/perf_context.h>
 #include <rocksdb/perf_level.h>
@@ -37,7 +37,7 @@ int bk_stored(void* dbp, void* cfp, uint64_t out[4], char** err) {
     for (auto& f : level->files) lowest.insert(f.db_path + f.name);
   memset(out, 0, 4 * sizeof *out);
   for (auto& p : props) {
-    // Range deletes count as entries and as deletes, as the others do.
+    // RocksDB counts deletes and range deletes as entries, too.
     uint64_t puts = p.second->num_entries - std::min(p.second->num_entries, p.second->num_deletions);
     out[0] += puts;
     out[1] += p.second->num_deletions - std::min(p.second->num_deletions, p.second->num_range_deletions);
@@ -62,8 +62,8 @@ uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, c
   return bk::db(db)->GetApproximateSizes(o, bk::cf(cf), &range, 1, &size).ok() ? size : 0;
 }
 
-int bk_approximate_parts(void* db, void* cf, const char* head, size_t hl, const char* end, size_t el, const uint16_t* at,
-                         int n, uint64_t* sizes) {
+int bk_approximate_parts(void* db, void* cf, const char* head, size_t hl, const char* end, size_t el,
+                         const uint16_t* at, int n, uint64_t* sizes) {
   rocksdb::SizeApproximationOptions o;
   o.include_memtables = o.include_files = true;
   std::vector<std::string> bounds(n + 1);

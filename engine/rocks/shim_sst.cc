@@ -1,4 +1,4 @@
-// Table files that are made outside of a database, and how they get into it.
+// Table files made outside a database, and their ingestion.
 #include <rocksdb/sst_file_writer.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Table files that are looked at without their database.
+// Checks of table files without their database.
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/table.h>

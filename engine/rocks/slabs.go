@@ -3,8 +3,8 @@ package rocks
 // #include "shim.h"
 import "C"
 
-// SlabUsage returns how many bytes of slabs the memtables of this process have, and how many are kept for the next
-// ones. Memtables of write buffers below 8 MiB have none.
+// SlabUsage returns the total size in bytes of the slabs in use by memtables of this process, and of those kept for
+// reuse. Memtables with write buffers below 8 MiB do not use slabs.
 func SlabUsage() (used, kept int) {
 	var u, k C.size_t
 	C.bk_slab_usage(&u, &k)

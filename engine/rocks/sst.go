@@ -9,14 +9,13 @@ import (
 	"unsafe"
 )
 
-// SSTWriter writes a table file that [DB.Ingest] can bring into the database. The database stays open until Close. One
-// goroutine uses it.
+// SSTWriter writes a table file for [DB.Ingest]. The database stays open until Close. It must be used by one goroutine.
 type SSTWriter struct {
 	d *DB
 	w *C.bk_sst
 }
 
-// NewSSTWriter begins a table file with the options of a family.
+// NewSSTWriter starts a table file with the options of a family.
 func (d *DB) NewSSTWriter(f *Family, path string) (*SSTWriter, error) {
 	if !d.enter() {
 		return nil, ErrClosed
@@ -33,8 +32,8 @@ func (d *DB) NewSSTWriter(f *Family, path string) (*SSTWriter, error) {
 	return &SSTWriter{d, w}, nil
 }
 
-// Add puts records in ascending order of their keys. A record begins in arena at an offset of at with u32 length of
-// the key · u32 length of the value, in the byte order of the machine, · key · value.
+// Add adds records in ascending order of their keys. at holds the offsets of the records in arena. A record is u32 key
+// length · u32 value length · key · value, in the byte order of the host.
 func (w *SSTWriter) Add(arena []byte, at []uint64) error {
 	if len(at) == 0 {
 		return nil
@@ -44,14 +43,14 @@ func (w *SSTWriter) Add(arena []byte, at []uint64) error {
 	return takeErr(cerr)
 }
 
-// Finish completes the file, which has at least one record.
+// Finish completes the file, which must have at least one record.
 func (w *SSTWriter) Finish() error {
 	var cerr *C.char
 	C.bk_sst_finish(w.w, &cerr)
 	return takeErr(cerr)
 }
 
-// Close frees the writer. It may be called twice.
+// Close frees the writer. Repeated calls are allowed.
 func (w *SSTWriter) Close() {
 	if w.w == nil {
 		return
@@ -62,13 +61,13 @@ func (w *SSTWriter) Close() {
 	w.d.leave()
 }
 
-// SSTFile is a table file of a family.
+// SSTFile is a table file for a family.
 type SSTFile struct {
 	Family *Family
 	Path   string
 }
 
-// Ingest moves table files into the database, all of them or none.
+// Ingest moves table files into the database, either all or none.
 func (d *DB) Ingest(files []SSTFile) error {
 	if len(files) == 0 {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Every set is kept in the order of its members' bytes, so the operations on several sets merge their iterators:
-// they need no memory however big the sets are, and the results come in order.
+// Every set is stored in the byte order of its members. So an operation on several sets merges their iterators: it
+// needs constant memory however large the sets are, and its results are in order.
 
-// cursor is an iterator that stands on a member, unless ok is false.
+// cursor is an iterator that stands on a member if ok is true.
 type cursor struct {
 	it *engine.Iter
 	ok bool
@@ -24,7 +24,7 @@ func (c *cursor) next() error {
 	return nil
 }
 
-// seek moves on to the first member that is not below m and reports whether it is m.
+// seek moves forward to the first member that is at least m and reports whether it equals m.
 func (c *cursor) seek(m []byte) (bool, error) {
 	for c.ok {
 		switch bytes.Compare(c.it.Key(), m) {
@@ -40,7 +40,7 @@ func (c *cursor) seek(m []byte) (bool, error) {
 	return false, nil
 }
 
-// cursors are what one operation has open.
+// cursors are the open iterators of one operation.
 type cursors []cursor
 
 func (cs cursors) close() {
@@ -59,7 +59,7 @@ func (cs cursors) start() error {
 	return nil
 }
 
-// loadAll reads the records of several sets. The types of all are checked before anything else happens.
+// loadAll reads the records of several sets. It checks all types before the operation does anything else.
 func loadAll(tx *engine.Tx, keys [][]byte) ([]engine.Record, error) {
 	recs := make([]engine.Record, len(keys))
 	for i, k := range keys {
@@ -71,7 +71,7 @@ func loadAll(tx *engine.Tx, keys [][]byte) ([]engine.Record, error) {
 	return recs, nil
 }
 
-// Union calls f with every member of any of the sets, once.
+// Union calls f once with every member of any of the sets.
 func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	recs, err := loadAll(tx, keys)
 	if err != nil {
@@ -88,7 +88,7 @@ func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	if err := cs.start(); err != nil {
 		return err
 	}
-	at := make([]int, 0, len(cs)) // the cursors that stand on the least member
+	at := make([]int, 0, len(cs)) // indexes of the cursors that stand on the smallest member
 	for {
 		var least []byte
 		at = at[:0]
@@ -119,7 +119,7 @@ func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	}
 }
 
-// Diff calls f with the members of the first set that are in none of the others.
+// Diff calls f with the members of the first set that no other set contains.
 func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	recs, err := loadAll(tx, keys)
 	if err != nil || !recs[0].Exists {
@@ -131,7 +131,7 @@ func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	})
 }
 
-// Intersect calls f with the members that are in all of the sets, until it returns false.
+// Intersect calls f with the members that all sets contain, until f returns false.
 func Intersect(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
 	recs, err := loadAll(tx, keys)
 	if err != nil {
@@ -151,16 +151,16 @@ func Intersect(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
 }
 
 const (
-	// lookupFactor is how much bigger than the first set another one must be for looking members up in it to be
-	// cheaper than reading along: a look-up costs about as much as reading eight members.
+	// lookupFactor: a set that is this many times larger than the first one is not read; the members are looked up in
+	// it. One look-up costs about as much as reading eight members.
 	lookupFactor = 8
-	// lookupChunk is how many members are looked up in one batch.
+	// lookupChunk is how many members one batch looks up.
 	lookupChunk = 64
 )
 
-// compare calls f with the members of the first set that are in every other one (in), or in none of them (not in),
-// until f returns false. The first set is read, the others are read along; in a much bigger one the members are
-// looked up.
+// compare calls f with the members of the first set that every other set contains (in), or that none contains (not in),
+// until f returns false. It reads the first set and the other sets in parallel. In a much larger set it looks the
+// members up.
 func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte) bool) error {
 	first := cursor{it: iter(tx, &recs[0])}
 	defer first.it.Close()
@@ -169,7 +169,7 @@ func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte)
 	var big []*engine.Record
 	for i := 1; i < len(recs); i++ {
 		switch r := &recs[i]; {
-		case !r.Exists: // only when members must not be in it
+		case !r.Exists: // can only happen when members must not be in it
 		case r.Size/lookupFactor > recs[0].Size:
 			big = append(big, r)
 		default:
@@ -182,7 +182,7 @@ func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte)
 	if err := along.start(); err != nil {
 		return err
 	}
-	var found pile // members that are still to be looked up in the big sets
+	var found memberBuffer // members that are still to be looked up in the large sets
 	for {
 		if err := first.next(); err != nil {
 			return err
@@ -222,7 +222,7 @@ func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte)
 	}
 }
 
-// lookedUp returns those members that are in every one of the sets, or in none of them. It reuses the slice.
+// lookedUp returns the members that every one of the sets contains (in), or that none contains. It reuses the slice.
 func lookedUp(tx *engine.Tx, members [][]byte, sets []*engine.Record, in bool) ([][]byte, error) {
 	for _, r := range sets {
 		if len(members) == 0 {
@@ -244,20 +244,20 @@ func lookedUp(tx *engine.Tx, members [][]byte, sets []*engine.Record, in bool) (
 	return members, nil
 }
 
-// pile keeps copies of members in one piece of memory.
-type pile struct {
+// memberBuffer stores copies of members in one buffer.
+type memberBuffer struct {
 	buf  []byte
 	ends []int
 	list [][]byte
 }
 
-func (p *pile) add(m []byte) {
+func (p *memberBuffer) add(m []byte) {
 	p.buf = append(p.buf, m...)
 	p.ends = append(p.ends, len(p.buf))
 }
 
-// members returns what was added, valid until the next call of add or reset.
-func (p *pile) members() [][]byte {
+// members returns the members added so far. The slices are valid until the next call of add or reset.
+func (p *memberBuffer) members() [][]byte {
 	p.list = p.list[:0]
 	from := 0
 	for _, end := range p.ends {
@@ -267,14 +267,13 @@ func (p *pile) members() [][]byte {
 	return p.list
 }
 
-func (p *pile) reset() { p.buf, p.ends = p.buf[:0], p.ends[:0] }
+func (p *memberBuffer) reset() { p.buf, p.ends = p.buf[:0], p.ends[:0] }
 
-// Store makes a set out of what produce calls its argument with, in the place of whatever the key holds, and
-// returns the number of members. What is produced must be free of repetitions, and may come from sets that the
-// key itself is one of: it is all produced before anything is written. Nothing produced leaves no key, as a record
-// of size 0.
+// Store replaces whatever the key holds by a set of the members that produce passes to add, and returns their number.
+// The members must be distinct. The key itself may be one of the sets that produce reads: all members are collected
+// before anything is written. Without members the key does not exist afterwards, as a record of size 0.
 func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) error) (int, error) {
-	var p pile
+	var p memberBuffer
 	if err := produce(p.add); err != nil {
 		return 0, err
 	}

@@ -2,11 +2,11 @@
 //
 //	prefix · member -> empty
 //
-// and the metadata record holds the number of members. Members are kept in the order of their bytes.
+// and the metadata record holds the number of members. Members are stored in byte order.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
-// to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. Returned slices are valid until the end of the transaction, slices passed to a callback until the
+// callback returns. A key of another type gives [engine.ErrWrongType].
 package set
 
 import (
@@ -29,7 +29,7 @@ func Card(tx *engine.Tx, key []byte) (uint64, error) {
 	return rec.Size, nil
 }
 
-// Contains reports for each member whether it is in the set. The slice is valid until the next batched read.
+// Contains reports for each member whether the set contains it. The slice is valid until the next batched read.
 func Contains(tx *engine.Tx, key []byte, members [][]byte) ([]bool, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -60,7 +60,7 @@ func contains(tx *engine.Tx, rec *engine.Record, members [][]byte) ([]bool, erro
 	return has, nil
 }
 
-// lookUp returns the records of members, nil for those that are not in the set.
+// lookUp returns the records of members, nil for a member that the set does not contain.
 func lookUp(tx *engine.Tx, rec *engine.Record, members [][]byte) ([][]byte, error) {
 	keys := tx.Keys()
 	for _, m := range members {
@@ -69,8 +69,7 @@ func lookUp(tx *engine.Tx, rec *engine.Record, members [][]byte) ([][]byte, erro
 	return tx.MultiGet(cf.Default, keys)
 }
 
-// repeats finds the members that are given twice. Up to fewMembers are compared each with each, which is cheaper
-// than a map.
+// repeats finds repeated members. It compares all pairs of up to fewMembers members, which is cheaper than a map.
 type repeats struct {
 	members [][]byte
 	seen    map[string]struct{}
@@ -86,8 +85,8 @@ func repeatsIn(members [][]byte) repeats {
 	return r
 }
 
-// at reports whether the i-th member was given before; it is called with ascending indexes, of which it remembers
-// those that it was called with, or all.
+// at reports whether the i-th member is a repetition. It must be called with ascending indexes. With a map it knows
+// only the members at the indexes of its calls, otherwise all.
 func (r *repeats) at(i int) bool {
 	if r.seen == nil {
 		for _, m := range r.members[:i] {
@@ -149,7 +148,7 @@ func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, er
 	return added, nil
 }
 
-// Remove removes members and returns how many there were. With the last one the key goes.
+// Remove removes members and returns how many the set contained. Without members the key does not exist any more.
 func Remove(tx *engine.Tx, key []byte, members [][]byte) (removed int, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -193,8 +192,8 @@ func removeMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (removed in
 	return removed, nil
 }
 
-// Move moves a member from one set to another and reports whether it was there. The destination may have the
-// member already.
+// Move moves a member from one set to another and reports whether the first set contained it. The second set may
+// contain the member already.
 func Move(tx *engine.Tx, from, to, member []byte) (bool, error) {
 	src, err := load(tx, from)
 	if err != nil || !src.Exists {
@@ -215,8 +214,8 @@ func Move(tx *engine.Tx, from, to, member []byte) (bool, error) {
 	return true, err
 }
 
-// Each calls f with every member in the order of their bytes. begin is called before with their number, 0 when
-// there is no such key.
+// Each calls f with every member in byte order. Before that it calls begin with their number, 0 when the key does not
+// exist.
 func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -244,14 +243,14 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 	return nil
 }
 
-// iter goes over the members in the order of their bytes.
+// iter returns an iterator over the members in byte order.
 func iter(tx *engine.Tx, rec *engine.Record) *engine.Iter {
 	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true,
 		Limit: int(min(rec.Size, math.MaxInt32)) + 1})
 }
 
-// Pop removes n random members and calls f with them. A set that loses its last member stays as a record of size
-// 0, which no one sees, as in Kvrocks.
+// Pop removes n random members and calls f with them. A set that loses its last member stays as a record of size 0,
+// which commands do not see, as in Kvrocks.
 func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {
@@ -275,11 +274,11 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	return nil
 }
 
-// sampleChunk is how many random members are drawn at once.
+// sampleChunk is how many random members one draw returns.
 const sampleChunk = 1024
 
-// Random calls f with n random members, the same ones perhaps several times, until f returns false. It does not
-// read the whole set.
+// Random calls f with n random members, until f returns false. A member may occur several times. Random does not read
+// the whole set.
 func Random(tx *engine.Tx, key []byte, n uint64, f func(member []byte) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -301,7 +300,7 @@ func Random(tx *engine.Tx, key []byte, n uint64, f func(member []byte) bool) err
 	return nil
 }
 
-// RandomDistinct calls f with n random members, all different, or with all, in their order, when there are no more.
+// RandomDistinct calls f with n different random members. A set of at most n members is passed whole, in byte order.
 func RandomDistinct(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {

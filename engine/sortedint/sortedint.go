@@ -4,10 +4,10 @@
 //	prefix · u64 id, big-endian -> empty
 //
 // and the metadata record holds the number of ids. An id costs less than a member of a sorted set, which has two
-// records, and pages through them need no rank: see [Page].
+// records, and paging through the ids needs no rank: see [Page].
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. A key of another type gives [engine.ErrWrongType].
 package sortedint
 
 import (
@@ -30,7 +30,7 @@ func Card(tx *engine.Tx, key []byte) (uint64, error) {
 	return rec.Size, nil
 }
 
-// Contains reports for each id whether it is there.
+// Contains reports for each id whether the set contains it.
 func Contains(tx *engine.Tx, key []byte, ids []uint64) ([]bool, error) {
 	has := make([]bool, len(ids))
 	rec, err := load(tx, key)
@@ -47,7 +47,7 @@ func Contains(tx *engine.Tx, key []byte, ids []uint64) ([]bool, error) {
 	return has, nil
 }
 
-// lookUp returns the records of ids, nil for those that are not there.
+// lookUp returns the records of ids, nil for missing ids.
 func lookUp(tx *engine.Tx, rec *engine.Record, ids []uint64) ([][]byte, error) {
 	keys := tx.Keys()
 	for _, id := range ids {
@@ -56,9 +56,9 @@ func lookUp(tx *engine.Tx, rec *engine.Record, ids []uint64) ([][]byte, error) {
 	return tx.MultiGet(cf.Default, keys)
 }
 
-// distinct returns the ids in the order in which they come first.
+// distinct returns the distinct ids in the order of their first occurrence.
 func distinct(ids []uint64) []uint64 {
-	const few = 16 // compared each with each, which is cheaper than a map
+	const few = 16 // up to this many are compared pairwise, which is cheaper than a map
 	if len(ids) <= few {
 		out := make([]uint64, 0, len(ids))
 		for _, id := range ids {
@@ -109,8 +109,8 @@ func Add(tx *engine.Tx, key []byte, ids []uint64) (added int, err error) {
 	return added, nil
 }
 
-// Remove removes ids and returns how many there were. When none is left the record stays with size 0, which no one
-// sees, as in Kvrocks.
+// Remove removes ids and returns how many the set contained. A set that loses its last id stays as a record of size 0,
+// which commands do not see, as in Kvrocks.
 func Remove(tx *engine.Tx, key []byte, ids []uint64) (removed int, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -138,18 +138,18 @@ func Remove(tx *engine.Tx, key []byte, ids []uint64) (removed int, err error) {
 	return removed, nil
 }
 
-// Page is a part of the ids.
+// Page selects a range of ids.
 type Page struct {
 	Min, Max uint64 // both included
-	Offset   uint64 // ids that are passed over
-	Limit    uint64 // 0 = all
+	Offset   uint64 // ids to skip
+	Limit    uint64 // max number of ids; 0 = all
 	Reverse  bool   // from Max down to Min
 }
 
-// All is the page that is everything.
+// All is the page of all ids.
 var All = Page{Max: math.MaxUint64}
 
-// Above narrows the page down to the ids greater than one. It is empty for the greatest id there can be.
+// Above restricts the page to ids greater than id. The result is empty for the greatest id.
 func (p Page) Above(id uint64) Page {
 	if id == math.MaxUint64 {
 		return Page{Min: 1}
@@ -158,7 +158,7 @@ func (p Page) Above(id uint64) Page {
 	return p
 }
 
-// Below narrows the page down to the ids less than one. It is empty for 0.
+// Below restricts the page to ids less than id. The result is empty for 0.
 func (p Page) Below(id uint64) Page {
 	if id == 0 {
 		return Page{Min: 1}
@@ -167,7 +167,7 @@ func (p Page) Below(id uint64) Page {
 	return p
 }
 
-// Each calls f with the ids of a page, in its order.
+// Each calls f with the ids of a page, in the page's order.
 func Each(tx *engine.Tx, key []byte, p Page, f func(id uint64)) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || p.Min > p.Max {

@@ -1,7 +1,7 @@
 package str
 
-// Part is a run of bytes that two strings have in common in their longest common subsequence: the positions of
-// its first and last byte in each. It is as long in the one as in the other.
+// Part is a run of bytes of the longest common subsequence of two strings that is contiguous in both: the positions of
+// its first and its last byte in each string.
 type Part struct {
 	AStart, AEnd int
 	BStart, BEnd int
@@ -10,19 +10,19 @@ type Part struct {
 // Len returns the length of the run in bytes.
 func (p Part) Len() int { return p.AEnd - p.AStart + 1 }
 
-// LCSCost returns how many bytes the whole table of lengths has, by which Redis limits the command: (len(a)+1) ×
+// LCSCost returns the size in bytes of the full table of lengths, by which Redis limits the command: (len(a)+1) ×
 // (len(b)+1) entries of 4 bytes. The functions here need far less.
 func LCSCost(a, b []byte) uint64 { return (uint64(len(a)) + 1) * (uint64(len(b)) + 1) * 4 }
 
-// LCSLen returns the length of the longest common subsequence of two strings. It takes time in proportion to
-// the product of their lengths and 4 bytes of memory for each byte of the shorter one.
+// LCSLen returns the length of the longest common subsequence of two strings. Its time is proportional to the product
+// of their lengths, its memory is 4 bytes for each byte of the shorter one.
 func LCSLen(a, b []byte) int {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
 	row := make([]uint32, len(b)+1)
 	for _, c := range a {
-		diagonal := uint32(0) // the entry to the left in the row above
+		diagonal := uint32(0) // the entry of the previous row to the left
 		for j, d := range b {
 			above := row[j+1]
 			if c == d {
@@ -36,13 +36,13 @@ func LCSLen(a, b []byte) int {
 	return int(row[len(b)])
 }
 
-// LCS returns the longest common subsequence of two strings and the runs that it consists of, from the last to
-// the first. Of several longest ones it is that which Redis finds.
+// LCS returns the longest common subsequence of two strings and the runs that it consists of, from the last to the
+// first. If several are longest, it returns the one that Redis finds.
 //
-// Beside the row of lengths it keeps one bit for each pair of bytes.
+// It keeps one row of lengths and one bit for each pair of bytes.
 func LCS(a, b []byte) (common []byte, parts []Part) {
-	// Bit i×width+j: the way back from (i, j), where the bytes differ, leaves a[i] out, because that costs less
-	// than to leave b[j] out.
+	// Bit i×width+j: the path back from (i, j), where the bytes differ, leaves out a[i], because that costs less than
+	// leaving out b[j].
 	width := len(b)
 	dropA := make([]uint64, (len(a)*width+63)/64)
 	row := make([]uint32, width+1)

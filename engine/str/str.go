@@ -1,14 +1,13 @@
-// Package str is the string type. A string is one record of the metadata family: the head that all types have
-// (flags and expiry), then the value.
+// Package str is the string type. A string is one record of the metadata family: the head of all types (flags and
+// expiry), then the value.
 //
 //	flags (type 1) · expire · value
 //
-// The functions work inside a transaction that holds the lock of the key. They know the raw key of the user; the
-// transaction knows the namespace. Values that they return are valid until the end of the transaction and must
-// not be changed. All of them return [engine.ErrWrongType] for a live key of another type, unless they say
-// otherwise.
+// The functions work in a transaction that holds the lock of the key. They take the user's key; the transaction knows
+// the namespace. Returned values are valid until the end of the transaction and must not be changed. Unless a function
+// says otherwise, an existing key of another type gives [engine.ErrWrongType].
 //
-// A caller that works on many keys calls [engine.Tx.Prefetch] with them first: then their records are read in
+// A caller that works on many keys calls [engine.Tx.Prefetch] with them first, so that their records are read in
 // batches.
 package str
 
@@ -41,25 +40,25 @@ func Get(tx *engine.Tx, key []byte) (value []byte, found bool, err error) {
 	return rec.Tail, rec.Exists, err
 }
 
-// SetOptions say when Set writes, and what else it does.
+// SetOptions say when Set writes, and what it keeps and returns.
 type SetOptions struct {
-	IfMissing bool  // only if there is no such key
-	IfExists  bool  // only if there is one
-	KeepTTL   bool  // the key keeps the expiry that it has
-	Get       bool  // return the old value; then a key of another type is an error
-	Expire    int64 // when the key expires, in milliseconds since the epoch; 0 = never
+	IfMissing bool  // only if the key does not exist
+	IfExists  bool  // only if the key exists
+	KeepTTL   bool  // the key keeps its expiry
+	Get       bool  // return the old value; a key of another type is then an error
+	Expire    int64 // the new expiry in milliseconds since the epoch; 0 = never
 }
 
-// SetResult tells what Set has done.
+// SetResult is the result of Set.
 type SetResult struct {
 	Done    bool   // the value was set
-	Existed bool   // there was a string; only with Get
-	Old     []byte // the value it had; only with Get
+	Existed bool   // the key held a string; only with Get
+	Old     []byte // the old value; only with Get
 }
 
-// Set gives a key a value, whatever the key held before. An expiry in the past leaves no key.
+// Set sets a key to a value, whatever the key held before. An expiry in the past leaves no key.
 //
-// Without options it does not look at what is there.
+// Without options it does not read the old record.
 func Set(tx *engine.Tx, key, value []byte, o SetOptions) (SetResult, error) {
 	var res SetResult
 	expire := uint64(o.Expire)
@@ -98,7 +97,7 @@ func Set(tx *engine.Tx, key, value []byte, o SetOptions) (SetResult, error) {
 	return res, nil
 }
 
-// put writes a new record: in the 64-bit form, whatever form an old one had.
+// put writes a new record in the 64-bit form, whatever the form of the old record.
 func put(tx *engine.Tx, key, value []byte, expire uint64) {
 	tx.LogData(cf.LogString)
 	putBare(tx, key, value, expire)
@@ -110,11 +109,10 @@ func putBare(tx *engine.Tx, key, value []byte, expire uint64) {
 	tx.SaveAppend(&rec, value)
 }
 
-// save writes a changed record, in the form it was read with.
+// save writes a changed record in the form in which it was read.
 func save(tx *engine.Tx, rec *engine.Record, value []byte) { tx.SaveString(rec, value) }
 
-// change makes a long value n bytes long and writes part into it at an offset. Nothing of it is copied but into the
-// batch.
+// change makes a long value n bytes long and writes part into it at an offset. It copies the value only into the batch.
 func change(tx *engine.Tx, rec *engine.Record, n, offset int, part []byte) error {
 	tx.LogData(cf.LogString)
 	value, err := tx.SaveFrom(rec, rec, n)
@@ -124,13 +122,13 @@ func change(tx *engine.Tx, rec *engine.Record, n, offset int, part []byte) error
 	return err
 }
 
-// expireNow deletes a key because it is given an expiry that has passed.
+// expireNow deletes a key whose new expiry has passed.
 func expireNow(tx *engine.Tx, rec *engine.Record) {
 	tx.LogData(cf.LogDel)
 	tx.Drop(rec)
 }
 
-// MSet sets the keys at the even places of pairs to the values behind them, whatever they held.
+// MSet sets keys to values, given in turn in pairs, whatever the keys held before.
 func MSet(tx *engine.Tx, pairs [][]byte) {
 	tx.LogData(cf.LogString)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -138,7 +136,7 @@ func MSet(tx *engine.Tx, pairs [][]byte) {
 	}
 }
 
-// MSetNX is MSet if none of the keys exists; it reports whether it has set them.
+// MSetNX is MSet if none of the keys exists; it reports whether it set them.
 func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		rec, err := tx.LoadHead(pairs[i])
@@ -151,9 +149,9 @@ func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 }
 
 // MSetIf is MSet with the options of Set except Get: IfMissing requires that none of the keys exists, IfExists that all
-// of them do. It reports whether it has set them. An expiry in the past leaves none of the keys.
+// exist. It reports whether it set them. An expiry in the past leaves none of the keys.
 //
-// Without options it does not look at what is there.
+// Without options it does not read the old records.
 func MSetIf(tx *engine.Tx, pairs [][]byte, o SetOptions) (bool, error) {
 	if o.IfMissing || o.IfExists {
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -178,8 +176,8 @@ type Expiry struct {
 	At     int64 // milliseconds since the epoch; 0 = never
 }
 
-// GetEx returns the value of a key and changes its expiry. The new expiry is asked for only when the key exists,
-// so that a malformed one is no error otherwise. One in the past deletes the key.
+// GetEx returns the value of a key and changes its expiry. It calls expiry only when the key exists: otherwise a
+// malformed expiry is no error. An expiry in the past deletes the key.
 func GetEx(tx *engine.Tx, key []byte, expiry func() (Expiry, error)) (value []byte, found bool, err error) {
 	rec, err := tx.Load(key, cf.TypeString)
 	if err != nil || !rec.Exists {
@@ -193,7 +191,7 @@ func GetEx(tx *engine.Tx, key []byte, expiry func() (Expiry, error)) (value []by
 	case !e.Change:
 	case e.At != 0 && e.At <= tx.Now():
 		expireNow(tx, &rec)
-	case e.At != 0 || rec.Expire != 0: // the same time again is a change as well, as in Redis
+	case e.At != 0 || rec.Expire != 0: // setting the same expiry again is a change as well, as in Redis
 		rec.Expire = uint64(e.At)
 		save(tx, &rec, rec.Tail)
 	}
@@ -210,11 +208,10 @@ func GetDel(tx *engine.Tx, key []byte) (value []byte, found bool, err error) {
 	return rec.Tail, true, nil
 }
 
-// joined is the size up to which a new value is put together on the stack.
+// joined is the max size of a new value that is assembled on the stack.
 const joined = 512
 
-// Append appends to a value and returns the new length. A missing key becomes a string, an empty one if tail is
-// empty.
+// Append appends to a value and returns the new length. It creates a missing key, with an empty value if tail is empty.
 func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
 	rec, err := tx.LoadShort(key, cf.TypeString, joined)
 	if err != nil {
@@ -242,8 +239,8 @@ func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
 	return n, nil
 }
 
-// SetRange overwrites the bytes from offset, which is not negative, and returns the length of the value. Zero
-// bytes fill a gap. An empty part changes nothing.
+// SetRange overwrites the bytes from offset, which must not be negative, and returns the new length. Zero bytes fill a
+// gap. An empty part changes nothing.
 func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64) (int, error) {
 	rec, err := tx.LoadShort(key, cf.TypeString, joined)
 	if err != nil {
@@ -271,7 +268,7 @@ func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64
 	return n, nil
 }
 
-// Len returns the length of a value, 0 when there is none.
+// Len returns the length of a value, 0 when the key does not exist.
 func Len(tx *engine.Tx, key []byte) (int, error) {
 	rec, err := tx.LoadHead(key)
 	if err == nil && rec.Exists && rec.Type != cf.TypeString {
@@ -280,8 +277,8 @@ func Len(tx *engine.Tx, key []byte) (int, error) {
 	return len(rec.Tail) + rec.Rest, err
 }
 
-// Range returns the bytes of a value from start to end, both included. Negative positions count from the end,
-// -1 is the last byte; positions outside are cut off. No more of the value is copied.
+// Range returns the bytes of a value from start to end, both included. Negative positions count from the end (-1 = the
+// last byte); positions outside are clamped. Only the returned bytes are copied.
 func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
 	rec, err := tx.LoadPart(key, func(t cf.Type, n int) (from, to int) {
 		if t != cf.TypeString {
@@ -298,7 +295,7 @@ func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
 	return rec.Tail, nil
 }
 
-// Within returns where the range of GETRANGE begins and ends (exclusive) in a value of n bytes.
+// Within returns the bounds [from, to) of the range of GETRANGE in a value of n bytes.
 func Within(start, end, n int64) (from, to int) {
 	if start < 0 && end < 0 && start > end {
 		return 0, 0
@@ -316,7 +313,7 @@ func Within(start, end, n int64) (from, to int) {
 	return int(start), int(end + 1)
 }
 
-// IncrBy adds to the integer that a value is, a missing key counting as 0, and returns the sum.
+// IncrBy adds by to the integer value of a key (0 when the key is missing) and returns the sum.
 func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
 	rec, err := tx.LoadShort(key, cf.TypeString, maxIntLen)
 	if err != nil {
@@ -338,8 +335,8 @@ func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
 	return n, nil
 }
 
-// IncrByFloat adds a number, given as text, to the number that a value is, a missing key counting as 0, and
-// returns the text of the sum. Numbers and arithmetic are those of package longdouble.
+// IncrByFloat adds by to the number in a key (0 when the key is missing) and returns the sum; both are decimal strings.
+// Numbers and arithmetic are those of package longdouble.
 func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
 	rec, err := tx.LoadShort(key, cf.TypeString, longdouble.MaxLen)
 	if err != nil {
@@ -366,18 +363,18 @@ func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Match is the outcome of a comparison with the value that a key has.
+// Match is the result of a comparison with a key's value.
 type Match int
 
-// The outcomes of Compare, CompareAndSet and CompareAndDelete, with the numbers that Kvrocks replies.
+// The results of Compare, CompareAndSet and CompareAndDelete, with Kvrocks's numbers.
 const (
 	Missing Match = iota - 1
 	Differs
 	Equal
 )
 
-// CompareAndSet sets a key to a new value, with the given expiry (milliseconds since the epoch, 0 = never), if
-// its value is old.
+// CompareAndSet sets a key to a new value with the given expiry (milliseconds since the epoch, 0 = never) if its value
+// equals old.
 func CompareAndSet(tx *engine.Tx, key, old, value []byte, expire int64) (Match, error) {
 	rec, m, err := compare(tx, key, old)
 	if err != nil || m != Equal {
@@ -391,7 +388,7 @@ func CompareAndSet(tx *engine.Tx, key, old, value []byte, expire int64) (Match, 
 	return m, nil
 }
 
-// CompareAndDelete deletes a key if its value is old.
+// CompareAndDelete deletes a key if its value equals old.
 func CompareAndDelete(tx *engine.Tx, key, old []byte) (Match, error) {
 	rec, m, err := compare(tx, key, old)
 	if err == nil && m == Equal {
@@ -400,7 +397,7 @@ func CompareAndDelete(tx *engine.Tx, key, old []byte) (Match, error) {
 	return m, err
 }
 
-// Compare compares the value of a key with a given one.
+// Compare compares the value of a key with value.
 func Compare(tx *engine.Tx, key, value []byte) (Match, error) {
 	_, m, err := compare(tx, key, value)
 	return m, err
@@ -417,7 +414,7 @@ func compare(tx *engine.Tx, key, old []byte) (engine.Record, Match, error) {
 	return rec, Equal, nil
 }
 
-// Encoding names the form that Redis would keep a value in: int, embstr or raw.
+// Encoding returns the encoding that Redis would use for a value: int, embstr or raw.
 func Encoding(value []byte) string {
 	if _, ok := parseInt(value); ok {
 		return "int"
@@ -430,7 +427,7 @@ func Encoding(value []byte) string {
 
 const maxIntLen = len("-9223372036854775808")
 
-// parseInt reads a decimal integer: a minus at most, no leading zeros, no blanks, no "-0".
+// parseInt parses a decimal integer: an optional minus sign, no leading zeros, no blanks, no "-0".
 func parseInt(b []byte) (int64, bool) {
 	digits := b
 	if len(b) > 0 && b[0] == '-' {

@@ -7,31 +7,32 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Auto says which part of a new entry's id the stream chooses.
+// Auto says which part of a new entry's id the stream generates.
 type Auto uint8
 
-// The ways to choose an id.
+// The ways to generate an id.
 const (
-	AutoNone Auto = iota // the id is given
-	AutoSeq              // the milliseconds are given: the sequence number follows the last one
-	AutoID               // the present time, or if the last entry is not before it, the id after that
+	AutoNone Auto = iota // nothing: the id is given
+	AutoSeq              // the sequence number: the one after the last entry's, for given milliseconds
+	// the whole id: the current time, or if that is not after the last entry, the id after the last entry
+	AutoID
 )
 
-// NewID is the id that an entry shall get.
+// NewID is the requested id of a new entry.
 type NewID struct {
 	ID   ID
 	Auto Auto
 }
 
-// AddOptions tell how an entry is added.
+// AddOptions say how an entry is added.
 type AddOptions struct {
 	NewID
-	NoCreate bool // do nothing when there is no stream
+	NoCreate bool // do nothing when the stream does not exist
 	Trim     Trim // what to remove once the entry is added
-	Trimmed  bool // whether there was something to remove, told by Add
+	Trimmed  bool // set by Add: the stream had entries to remove
 }
 
-// The errors of Add, with Redis's texts but for ErrFields.
+// The errors of Add, with Redis's texts except ErrFields.
 var (
 	ErrZeroID     = engine.NewError("ERR", "The ID specified in XADD must be greater than 0-0")
 	ErrIDTooSmall = engine.NewError("ERR", "The ID specified in XADD is equal or smaller than the target stream top item")
@@ -40,11 +41,11 @@ var (
 	ErrEntrySize  = engine.NewError("ERR", "Elements are too large to be stored")
 )
 
-// maxEntry is the number of bytes of all fields and values of an entry together, at most. It is Redis's limit.
+// maxEntry is the max total length in bytes of the fields and values of an entry: Redis's limit.
 const maxEntry = 1 << 30
 
-// Add adds an entry of fields and values, given in turn, and returns its id. Without a stream it makes one, or with
-// NoCreate does nothing and returns false.
+// Add adds an entry of fields and values, given in turn, and returns its id. If the stream does not exist, Add creates
+// it, or with NoCreate does nothing and returns false.
 func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, added bool, err error) {
 	switch {
 	case len(fields) == 0 || len(fields)%2 != 0:

@@ -7,47 +7,47 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// An ahead is a copy of the entries that a group hands out next. Consumers ask for one or a few entries at a time, and
-// to open an iterator for those costs more than all the rest; so more of them are read at once, the more often it was
-// used up, and kept for the next calls.
+// An ahead is a copy of the entries that a group will hand out next. Consumers ask for one or a few entries at a time,
+// and opening an iterator for those costs more than all the rest. So one iterator reads more of them, the more often
+// the copy was used up, and later calls take them from the copy.
 //
-// Entries do not change, and new ones come only behind the last. So a copy is right until entries are removed:
-// trimming leaves those before the first entry by the metadata record, which are passed over; Delete and SetID, after
-// which an id may come back, make it forgotten.
+// Entries do not change, and new entries only come after the last one. So a copy is valid until entries are removed.
+// Trimming leaves entries before the metadata record's first entry in the copy, which are skipped. Delete and SetID,
+// after which an id may come back, drop the copy.
 type ahead struct {
-	after ID // all entries behind this one up to the last of ids are there
+	after ID // the copy holds all entries after this one up to the last of ids
 	ids   []ID
-	ends  []int // of the values in data
-	sizes []int // Entry.Len
+	ends  []int // of each value in data
+	sizes []int // Entry.Len of each entry
 	data  []byte
-	want  int // how many were to be read last time
+	want  int // how many entries the last read asked for
 }
 
-// aheads are those of the groups of one stream, by name.
+// aheads holds the copies of a stream's groups by group name.
 type aheads struct {
 	derived.Entry
 	groups map[string]*ahead
-	bytes  int // that they take
+	bytes  int // total memory
 }
 
 const (
-	aheadMaxGroups = 128      // of a stream
-	aheadBytes     = 16 << 10 // of the values of one ahead, about
+	aheadMaxGroups = 128      // max groups of a stream with a copy
+	aheadBytes     = 16 << 10 // approximate max bytes of the values of one copy
 	aheadFirst     = 4
 	aheadMost      = 64
-	aheadCount     = 16 // who asks for more entries reads them with an iterator
+	aheadCount     = 16 // a request for more entries uses an iterator
 )
 
 var aheadKind = derived.Kind[*aheads]{ID: derived.Aheads}
 
-// dropAheads forgets what was read ahead of the stream.
+// dropAheads drops the copies of the stream's groups.
 func (s *stream) dropAheads() {
 	if a := engine.HaveState(s.tx, aheadKind, &s.rec); a != nil {
 		a.Drop()
 	}
 }
 
-// of returns the ahead of a group.
+// of returns the copy of a group.
 func (a *aheads) of(group []byte) *ahead {
 	x := a.groups[string(group)]
 	if x == nil {
@@ -68,11 +68,10 @@ func (a *aheads) of(group []byte) *ahead {
 	return x
 }
 
-// memory returns how many bytes it takes.
+// memory returns how many bytes the copy uses.
 func (a *ahead) memory() int { return 192 + cap(a.data) + 16*cap(a.ids) + 8*(cap(a.ends)+cap(a.sizes)) }
 
-// next calls f with the entries of the stream behind the last one that the group has handed out, at most count of
-// them. f moves the group on.
+// next calls f with the entries after the last one that the group has handed out, at most count. f advances the group.
 func (g *Group) next(count uint64, f func(e *Entry)) error {
 	if count == 0 || count > aheadCount {
 		from, _ := Next(g.value.LastDelivered)
@@ -107,7 +106,7 @@ func (g *Group) next(count uint64, f func(e *Entry)) error {
 	return nil
 }
 
-// before returns the id before another one; 0-0 has none and is returned itself.
+// before returns the id before id; 0-0 for 0-0, which has none.
 func before(id ID) ID {
 	switch {
 	case id.Seq > 0:
@@ -118,7 +117,7 @@ func before(id ID) ID {
 	return id
 }
 
-// find returns the place of the first entry behind an id; false when that was not read.
+// find returns the index of the first entry after an id; false when the copy does not reach there.
 func (a *ahead) find(id ID) (int, bool) {
 	if len(a.ids) == 0 || id.Compare(a.after) < 0 || id.Compare(a.ids[len(a.ids)-1]) >= 0 {
 		return 0, false
@@ -130,10 +129,10 @@ func (a *ahead) find(id ID) (int, bool) {
 	return i, true
 }
 
-// read puts the next entries in the place of those that were read before.
+// read replaces the copy by the next entries.
 func (a *ahead) read(g *Group, count uint64) error {
 	after := g.value.LastDelivered
-	if len(a.ids) > 0 && after == a.ids[len(a.ids)-1] { // all of it was used
+	if len(a.ids) > 0 && after == a.ids[len(a.ids)-1] { // the copy is used up
 		a.want = min(max(2*a.want, aheadFirst), aheadMost)
 	} else {
 		a.want = aheadFirst

@@ -6,26 +6,26 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// ClaimOptions tell how entries change hands.
+// ClaimOptions say how entries change their consumer.
 type ClaimOptions struct {
-	MinIdle   int64  // milliseconds; entries that were delivered later are left alone
-	Delivered uint64 // when they count as delivered, milliseconds since the epoch
-	// Deliveries is how often they count as delivered; negative = once more than before, or with JustID as often.
+	MinIdle   int64  // milliseconds; entries that were delivered more recently are skipped
+	Delivered uint64 // the new delivery time, milliseconds since the epoch
+	// Deliveries is the new delivery count; negative = one more than before, or with JustID unchanged.
 	Deliveries int64
-	Force      bool // also entries that are not pending
-	JustID     bool // the values of the entries are not asked for
-	LastID     ID   // the group has got all up to there
+	Force      bool // also claim entries that are not pending
+	JustID     bool // the values of the entries are not needed
+	LastID     ID   // the group has received all entries up to this one
 }
 
-// claimed is a change of a pending entry.
+// claimed is a change of one pending entry.
 type claimed struct {
 	id    ID
-	gone  bool // the entry does not exist: it is no longer pending
+	gone  bool // the entry does not exist: it stops being pending
 	value cf.StreamPendingValue
 }
 
-// Claim gives entries that are pending for other consumers to one, which is made if need be, and calls f with each
-// that it got; with JustID, e is nil. Entries that were deleted meanwhile are not pending any more.
+// Claim transfers pending entries to the named consumer, which it creates if it is missing, and calls f with each of
+// them; with JustID, e is nil. Entries that were deleted meanwhile stop being pending.
 func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *Entry)) error {
 	c, err := g.use(name)
 	if err != nil {
@@ -35,7 +35,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 	t := tx.Clock()
 	owners := owners{g: g, list: []*consumer{&c}}
 	changes := make([]claimed, 0, len(ids))
-	var at map[ID]int // where the changes of an entry are, if ids come twice
+	var at map[ID]int // the index of an entry's change, if ids may repeat
 	if len(distinct(ids)) < len(ids) {
 		at = make(map[ID]int, len(ids))
 	}
@@ -118,7 +118,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 	return nil
 }
 
-// report calls f with an entry that was claimed.
+// report calls f with a claimed entry.
 func (g *Group) report(id ID, value []byte, justID bool, f func(id ID, e *Entry)) error {
 	if justID {
 		f(id, nil)
@@ -131,14 +131,14 @@ func (g *Group) report(id ID, value []byte, justID bool, f func(id ID, e *Entry)
 	return err
 }
 
-// forget takes an entry that does not exist any more off the numbers of pending ones.
+// forget subtracts an entry that does not exist any more from the pending counters.
 func (g *Group) forget(o *owners, consumer []byte) error {
 	g.value.Pending = less(g.value.Pending, 1)
 	return o.lose(consumer)
 }
 
-// write writes what a claim has changed: the consumers that have lost entries, the pending entries, the consumer that
-// got them, and the group, in Kvrocks's order.
+// write writes the changes of a claim in Kvrocks's order: the consumers that have lost entries, the pending entries,
+// the consumer that got them, and the group.
 func (g *Group) write(changes []claimed, o *owners, c *consumer) {
 	tx := g.s.tx
 	tx.LogData(cf.LogStream)
@@ -156,22 +156,22 @@ func (g *Group) write(changes []claimed, o *owners, c *consumer) {
 	g.save()
 }
 
-// AutoClaimOptions tell which pending entries change hands.
+// AutoClaimOptions select the pending entries that change their consumer.
 type AutoClaimOptions struct {
-	From    ID     // from this id on
-	MinIdle int64  // milliseconds; entries that were delivered later are left alone
-	Count   uint64 // how many entries at most are claimed or found to be deleted; ten times as many are looked at
-	JustID  bool   // the values of the entries are not asked for, and they do not count as delivered once more
+	From    ID     // the first id to look at
+	MinIdle int64  // milliseconds; entries that were delivered more recently are skipped
+	Count   uint64 // max entries that are claimed or found to be deleted; ten times as many are examined
+	JustID  bool   // the values of the entries are not needed, and the delivery count stays
 }
 
 const (
-	claimAttempts = 10 // pending entries that are looked at for each that is wanted
-	claimBatch    = 64 // pending entries that are read at once
+	claimAttempts = 10 // pending entries that are examined for each requested one
+	claimBatch    = 64 // pending entries of one batched read
 )
 
-// AutoClaim gives entries that have been pending for long to a consumer, which is made if need be, and calls f with
-// each that it got; with JustID, e is nil. Entries that were deleted are not pending any more, and are returned. next
-// is the id to go on from, 0-0 when the end was reached.
+// AutoClaim transfers entries that have been pending for MinIdle to the named consumer, which it creates if it is
+// missing, and calls f with each of them; with JustID, e is nil. Deleted entries stop being pending and are returned.
+// next is the id to continue from, 0-0 at the end.
 func (g *Group) AutoClaim(name []byte, o *AutoClaimOptions, f func(id ID, e *Entry)) (next ID, deleted []ID,
 	err error) {
 	c, err := g.use(name)
@@ -214,20 +214,20 @@ func (g *Group) AutoClaim(name []byte, o *AutoClaimOptions, f func(id ID, e *Ent
 	return next, nil, nil
 }
 
-// autoClaim is an AutoClaim under way.
+// autoClaim is the state of a running AutoClaim.
 type autoClaim struct {
 	g       *Group
 	o       *AutoClaimOptions
 	c       *consumer
 	f       func(id ID, e *Entry)
 	owners  owners
-	names   map[string][]byte // of consumers that were met
+	names   map[string][]byte // names of the consumers seen so far
 	changes []claimed
 	deleted []ID
-	count   uint64 // how many may still be claimed or found to be deleted
+	count   uint64 // how many entries may still be claimed or found to be deleted
 }
 
-// nameOf returns a name that stays valid, where the iterator overwrites the one it has given.
+// nameOf returns a copy of name that stays valid when the iterator moves on.
 func (a *autoClaim) nameOf(name []byte) []byte {
 	if n, ok := a.names[string(name)]; ok {
 		return n
@@ -240,7 +240,7 @@ func (a *autoClaim) nameOf(name []byte) []byte {
 	return name
 }
 
-// claim looks at some pending entries.
+// claim examines a batch of pending entries.
 func (a *autoClaim) claim(batch []Pending) error {
 	g := a.g
 	t := g.s.tx.Clock()

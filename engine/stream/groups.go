@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// UnknownReads is the value of a group's counter of entries read when it is not known.
+// UnknownReads is the value of a group's entries-read counter when the number is unknown.
 const UnknownReads = -1
 
 // The errors of functions on groups, with Redis's texts.
@@ -18,19 +18,19 @@ var (
 		"Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.")
 )
 
-// Group is a consumer group that was opened in a transaction. It sees the writes that are made through it; after
-// other writes to the same group it must be opened again.
+// Group is a consumer group that a transaction has opened. It reflects the writes that are made through it; after other
+// writes to the same group it must be opened again.
 type Group struct {
 	s      stream
 	name   []byte
 	value  cf.StreamGroupValue
-	prefix []byte // of what is pending
+	prefix []byte // of the keys of pending entries
 
-	// OnNewConsumer is called when something is asked for in the name of a consumer that there was not. nil = nobody.
+	// OnNewConsumer is called when an operation creates a consumer. nil = no call.
 	OnNewConsumer func()
 }
 
-// OpenGroup looks a group up; nil when there is no such stream or no such group.
+// OpenGroup opens a group; nil when the stream or the group does not exist.
 func OpenGroup(tx *engine.Tx, key, name []byte) (*Group, error) {
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists {
@@ -51,7 +51,7 @@ func (s *stream) group(name []byte) (*Group, error) {
 	return g, nil
 }
 
-// groupKey returns the internal key of a group, or what its consumers' or its pending entries' keys begin with; valid
+// groupKey returns the internal key of a group, or the prefix of its consumers' or pending entries' keys. It is valid
 // until the next key is built.
 func (s *stream) groupKey(kind cf.StreamKind, name []byte) []byte {
 	var buf [128]byte
@@ -64,7 +64,7 @@ func (g *Group) save() {
 	g.s.tx.Replace(cf.Stream, g.s.groupKey(cf.StreamGroup, g.name), g.value.Append(buf[:0]))
 }
 
-// pendingPrefix returns what the keys of the pending entries begin with.
+// pendingPrefix returns the prefix of the keys of pending entries.
 func (g *Group) pendingPrefix() []byte {
 	if g.prefix == nil {
 		g.prefix = append([]byte(nil), g.s.groupKey(cf.StreamPending, g.name)...)
@@ -78,11 +78,11 @@ func (g *Group) pendingKey(id ID) []byte {
 	return g.s.tx.Subkey(&g.s.rec, cf.AppendStreamPendingSub(buf[:0], g.name, id))
 }
 
-// consumer is a consumer of a group that was read.
+// consumer is a consumer's record in memory.
 type consumer struct {
 	name    []byte
 	value   cf.StreamConsumerValue
-	changed bool // for owners: is to be written
+	changed bool // for owners: the record must be written
 }
 
 func (g *Group) consumerKey(name []byte) []byte {
@@ -90,7 +90,7 @@ func (g *Group) consumerKey(name []byte) []byte {
 	return g.s.tx.Subkey(&g.s.rec, cf.AppendStreamConsumerSub(buf[:0], g.name, name))
 }
 
-// consumer looks a consumer up.
+// consumer reads a consumer.
 func (g *Group) consumer(name []byte) (c consumer, found bool, err error) {
 	value, found, err := g.s.tx.Get(cf.Stream, g.consumerKey(name))
 	if err != nil || !found {
@@ -113,15 +113,15 @@ func (g *Group) saveConsumer(c *consumer) {
 	g.s.tx.Replace(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
 }
 
-// now returns the transaction's time as records hold it.
+// now returns the transaction's time in the unit of the records: milliseconds since the epoch.
 func now(tx *engine.Tx) uint64 { return uint64(max(tx.Clock(), 0)) }
 
-// create makes a consumer that does not exist. Where Kvrocks writes that it has got something just now, its record
-// says that it never has.
+// create creates a consumer. Kvrocks sets the active time of the new record to the current time; here it is 0, which
+// means that the consumer never got an entry.
 func (g *Group) create(name []byte) consumer {
 	c := consumer{name: name, value: cf.StreamConsumerValue{LastAttempted: now(g.s.tx)}}
 	g.s.tx.LogData(cf.LogStream)
-	// Records of their own, as Kvrocks writes them: those of what the consumer gets come behind.
+	// Records of their own, as Kvrocks writes them: the records of delivered entries follow.
 	var buf [48]byte
 	g.s.tx.Put(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
 	g.value.Consumers++
@@ -129,7 +129,7 @@ func (g *Group) create(name []byte) consumer {
 	return c
 }
 
-// use returns the consumer that is to get something, and makes it if need be.
+// use returns the consumer that will get entries, and creates it if it is missing.
 func (g *Group) use(name []byte) (consumer, error) {
 	c, found, err := g.consumer(name)
 	if err != nil {
@@ -145,11 +145,11 @@ func (g *Group) use(name []byte) (consumer, error) {
 	return c, nil
 }
 
-// GroupStart tells from where a group hands out entries.
+// GroupStart says where in the stream a group starts.
 type GroupStart struct {
 	ID          ID
-	Last        bool  // from the last entry that the stream has had on, instead of ID
-	EntriesRead int64 // how many entries come before, or UnknownReads
+	Last        bool  // start after the last entry of the stream instead of after ID
+	EntriesRead int64 // the number of entries before the start, or UnknownReads
 }
 
 func (s *stream) start(o GroupStart) ID {
@@ -159,7 +159,7 @@ func (s *stream) start(o GroupStart) ID {
 	return o.ID
 }
 
-// CreateGroup makes a group. With create it also makes the stream if there is none.
+// CreateGroup creates a group. With create it also creates a missing stream.
 func CreateGroup(tx *engine.Tx, key, name []byte, o GroupStart, create bool) error {
 	s, err := load(tx, key)
 	if err != nil {
@@ -184,7 +184,7 @@ func CreateGroup(tx *engine.Tx, key, name []byte, o GroupStart, create bool) err
 	return nil
 }
 
-// SetStart sets from where the group goes on.
+// SetStart sets where the group continues.
 func (g *Group) SetStart(o GroupStart) {
 	g.value.LastDelivered = g.s.start(o)
 	g.value.EntriesRead = o.EntriesRead
@@ -192,7 +192,7 @@ func (g *Group) SetStart(o GroupStart) {
 	g.save()
 }
 
-// Destroy removes the group with its consumers and what is pending.
+// Destroy deletes the group with its consumers and its pending entries.
 func (g *Group) Destroy() error {
 	tx := g.s.tx
 	tx.LogData(cf.LogStream)
@@ -233,7 +233,7 @@ func (g *Group) deleteAll(kind cf.StreamKind) error {
 	return it.Err()
 }
 
-// CreateConsumer makes a consumer and reports whether it is new.
+// CreateConsumer creates a consumer and reports whether it is new.
 func (g *Group) CreateConsumer(name []byte) (bool, error) {
 	_, found, err := g.consumer(name)
 	if err != nil || found {
@@ -243,8 +243,7 @@ func (g *Group) CreateConsumer(name []byte) (bool, error) {
 	return true, nil
 }
 
-// DeleteConsumer removes a consumer with what is pending for it, and returns how much that was: 0 also when there is
-// no such consumer.
+// DeleteConsumer deletes a consumer with its pending entries and returns their number; 0 also for a missing consumer.
 func (g *Group) DeleteConsumer(name []byte) (pending uint64, err error) {
 	c, found, err := g.consumer(name)
 	if err != nil || !found {
@@ -270,11 +269,11 @@ func (g *Group) DeleteConsumer(name []byte) (pending uint64, err error) {
 	return pending, nil
 }
 
-// less subtracts without going below 0: counters that another version has left too low do not become huge.
+// less returns a - b, at least 0: a counter that another version has left too low must not wrap around.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// noTombstonesAfter reports whether no entry was deleted from id on. Entries that were trimmed do not count: they
-// were before the first.
+// noTombstonesAfter reports whether no entry from id on was deleted. Trimmed entries do not count: they were before the
+// first entry.
 func (s *stream) noTombstonesAfter(id ID) bool {
 	deleted := s.meta.MaxDeleted
 	if s.rec.Size == 0 || deleted == (ID{}) || s.meta.First.Compare(deleted) > 0 {
@@ -283,8 +282,8 @@ func (s *stream) noTombstonesAfter(id ID) bool {
 	return id.Compare(deleted) > 0
 }
 
-// readsUpTo returns how many entries the stream has had up to an id, as far as that can be told without counting:
-// for the ends of a stream in the middle of which nothing was deleted.
+// readsUpTo returns how many entries the stream ever had up to an id, or UnknownReads. It knows the number without
+// counting only at the ends of a stream that had no deletion in the middle.
 func (s *stream) readsUpTo(id ID) int64 {
 	added := s.meta.EntriesAdded
 	if added == 0 {
@@ -310,7 +309,7 @@ func (s *stream) readsUpTo(id ID) int64 {
 
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-// delivered moves the group on to an entry, with its counter of entries read.
+// delivered advances the group to an entry and updates its entries-read counter.
 func (g *Group) delivered(id ID) {
 	if id.Compare(g.value.LastDelivered) <= 0 {
 		return
@@ -324,7 +323,7 @@ func (g *Group) delivered(id ID) {
 	g.value.LastDelivered = id
 }
 
-// lag returns how many entries the group has still to get; false when that is not known.
+// lag returns how many entries the group has not handed out yet; false when the number is unknown.
 func (g *Group) lag() (int64, bool) {
 	added := signed(g.s.meta.EntriesAdded)
 	if added == 0 {

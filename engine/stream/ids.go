@@ -9,20 +9,20 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ID identifies an entry: milliseconds, usually since the epoch, and a sequence number within the millisecond. Its
-// text is <ms>-<seq>.
+// ID identifies an entry: milliseconds, usually since the epoch, and a sequence number within the millisecond. Its text
+// form is <ms>-<seq>.
 type ID = cf.StreamID
 
-// The ends of the range of ids. No entry has the first one.
+// The least and the greatest id. No entry has the least one.
 var (
 	MinID = ID{}
 	MaxID = ID{Ms: math.MaxUint64, Seq: math.MaxUint64}
 )
 
-// ErrInvalidID is the error for what is no id.
+// ErrInvalidID: the text is not an id.
 var ErrInvalidID = engine.NewError("ERR", "Invalid stream ID specified as stream command argument")
 
-// Next returns the id after another; false when there is none.
+// Next returns the id after id; false when none exists.
 func Next(id ID) (ID, bool) {
 	switch {
 	case id.Seq < math.MaxUint64:
@@ -33,7 +33,7 @@ func Next(id ID) (ID, bool) {
 	return ID{}, false
 }
 
-// Prev returns the id before another; false when there is none.
+// Prev returns the id before id; false when none exists.
 func Prev(id ID) (ID, bool) {
 	switch {
 	case id.Seq > 0:
@@ -44,7 +44,7 @@ func Prev(id ID) (ID, bool) {
 	return MaxID, false
 }
 
-// AppendID appends the text of an id, at most 41 bytes.
+// AppendID appends the text form of an id, at most 41 bytes.
 func AppendID(dst []byte, id ID) []byte {
 	dst = strconv.AppendUint(dst, id.Ms, 10)
 	dst = append(dst, '-')
@@ -53,16 +53,16 @@ func AppendID(dst []byte, id ID) []byte {
 
 func text(id ID) string { return string(AppendID(nil, id)) }
 
-// maxIDText is the length from which on Redis does not look at an id any more.
+// maxIDText is the length from which Redis refuses an id without parsing it.
 const maxIDText = 128
 
-// ParseID reads <ms>-<seq>, or <ms> alone, for which the sequence number is missing.
+// ParseID parses <ms>-<seq>, or <ms> alone, which gets the sequence number missing.
 func ParseID(b []byte, missing uint64) (ID, error) {
 	id, _, err := parse(b, missing, false)
 	return id, err
 }
 
-// ParseIDOrEnd is ParseID that also takes - and + for the first and last id of all.
+// ParseIDOrEnd is ParseID that also accepts - and + for the least and the greatest id.
 func ParseIDOrEnd(b []byte, missing uint64) (ID, error) {
 	if len(b) == 1 {
 		switch b[0] {
@@ -75,8 +75,8 @@ func ParseIDOrEnd(b []byte, missing uint64) (ID, error) {
 	return ParseID(b, missing)
 }
 
-// ParseBound reads the end of an interval: what ParseIDOrEnd takes, or with a parenthesis in front what ParseID
-// takes, where open is true: the id itself is not in the interval.
+// ParseBound parses an end of an interval: the forms of ParseIDOrEnd, or a parenthesis and a form of ParseID. The
+// latter sets open: the interval does not include the id.
 func ParseBound(b []byte, missing uint64) (id ID, open bool, err error) {
 	if len(b) > 1 && b[0] == '(' {
 		id, err = ParseID(b[1:], missing)
@@ -86,13 +86,13 @@ func ParseBound(b []byte, missing uint64) (id ID, open bool, err error) {
 	return id, false, err
 }
 
-// The errors for open intervals that cannot be.
+// The errors for open intervals that contain no id.
 var (
 	errStart = engine.NewError("ERR", "invalid start ID for the interval")
 	errEnd   = engine.NewError("ERR", "invalid end ID for the interval")
 )
 
-// ParseStart reads the lower end of an interval and returns the first id in it.
+// ParseStart parses the lower end of an interval and returns the first id in it.
 func ParseStart(b []byte) (ID, error) {
 	id, open, err := ParseBound(b, 0)
 	if err == nil && open {
@@ -104,7 +104,7 @@ func ParseStart(b []byte) (ID, error) {
 	return id, err
 }
 
-// ParseEnd reads the upper end of an interval and returns the last id in it.
+// ParseEnd parses the upper end of an interval and returns the last id in it.
 func ParseEnd(b []byte) (ID, error) {
 	id, open, err := ParseBound(b, math.MaxUint64)
 	if err == nil && open {
@@ -116,7 +116,7 @@ func ParseEnd(b []byte) (ID, error) {
 	return id, err
 }
 
-// ParseNewID reads the id that an entry shall get: *, <ms>-* or what ParseID takes.
+// ParseNewID parses the id of a new entry: *, <ms>-* or a form of ParseID.
 func ParseNewID(b []byte) (NewID, error) {
 	if len(b) == 1 && b[0] == '*' {
 		return NewID{Auto: AutoID}, nil
@@ -129,7 +129,7 @@ func ParseNewID(b []byte) (NewID, error) {
 	return n, err
 }
 
-// parse reads an id; with autoSeq the sequence number may be a star.
+// parse parses an id; with autoSeq the sequence number may be a star.
 func parse(b []byte, missing uint64, autoSeq bool) (id ID, auto bool, err error) {
 	if len(b) >= maxIDText {
 		return ID{}, false, ErrInvalidID
@@ -157,9 +157,8 @@ func parse(b []byte, missing uint64, autoSeq bool) (id ID, auto bool, err error)
 
 var dash = []byte("-")
 
-// number reads a number as Redis reads the parts of an id: by the rules of C's strtoull, that is with blanks, a sign
-// and zeros in front. A minus negates modulo 2^64, but not a number that fits into 63 bits and is written in the
-// shortest form.
+// number parses a number as Redis parses the parts of an id: by the rules of C's strtoull, which accept leading blanks,
+// a sign and zeros. A minus sign negates modulo 2^64; but the shortest form of a negative int64 is refused.
 func number(b []byte) (n uint64, ok bool) {
 	full := b
 	for len(b) > 0 && (b[0] == ' ' || b[0] >= '\t' && b[0] <= '\r') {

@@ -8,24 +8,24 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Info is what there is to tell about a stream.
+// Info describes a stream.
 type Info struct {
 	Length        uint64
 	LastGenerated ID
-	MaxDeleted    ID // the greatest id of an entry that was deleted; those that were trimmed do not count
+	MaxDeleted    ID // the greatest id of a deleted entry; trimmed entries do not count
 	EntriesAdded  uint64
-	First, Last   ID // 0-0 when there is no entry
+	First, Last   ID // 0-0 when the stream is empty
 	Groups        uint64
 }
 
-// Nodes returns how many nodes of a radix tree Redis would keep the entries in, by its default settings and if they
-// are small; nothing here depends on it.
+// Nodes returns how many radix tree keys and nodes Redis, with its default settings, would use for the entries if they
+// are small. It is for XINFO only.
 func (i *Info) Nodes() (keys, nodes uint64) {
 	keys = (i.Length + TrimNode - 1) / TrimNode
 	return keys, keys + 1
 }
 
-// About tells about a stream; false when there is none.
+// About describes a stream; false when it does not exist.
 func About(tx *engine.Tx, key []byte) (i Info, found bool, err error) {
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists {
@@ -35,19 +35,19 @@ func About(tx *engine.Tx, key []byte) (i Info, found bool, err error) {
 		s.meta.Groups}, true, nil
 }
 
-// GroupInfo is what there is to tell about a group.
+// GroupInfo describes a group.
 type GroupInfo struct {
 	Group         *Group
 	Name          []byte
 	Consumers     uint64
 	Pending       uint64
 	LastDelivered ID
-	EntriesRead   int64 // or UnknownReads
-	Lag           int64 // how many entries are still to be delivered
+	EntriesRead   int64 // -1 = UnknownReads
+	Lag           int64 // entries that are not delivered yet
 	LagKnown      bool
 }
 
-// Groups returns the groups of a stream in the order of their names; none when there is no stream.
+// Groups returns the groups of a stream ordered by name; none when the stream does not exist.
 func Groups(tx *engine.Tx, key []byte) ([]GroupInfo, error) {
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists {
@@ -87,7 +87,7 @@ func (s *stream) eachGroup(f func(g Group) error) error {
 	return it.Err()
 }
 
-// parse takes a subkey apart that begins with its kind and the name of a group, which are cut off from rest.
+// parse decodes the subkey of a consumer or a pending entry. rest is the subkey without its kind and group name.
 func (s *stream) parse(kind cf.StreamKind, group, rest []byte) (cf.StreamSub, error) {
 	var buf [128]byte
 	sub := cf.AppendStreamKindSub(buf[:0], kind)
@@ -101,7 +101,7 @@ func (s *stream) parse(kind cf.StreamKind, group, rest []byte) (cf.StreamSub, er
 	return p, nil
 }
 
-// consumers returns the consumers of the group in the order of their names.
+// consumers returns the consumers of the group ordered by name.
 func (g *Group) consumers() ([]consumer, error) {
 	prefix := bytes.Clone(g.s.groupKey(cf.StreamConsumer, g.name))
 	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(g.value.Consumers, 1<<20)) + 1})
@@ -122,15 +122,15 @@ func (g *Group) consumers() ([]consumer, error) {
 	return list, it.Err()
 }
 
-// ConsumerInfo is what there is to tell about a consumer. The times are milliseconds since the epoch.
+// ConsumerInfo describes a consumer. The times are milliseconds since the epoch.
 type ConsumerInfo struct {
 	Name    []byte
 	Pending uint64
-	Seen    uint64 // when it last asked for something
-	Active  uint64 // when it last got something; 0 = never
+	Seen    uint64 // the last request
+	Active  uint64 // the last delivery; 0 = never
 }
 
-// Consumers returns the consumers of the group in the order of their names.
+// Consumers returns the consumers of the group ordered by name.
 func (g *Group) Consumers() ([]ConsumerInfo, error) {
 	list, err := g.consumers()
 	if err != nil {
@@ -143,8 +143,8 @@ func (g *Group) Consumers() ([]ConsumerInfo, error) {
 	return infos, nil
 }
 
-// PendingLists returns what is pending in the group and for each of its consumers, in the order of the ids, at most
-// count entries each or all with 0. It reads no more of them than it takes. of is in the order of consumers.
+// PendingLists returns the pending entries of the group and of each of its consumers, ordered by id, at most count
+// entries in each list (0 = all). It stops reading when all lists are full. of has the order of consumers.
 func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pending, of [][]Pending, err error) {
 	want := func(pending uint64) uint64 {
 		if count > 0 {
@@ -154,7 +154,7 @@ func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pend
 	}
 	of = make([][]Pending, len(consumers))
 	index := make(map[string]int, len(consumers))
-	lists := uint64(0) // entries that are still wanted
+	lists := uint64(0) // entries that the consumers' lists still lack
 	for i, c := range consumers {
 		index[string(c.Name)] = i
 		lists += want(c.Pending)

@@ -9,14 +9,13 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// walker goes over what is pending in a group, in the order of the ids. Entries that were acknowledged leave
-// tombstones at the low end, where new ones come to lie all the time; what a walk learns about them is kept as a
-// hint for the next one.
+// walker iterates over the pending entries of a group, ordered by id. Acknowledged entries leave tombstones at the low
+// end. A walk therefore stores the first id that it finds as the lower bound of later walks.
 type walker struct {
 	g     *Group
 	it    *engine.Iter
-	learn []byte // bound to be raised by the first entry; nil = nothing is to be learnt
-	known bool   // there is a bound already
+	learn []byte // the bound, to be raised to the first entry found; nil = do not raise it
+	known bool   // a bound is stored already
 	toEnd bool
 
 	id    ID
@@ -24,8 +23,8 @@ type walker struct {
 	err   error
 }
 
-// walk goes over the pending entries from one id to another, both included. limit is how many the caller expects to
-// read, 0 = all.
+// walk iterates over the pending entries from one id to another, both included. limit is how many entries the caller
+// expects to read, 0 = all.
 func (g *Group) walk(from, to ID, limit int) walker {
 	prefix := g.pendingPrefix()
 	w := walker{g: g, toEnd: to == MaxID}
@@ -50,7 +49,7 @@ func (w *walker) close() {
 	}
 }
 
-// next moves to the next entry; false at the end or on an error.
+// next advances to the next entry; false at the end or on an error.
 func (w *walker) next() bool {
 	if w.it == nil || w.err != nil {
 		return false
@@ -73,8 +72,8 @@ func (w *walker) next() bool {
 	return true
 }
 
-// raise notes that nothing is pending before an id. A walk holds the key's lock, if only for reading, so no one adds
-// anything before.
+// raise stores the bound: no entry before id is pending. The walk holds the key's lock, at least for reading, so no one
+// adds an entry before id.
 func (w *walker) raise(id ID) {
 	key := under(w.g.pendingPrefix(), id)
 	if !w.known || bytes.Compare(key, w.learn) > 0 {
@@ -97,22 +96,22 @@ func (g *Group) putPending(id ID, v *cf.StreamPendingValue) {
 	g.s.tx.Put(cf.Stream, g.pendingKey(id), v.Append(buf[:0]))
 }
 
-// added notes that an entry is pending that was not before.
+// added updates the bounds for an entry that becomes pending.
 func (g *Group) added(id ID) {
 	g.s.tx.KeyAdded(&g.s.rec, g.pendingPrefix(), g.pendingKey(id))
 }
 
-// owners are the consumers that lose or get entries in one command.
+// owners holds the consumers that lose or get entries in one command.
 type owners struct {
 	g      *Group
 	list   []*consumer
-	byName map[string]*consumer // of all in the list, once they are more than a few
+	byName map[string]*consumer // all of the list, once they are more than fewOwners
 }
 
-// fewOwners is how many consumers are compared one after the other.
+// fewOwners is how many consumers are compared one by one.
 const fewOwners = 16
 
-// add puts a consumer into the list.
+// add adds a consumer to the list.
 func (o *owners) add(c *consumer) {
 	o.list = append(o.list, c)
 	switch {
@@ -126,7 +125,7 @@ func (o *owners) add(c *consumer) {
 	}
 }
 
-// of returns a consumer; nil when there is none.
+// of returns a consumer, nil if it does not exist.
 func (o *owners) of(name []byte) (*consumer, error) {
 	if o.byName != nil {
 		if c := o.byName[string(name)]; c != nil {
@@ -147,7 +146,7 @@ func (o *owners) of(name []byte) (*consumer, error) {
 	return &c, nil
 }
 
-// lose takes one entry off a consumer's number of pending ones.
+// lose decrements a consumer's pending counter.
 func (o *owners) lose(name []byte) error {
 	c, err := o.of(name)
 	if err == nil && c != nil {
@@ -157,7 +156,7 @@ func (o *owners) lose(name []byte) error {
 	return err
 }
 
-// save writes the records of those that have lost something, but for one.
+// save writes the records of the consumers that have lost entries, except that of except.
 func (o *owners) save(except *consumer) {
 	for _, c := range o.list {
 		if c.changed && c != except {
@@ -166,7 +165,7 @@ func (o *owners) save(except *consumer) {
 	}
 }
 
-// distinct drops ids that are given twice.
+// distinct drops repeated ids.
 func distinct(ids []ID) []ID {
 	if len(ids) < 2 {
 		return ids
@@ -189,8 +188,8 @@ func distinct(ids []ID) []ID {
 	})
 }
 
-// Ack takes entries off what is pending in a group, and returns how many were pending. Without such a stream or
-// group there are none.
+// Ack removes entries from the pending entries of a group and returns how many of them were pending; 0 when the stream
+// or the group does not exist.
 func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists {
@@ -236,20 +235,20 @@ func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
 	return acked, nil
 }
 
-// PendingSummary tells what is pending in a group.
+// PendingSummary summarizes the pending entries of a group.
 type PendingSummary struct {
 	Pending     uint64
-	First, Last ID // of what is pending, when it is more than nothing
+	First, Last ID // ids of the first and the last pending entry, if any
 	Consumers   []ConsumerPending
 }
 
-// ConsumerPending is a consumer for which something is pending.
+// ConsumerPending is a consumer with pending entries.
 type ConsumerPending struct {
 	Name    []byte
 	Pending uint64
 }
 
-// Summary tells what is pending, without reading it all. Consumers come in the order of their names.
+// Summary summarizes the pending entries without reading all of them. Consumers are ordered by name.
 func (g *Group) Summary() (p PendingSummary, err error) {
 	w := g.walk(MinID, MaxID, 1)
 	defer w.close()
@@ -278,33 +277,33 @@ func (g *Group) Summary() (p PendingSummary, err error) {
 	return p, err
 }
 
-// Pending is an entry that was delivered and not acknowledged yet.
+// Pending is an entry that was delivered and is not acknowledged yet.
 type Pending struct {
 	ID         ID
 	Consumer   []byte
-	Delivered  uint64 // when it was delivered last, milliseconds since the epoch
-	Idle       int64  // how many milliseconds ago that was, not below 0
-	Deliveries uint64 // how often it was delivered
+	Delivered  uint64 // the last delivery, milliseconds since the epoch
+	Idle       int64  // milliseconds since the last delivery, at least 0
+	Deliveries uint64 // the number of deliveries
 }
 
-// PendingOptions tell which pending entries are wanted.
+// PendingOptions select pending entries.
 type PendingOptions struct {
 	From, To ID
-	Count    uint64 // at most; 0 = all
-	MinIdle  int64  // milliseconds; those delivered later are left out
-	Consumer []byte // of this consumer; nil = of all
+	Count    uint64 // max number; 0 = all
+	MinIdle  int64  // milliseconds; entries that were delivered more recently are skipped
+	Consumer []byte // only entries of this consumer; nil = of all consumers
 }
 
-// Each calls f with pending entries in the order of their ids. What f gets is valid until it returns.
+// Each calls f with pending entries ordered by id. Its argument is valid until f returns.
 func (g *Group) Each(o PendingOptions, f func(p *Pending)) error {
-	most := o.Count
+	limit := o.Count
 	if o.Consumer != nil {
 		c, found, err := g.consumer(o.Consumer)
 		if err != nil || !found || c.value.Pending == 0 {
 			return err
 		}
-		if most == 0 || most > c.value.Pending {
-			most = c.value.Pending // beyond that there are only other consumers' entries
+		if limit == 0 || limit > c.value.Pending {
+			limit = c.value.Pending // the rest are other consumers' entries
 		}
 	}
 	if o.From.Compare(o.To) > 0 {
@@ -314,7 +313,8 @@ func (g *Group) Each(o PendingOptions, f func(p *Pending)) error {
 	defer w.close()
 	t := g.s.tx.Clock()
 	var p Pending
-	for seen, given := uint64(0), uint64(0); (most == 0 || seen < most) && (o.Count == 0 || given < o.Count) && w.next(); {
+	for seen, given := uint64(0), uint64(0); (limit == 0 || seen < limit) && (o.Count == 0 || given < o.Count) &&
+		w.next(); {
 		if o.Consumer != nil && !bytes.Equal(w.value.Consumer, o.Consumer) {
 			continue
 		}

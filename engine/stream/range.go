@@ -5,16 +5,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// RangeOptions tell which entries are wanted.
+// RangeOptions select entries.
 type RangeOptions struct {
 	From, To ID // both included
 	Reverse  bool
-	Count    uint64 // at most; 0 = all
-	// LastRead says that the transaction reads nothing else: its locks are given back as soon as the iterator is open.
+	Count    uint64 // max number; 0 = all
+	// LastRead says that the transaction reads nothing else: its locks are released as soon as the iterator is open.
 	LastRead bool
 }
 
-// Range calls f with the entries in a range of ids, in their order or in the opposite one.
+// Range calls f with the entries in a range of ids, ascending or descending.
 func Range(tx *engine.Tx, key []byte, o RangeOptions, f func(e *Entry)) error {
 	s, err := load(tx, key)
 	if err != nil {
@@ -23,7 +23,7 @@ func Range(tx *engine.Tx, key []byte, o RangeOptions, f func(e *Entry)) error {
 	return s.scan(o, f)
 }
 
-// scan is Range on a stream that was read.
+// scan is Range on a loaded stream.
 func (s *stream) scan(o RangeOptions, f func(e *Entry)) error {
 	return s.scanWhile(o, func(e *Entry) bool {
 		f(e)
@@ -31,13 +31,13 @@ func (s *stream) scan(o RangeOptions, f func(e *Entry)) error {
 	})
 }
 
-// scanWhile is scan that ends when f returns false.
+// scanWhile is scan until f returns false.
 func (s *stream) scanWhile(o RangeOptions, f func(e *Entry) bool) error {
 	from, to, count := greater(o.From, s.meta.First), smaller(o.To, s.meta.Last), o.Count
 	if s.rec.Size == 0 || from.Compare(to) > 0 {
 		return nil
 	}
-	if from == to { // one entry: no iterator
+	if from == to { // one entry: a point read is cheaper than an iterator
 		value, found, err := s.tx.Get(cf.Stream, s.entryKey(from))
 		if err != nil || !found {
 			return err
@@ -72,8 +72,8 @@ func (s *stream) scanWhile(o RangeOptions, f func(e *Entry) bool) error {
 	return it.Err()
 }
 
-// After calls begin, and then f with the entries with greater ids, at most count of them or all with 0. Neither is
-// called when there is no such entry, and false is returned.
+// After calls begin and then f with the entries whose ids are greater than id, at most count (0 = all). If no such
+// entry exists, it calls neither and returns false.
 func After(tx *engine.Tx, key []byte, id ID, count uint64, begin func(), f func(e *Entry)) (bool, error) {
 	s, err := load(tx, key)
 	if err != nil || !s.hasAfter(id) {
@@ -84,12 +84,12 @@ func After(tx *engine.Tx, key []byte, id ID, count uint64, begin func(), f func(
 	return true, s.scan(RangeOptions{From: next, To: MaxID, Count: count}, f)
 }
 
-// hasAfter reports whether there is an entry with a greater id.
+// hasAfter reports whether an entry with a greater id exists.
 func (s *stream) hasAfter(id ID) bool {
 	return s.rec.Size > 0 && s.meta.Last.Compare(id) > 0
 }
 
-// Delete removes entries and returns how many there were. A stream without entries stays.
+// Delete removes entries and returns how many existed. An empty stream continues to exist.
 func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
 	s, err := load(tx, key)
 	if err != nil || s.rec.Size == 0 {
@@ -128,7 +128,7 @@ func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
 	return d.n, nil
 }
 
-// findEnds looks for the first and last entry after those were deleted.
+// findEnds finds the first or the last entry after the previous one was deleted.
 func (s *stream) findEnds(first, last bool) error {
 	if first {
 		id, err := s.edge(false)
@@ -147,7 +147,7 @@ func (s *stream) findEnds(first, last bool) error {
 	return nil
 }
 
-// edge returns the first or last entry there is between those of the metadata record.
+// edge returns the first or last existing entry between the bounds of the metadata record.
 func (s *stream) edge(last bool) (ID, error) {
 	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true, Reverse: last, Limit: 1})
 	defer it.Close()
@@ -160,11 +160,11 @@ func (s *stream) edge(last bool) (ID, error) {
 	return s.idOf(it.Key())
 }
 
-// SetIDOptions tell what SetID sets besides the last id.
+// SetIDOptions say what SetID sets besides the last id.
 type SetIDOptions struct {
 	EntriesAdded    uint64
 	SetEntriesAdded bool
-	MaxDeleted      ID // 0-0: not set
+	MaxDeleted      ID // 0-0 = leave it
 }
 
 // The errors of SetID, with Redis's texts.
@@ -179,8 +179,8 @@ var (
 		"The entries_added specified in XSETID is smaller than the target stream length")
 )
 
-// SetID sets the id after which new entries come, and with options how many entries the stream has had and the
-// greatest id that was deleted.
+// SetID sets the last generated id, which new entries follow, and optionally the number of entries ever added and the
+// greatest deleted id.
 func SetID(tx *engine.Tx, key []byte, id ID, o SetIDOptions) error {
 	if id.Compare(o.MaxDeleted) < 0 {
 		return ErrSetIDBelowDeleted
@@ -208,6 +208,6 @@ func SetID(tx *engine.Tx, key []byte, id ID, o SetIDOptions) error {
 	}
 	tx.LogData(cf.LogStreamSetID)
 	var buf [96]byte
-	tx.SaveAppend(&s.rec, s.meta.Append(buf[:0])) // a record of its own: the log data is about it
+	tx.SaveAppend(&s.rec, s.meta.Append(buf[:0])) // a record of its own: the log data refers to it
 	return nil
 }

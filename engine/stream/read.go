@@ -7,12 +7,12 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// HasNew reports whether there are entries that no consumer of the group has got yet.
+// HasNew reports whether the stream has entries that the group has not handed out yet.
 func (g *Group) HasNew() bool { return g.s.hasAfter(g.value.LastDelivered) }
 
-// ReadNew hands out to a consumer, which is made if need be, the entries that no consumer of the group has got yet:
-// at most count of them, or all with 0. They are pending from then on, unless noAck is set. begin is called first if
-// there is any; without, false is returned.
+// ReadNew hands out to a consumer, which it creates if it is missing, entries that the group has not handed out yet: at
+// most count (0 = all). They become pending unless noAck is set. Before the first entry it calls begin. If no entry is
+// new, it returns false.
 func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(), f func(e *Entry)) (bool, error) {
 	c, err := g.use(consumer)
 	if err != nil {
@@ -51,8 +51,8 @@ func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(),
 	return true, nil
 }
 
-// hand makes entries, whose ids ascend, pending for a consumer. Some may be pending already: the group may have been
-// set back, or they were claimed by force.
+// hand makes entries, whose ids ascend, pending for a consumer. Some may be pending already: the group's position may
+// have been set back, or they were claimed with FORCE.
 func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
 	o.add(c)
 	had, err := g.pendingAmong(ids)
@@ -76,8 +76,9 @@ func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
 	return nil
 }
 
-// pendingAmong returns for each of ascending ids the consumer for which it is pending, nil for those that are not;
-// nil when none is. As a rule none is, and a hint about the greatest pending id tells so without a look.
+// pendingAmong returns for each of the ascending ids the consumer for which it is pending, nil if it is not pending. It
+// returns nil when no id is pending: the common case, which the stored bound of the greatest pending id decides without
+// a read.
 func (g *Group) pendingAmong(ids []ID) ([][]byte, error) {
 	tx := g.s.tx
 	prefix := g.pendingPrefix()
@@ -115,7 +116,7 @@ func (g *Group) pendingAmong(ids []ID) ([][]byte, error) {
 	return had, nil
 }
 
-// findHighBound looks for the greatest pending id and notes that nothing is pending beyond.
+// findHighBound finds the greatest pending id and stores the bound after it.
 func (g *Group) findHighBound() ([]byte, error) {
 	tx := g.s.tx
 	prefix := g.pendingPrefix()
@@ -141,11 +142,11 @@ func (g *Group) findHighBound() ([]byte, error) {
 	return high, nil
 }
 
-// historyBatch is how many entries of a history are read at once.
+// historyBatch is how many entries of a history one batched read returns.
 const historyBatch = 64
 
-// History hands out again to a consumer, which is made if need be, the entries with greater ids than after that are
-// pending for it: at most count of them, or all with 0. For entries that were deleted meanwhile f gets nil.
+// History hands out again to a consumer, which it creates if it is missing, the entries pending for it whose ids are
+// greater than after: at most count (0 = all). For entries that were deleted meanwhile f gets nil.
 func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e *Entry)) error {
 	c, err := g.use(consumer)
 	if err != nil {
@@ -153,17 +154,17 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 	}
 	tx := g.s.tx
 	tx.LogData(cf.LogStream)
-	most := c.value.Pending // beyond that there are only other consumers' entries
+	left := c.value.Pending // the rest are other consumers' entries
 	if count > 0 {
-		most = min(most, count)
+		left = min(left, count)
 	}
-	if from, ok := Next(after); ok && most > 0 {
+	if from, ok := Next(after); ok && left > 0 {
 		w := g.walk(from, MaxID, 0)
 		defer w.close()
 		var found []Pending
-		for more := true; more && most > 0; {
+		for more := true; more && left > 0; {
 			found = found[:0]
-			for uint64(len(found)) < min(most, historyBatch) {
+			for uint64(len(found)) < min(left, historyBatch) {
 				if more = w.next(); !more {
 					break
 				}
@@ -174,8 +175,8 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 			if w.err != nil {
 				return w.err
 			}
-			most -= uint64(len(found))
-			if err := g.again(&c, found, f); err != nil {
+			left -= uint64(len(found))
+			if err := g.redeliver(&c, found, f); err != nil {
 				return err
 			}
 		}
@@ -184,8 +185,8 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 	return nil
 }
 
-// again hands out pending entries once more.
-func (g *Group) again(c *consumer, pending []Pending, f func(id ID, e *Entry)) error {
+// redeliver hands out pending entries again.
+func (g *Group) redeliver(c *consumer, pending []Pending, f func(id ID, e *Entry)) error {
 	values, err := g.s.values(pending)
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func (g *Group) again(c *consumer, pending []Pending, f func(id ID, e *Entry)) e
 	return nil
 }
 
-// values returns the values of entries, nil for those that are not there. The slice is valid until the next call.
+// values returns the values of entries, nil for missing ones. The slice is valid until the next call.
 func (s *stream) values(pending []Pending) ([][]byte, error) {
 	keys := s.tx.Keys()
 	for i := range pending {

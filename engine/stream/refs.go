@@ -8,33 +8,33 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Refs says what becomes of the references to an entry when it is deleted. A group refers to an entry that is pending
-// in it. A group also needs the entries that it has still to hand out.
+// Refs says how the deletion of an entry treats references to it. A group refers to an entry that is pending in it, and
+// needs the entries that it has not handed out yet.
 type Refs uint8
 
-// The ways to treat references, those of Redis 8.2.
+// The ways to treat references: those of Redis 8.2.
 const (
-	KeepRefs    Refs = iota // the entry goes, and stays pending where it is
-	DeleteRefs              // the entry goes, and is not pending in any group any more
-	OnlyIfAcked             // the entry goes only if all groups have handed it out and it is pending in none
+	KeepRefs    Refs = iota // delete the entry; it stays pending in its groups
+	DeleteRefs              // delete the entry and its pending records in all groups
+	OnlyIfAcked             // delete the entry only if all groups have handed it out and it is pending in none
 )
 
-// Outcome says what has become of an entry that was to be deleted.
+// Outcome is the result of a deletion for one entry.
 type Outcome int8
 
-// The outcomes, as Redis replies them.
+// The outcomes, with Redis's numbers.
 const (
 	NotFound   Outcome = -1
 	Deleted    Outcome = 1
-	Referenced Outcome = 2 // with OnlyIfAcked: the entry is still there
+	Referenced Outcome = 2 // with OnlyIfAcked: the entry is referred to and remains
 )
 
-// references are the references of groups to some entries.
+// references holds the references of groups to some entries.
 type references struct {
 	s      *stream
 	groups []*referrer
 	held   map[ID][]reference
-	logs   bool // the next change begins with log data
+	logs   bool // the next change must begin with log data
 }
 
 // referrer is a group that refers to entries.
@@ -44,7 +44,7 @@ type referrer struct {
 	changed bool
 }
 
-// reference is an entry that is pending in a group for a consumer.
+// reference says that an entry is pending in a group for a consumer.
 type reference struct {
 	in       *referrer
 	consumer []byte
@@ -66,7 +66,7 @@ func (r *references) add(g Group) {
 	r.groups = append(r.groups, ref)
 }
 
-// group returns a group by its name; nil when there is none.
+// group returns a group by its name, nil if it does not exist.
 func (r *references) group(name []byte) *referrer {
 	i := slices.IndexFunc(r.groups, func(g *referrer) bool { return bytes.Equal(g.name, name) })
 	if i < 0 {
@@ -83,7 +83,7 @@ func (r *references) log() {
 	}
 }
 
-// find reads where entries are pending. The ids must be different; those that were passed before are forgotten.
+// find finds the pending records of entries. The ids must be distinct; the result of the previous call is discarded.
 func (r *references) find(ids []ID) error {
 	clear(r.held)
 	for _, g := range r.groups {
@@ -121,7 +121,7 @@ func (r *references) delivered() ID {
 	return upTo
 }
 
-// drop removes the references to an entry: all, or those of one group. It returns how many there were.
+// drop removes the references to an entry: all, or only those of one group. It returns how many it removed.
 func (r *references) drop(id ID, only *referrer) (n int, err error) {
 	kept := r.held[id][:0]
 	for _, ref := range r.held[id] {
@@ -143,7 +143,7 @@ func (r *references) drop(id ID, only *referrer) (n int, err error) {
 	return n, nil
 }
 
-// save writes the groups and consumers that have lost something.
+// save writes the groups and consumers that have lost references.
 func (r *references) save() {
 	for _, g := range r.groups {
 		if g.changed {
@@ -153,12 +153,12 @@ func (r *references) save() {
 	}
 }
 
-// deletion deletes entries anywhere in a stream, one after the other.
+// deletion deletes single entries anywhere in a stream.
 type deletion struct {
 	s           *stream
 	run         *run
 	n           uint64
-	first, last bool // the first, the last entry is deleted
+	first, last bool // the first or the last entry was deleted
 }
 
 func (s *stream) deletion() deletion {
@@ -178,7 +178,7 @@ func (d *deletion) entry(id ID) {
 	d.last = d.last || id == s.meta.Last
 }
 
-// end brings the metadata up to date, which is not written yet.
+// end updates the metadata, but does not write it.
 func (d *deletion) end() error {
 	s := d.s
 	if d.n == 0 {
@@ -191,14 +191,14 @@ func (d *deletion) end() error {
 	return s.findEnds(d.first, d.last)
 }
 
-// DeleteWithRefs removes entries as Redis's XDELEX does and returns what has become of each id, in the order of ids.
-// With DeleteRefs, references to an entry that does not exist go, too. A stream without entries stays.
+// DeleteWithRefs removes entries as Redis's XDELEX does and returns the outcome for each id. With DeleteRefs,
+// references to an entry that does not exist are removed too. An empty stream continues to exist.
 func DeleteWithRefs(tx *engine.Tx, key []byte, ids []ID, refs Refs) ([]Outcome, error) {
 	return deleteWithRefs(tx, key, nil, ids, refs)
 }
 
-// AckDelete takes entries off what is pending in a group and removes them, as Redis's XACKDEL does. An id that is not
-// pending in the group is NotFound, and nothing is done about it. Without such a stream or group no id is found.
+// AckDelete acknowledges entries of a group and removes them, as Redis's XACKDEL does. An id that is not pending in the
+// group gives NotFound and has no effect. If the stream or the group does not exist, every id gives NotFound.
 func AckDelete(tx *engine.Tx, key, group []byte, ids []ID, refs Refs) ([]Outcome, error) {
 	return deleteWithRefs(tx, key, &group, ids, refs)
 }
@@ -286,8 +286,8 @@ func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Ref
 	return list, nil
 }
 
-// trimAcked removes the oldest entries to which no group refers. There must be a group. adding, removed and keep are
-// those of trimRefs.
+// trimAcked removes the oldest entries that no group refers to. The stream must have a group. adding, removed and keep
+// are those of trimRefs.
 func (s *stream) trimAcked(t *Trim, r *references, adding *ID) (removed uint64, keep bool, err error) {
 	total, delivered := s.rec.Size, r.delivered()
 	if adding == nil {
@@ -296,7 +296,7 @@ func (s *stream) trimAcked(t *Trim, r *references, adding *ID) (removed uint64, 
 		total++
 	}
 	d := s.deletion()
-	last := smaller(s.meta.Last, delivered) // groups have still to hand out what comes behind
+	last := smaller(s.meta.Last, delivered) // some group has not handed out the entries after this one
 	if s.rec.Size > 0 && s.meta.First.Compare(last) <= 0 {
 		it := s.iterate(s.meta.First, last, engine.IterOptions{KeysOnly: true})
 		defer it.Close()
@@ -308,7 +308,7 @@ func (s *stream) trimAcked(t *Trim, r *references, adding *ID) (removed uint64, 
 	return d.n, keep, d.end()
 }
 
-// trimAcked removes entries out of those that an iterator returns.
+// trimAcked removes entries from those that an iterator returns.
 func (t *Trim) trimAcked(it *entriesIter, d *deletion, r *references, total uint64) error {
 	node := make([]ID, 0, TrimNode)
 	for seen := uint64(0); ; seen += uint64(len(node)) {
@@ -338,7 +338,7 @@ func (t *Trim) trimAcked(it *entriesIter, d *deletion, r *references, total uint
 	}
 }
 
-// wants reports whether an entry, the oldest of so many, is to be removed.
+// wants reports whether the trim removes an entry that is the oldest of left entries.
 func (t *Trim) wants(id ID, left uint64) bool {
 	if t.By == TrimMaxLen {
 		return left > t.MaxLen
@@ -346,8 +346,8 @@ func (t *Trim) wants(id ID, left uint64) bool {
 	return id.Compare(t.MinID) < 0
 }
 
-// wantsNode reports whether entries that are removed together, size of them, are all to be removed. removed out of
-// total are gone.
+// wantsNode reports whether the trim removes all entries of a node. size entries are removed together; removed out of
+// total are gone already.
 func (t *Trim) wantsNode(node []ID, size, total, removed uint64) bool {
 	switch {
 	case t.Limit > 0 && removed+size > t.Limit:

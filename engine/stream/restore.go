@@ -7,22 +7,22 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Restorer makes a stream as it was somewhere else: with the ids, the counters and the groups that it had there. It
-// belongs to one transaction, which must be rolled back when End is not reached.
+// Restorer recreates a stream from elsewhere: with its ids, counters and groups. It belongs to one transaction, which
+// must be rolled back unless End succeeds.
 type Restorer struct {
 	s     stream
 	key   []byte
 	value []byte
 }
 
-// State is what a stream knows besides its entries and groups.
+// State holds the counters of a stream.
 type State struct {
 	LastGenerated ID
 	MaxDeleted    ID
 	EntriesAdded  uint64
 }
 
-// Restore begins a stream in a key that does not exist.
+// Restore begins a stream. The key must not exist.
 func Restore(tx *engine.Tx, key []byte) (*Restorer, error) {
 	s, err := load(tx, key)
 	if err != nil {
@@ -32,8 +32,8 @@ func Restore(tx *engine.Tx, key []byte) (*Restorer, error) {
 	return &Restorer{s: s, key: key}, nil
 }
 
-// Add adds an entry of fields and values in turn, of which there is at least one pair. Its id must be greater than
-// that of the entry before.
+// Add adds an entry of fields and values in turn, at least one pair. Its id must be greater than that of the previous
+// entry.
 func (r *Restorer) Add(id ID, fields [][]byte) error {
 	m := &r.s.meta
 	switch {
@@ -56,9 +56,9 @@ func (r *Restorer) Add(id ID, fields [][]byte) error {
 	return nil
 }
 
-// Group adds a group that has got all entries up to last, entriesRead of them or UnknownReads. Each pending entry
-// names one of the consumers, whose own numbers of pending entries do not matter. Names, and ids of pending entries,
-// must not repeat.
+// Group adds a group that has handed out all entries up to last: entriesRead entries, or UnknownReads. Each pending
+// entry names one of the consumers; the consumers' own pending counters are ignored. Consumer names and ids of pending
+// entries must be distinct.
 func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []ConsumerInfo, pending []Pending) {
 	g := Group{s: r.s, name: bytes.Clone(name)}
 	g.value = cf.StreamGroupValue{Consumers: uint64(len(consumers)), Pending: uint64(len(pending)),
@@ -77,7 +77,7 @@ func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []Co
 	r.s.meta.Groups++
 }
 
-// End completes the stream. The last generated id must not be smaller than that of the last entry.
+// End completes the stream. The last generated id must be at least that of the last entry.
 func (r *Restorer) End(state State) error {
 	m := &r.s.meta
 	if state.LastGenerated.Compare(m.Last) < 0 {

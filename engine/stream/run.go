@@ -7,30 +7,30 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// A run is the ids of the oldest entries of a stream that is trimmed, one after the other. An entry that is added to
-// a stream of limited length pushes the oldest one out, and the new first entry must be found: to open an iterator
-// costs more than all the rest. With the run it is done once for up to runAhead entries, and never for a stream
-// that is so short that the run holds all of it.
+// A run holds the consecutive ids of the oldest entries of a stream that is trimmed. An entry that is added to a stream
+// of limited length evicts the oldest entry, and then the new first entry must be found. Opening an iterator for that
+// costs more than all the rest. With a run, one iterator serves up to runAhead evictions, and none is opened for a
+// stream so short that the run holds all of it.
 //
-// Only writers use runs, which change at once with every write to the stream, in the transaction that makes it. As a
-// last check, a run must begin with the first entry by the metadata record.
+// Only writers use runs. Every transaction that writes to the stream changes the run at once. As a last check, a run
+// must begin with the metadata record's first entry.
 type run struct {
 	derived.Entry
 	ids   []ID
-	pos   int // entries before it are gone
-	ahead int // how many were read last time
-	end   ID  // when it is the last entry of the stream, the run reaches up to there
+	pos   int // entries before this index are gone
+	ahead int // how many ids the last read asked for
+	end   ID  // if this is the last entry of the stream, the run holds all entries
 }
 
 const (
 	runFirst = 16
 	runAhead = 256
-	runMax   = 1024 // ids of a run at most, beyond which it is not extended by entries that are added
+	runMax   = 1024 // max ids to which added entries extend a run
 )
 
 var runKind = derived.Kind[*run]{ID: derived.Runs}
 
-// runOf returns the run of a stream, nil when there is none; with create, an empty one then.
+// runOf returns the run of a stream, or nil; with create, a new empty run instead of nil.
 func (s *stream) runOf(create bool) *run {
 	r := engine.FindState(s.tx, runKind, &s.rec)
 	if r == nil && create {
@@ -43,12 +43,12 @@ func (s *stream) runOf(create bool) *run {
 	return r
 }
 
-// resize tells the registry how many bytes the run takes.
+// resize reports the run's size in bytes to the registry.
 func (r *run) resize() { r.Resize(16*cap(r.ids) + 64) }
 
 func (r *run) left() int { return len(r.ids) - r.pos }
 
-// grow makes room and returns how many ids the run shall hold, at least n: the more often it was used up, the more.
+// grow makes room and returns how many ids to read, at least n. The number grows each time that the run was used up.
 func (r *run) grow(n int) int {
 	r.ids = slices.Delete(r.ids, 0, r.pos)
 	r.pos = 0
@@ -56,14 +56,14 @@ func (r *run) grow(n int) int {
 	return max(n, r.ahead)
 }
 
-// dropRun forgets the run of a stream.
+// dropRun drops the run of a stream.
 func (s *stream) dropRun() {
 	if r := s.runOf(false); r != nil {
 		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
 	}
 }
 
-// extendRun adds an entry that was added after oldLast to a run that reaches up to there.
+// extendRun appends an entry that was added after oldLast, if the run reaches up to oldLast.
 func (s *stream) extendRun(oldLast, id ID) {
 	r := s.runOf(false)
 	if r == nil || r.left() == 0 || r.end != oldLast || oldLast == (ID{}) {
@@ -81,8 +81,8 @@ func (s *stream) extendRun(oldLast, id ID) {
 	r.end = id
 }
 
-// deleted notes that an entry is gone that may be in the middle of a run. It must be called before the first
-// entry by the metadata record is changed.
+// deleted removes an id, maybe from the middle of the run. It must be called before the metadata record's first entry
+// changes.
 func (r *run) deleted(id ID) {
 	live := r.ids[r.pos:]
 	if len(live) == 0 || id.Compare(live[len(live)-1]) > 0 {
@@ -94,7 +94,7 @@ func (r *run) deleted(id ID) {
 		return
 	}
 	r.ids = slices.Delete(r.ids, r.pos+i, r.pos+i+1)
-	if r.end == id { // the last entry of the stream is another one now
+	if r.end == id { // the stream has another last entry now
 		r.end = ID{}
 	}
 }

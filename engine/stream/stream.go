@@ -6,16 +6,16 @@
 //	prefix · u64 max · 255 · u64 seq                                         -> the same when its ms is max
 //	prefix · u64 max · 1 · u64 len(group) · group                            -> the state of a group
 //	prefix · u64 max · 2 · u64 len(group) · group · u64 len(name) · name     -> a consumer
-//	prefix · u64 max · 3 · u64 len(group) · group · u64 ms · u64 seq         -> an entry that was delivered and not acknowledged yet
+//	prefix · u64 max · 3 · u64 len(group) · group · u64 ms · u64 seq         -> a pending entry
 //
-// with all numbers big-endian, so that entries lie in the order of their ids and before everything else, but for
-// those of the last millisecond, which lie behind everything else. The metadata record holds the number of entries,
-// the first and the last of them, and the counters that Redis has; see [cf.StreamMeta]. The first and last id bound
-// every range that is read, so that neither appending nor reading steps over what was trimmed.
+// with all numbers big-endian. So entries are ordered by id and lie before everything else, except those of the last
+// millisecond, which lie after everything else. The metadata record holds the number of entries, the first and the last
+// id, and Redis's counters; see [cf.StreamMeta]. The first and the last id bound every scan, so that neither appending
+// nor reading passes over the tombstones of trimmed entries.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed to
-// callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. Returned slices are valid until the end of the transaction, slices passed to a callback until the
+// callback returns. A key of another type gives [engine.ErrWrongType].
 package stream
 
 import (
@@ -28,14 +28,14 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// stream is a key that was read.
+// stream is a loaded key.
 type stream struct {
 	tx   *engine.Tx
 	rec  engine.Record
 	meta cf.StreamMeta
 }
 
-// load reads a key; when there is none, the stream is empty and its record does not exist.
+// load reads a key; a missing key gives an empty stream whose record does not exist.
 func load(tx *engine.Tx, key []byte) (s stream, err error) {
 	s.tx = tx
 	if s.rec, err = tx.Load(key, cf.TypeStream); err != nil || !s.rec.Exists {
@@ -59,7 +59,7 @@ func (s *stream) entryKey(id ID) []byte {
 	return s.tx.Subkey(&s.rec, cf.AppendStreamEntrySub(buf[:0], id))
 }
 
-// corrupt is an error that names the key.
+// corrupt returns an error that names the key.
 func (s *stream) corrupt(format string, args ...any) error {
 	return fmt.Errorf("key %q: %w: %s", s.tx.UserKey(&s.rec), cf.ErrCorrupt, fmt.Sprintf(format, args...))
 }
@@ -73,8 +73,8 @@ func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	return rec.Size, nil
 }
 
-// LenAfter returns the number of entries with greater ids than id, LenBefore with smaller ones. There need be no entry
-// with that id.
+// LenAfter returns the number of entries with ids greater than id, LenBefore with smaller ids. An entry with that id
+// need not exist.
 func LenAfter(tx *engine.Tx, key []byte, id ID) (uint64, error) {
 	s, err := load(tx, key)
 	if err != nil || !s.hasAfter(id) {
@@ -84,7 +84,7 @@ func LenAfter(tx *engine.Tx, key []byte, id ID) (uint64, error) {
 	return s.count(next, s.meta.Last)
 }
 
-// LenBefore is described with [LenAfter].
+// LenBefore is described at [LenAfter].
 func LenBefore(tx *engine.Tx, key []byte, id ID) (uint64, error) {
 	s, err := load(tx, key)
 	if err != nil || s.rec.Size == 0 || id.Compare(s.meta.First) <= 0 {
@@ -93,8 +93,8 @@ func LenBefore(tx *engine.Tx, key []byte, id ID) (uint64, error) {
 	return s.count(s.meta.First, before(id))
 }
 
-// LastGenerated returns the greatest id that an entry of the stream ever had, or that was set by SetID; 0-0 when
-// there is no stream.
+// LastGenerated returns the greatest id that an entry of the stream ever had or that SetID set; 0-0 when the stream
+// does not exist.
 func LastGenerated(tx *engine.Tx, key []byte) (ID, error) {
 	s, err := load(tx, key)
 	return s.meta.LastGenerated, err
@@ -107,23 +107,23 @@ type Entry struct {
 	rest []byte
 }
 
-// Len returns how many fields and values there are, together: an even number.
+// Len returns the number of fields plus the number of values.
 func (e *Entry) Len() int { return e.n }
 
-// Next returns the next of the fields and values, which come in turn; false when there is no more.
+// Next returns the next field or value, in turn; false at the end.
 func (e *Entry) Next() (s []byte, ok bool) {
 	if len(e.rest) == 0 {
 		return nil, false
 	}
 	s, rest, err := cf.CutStreamString(e.rest)
-	if err != nil { // entry has looked at all of them
+	if err != nil { // entry has checked the whole value
 		panic("an entry that was checked is corrupt: " + err.Error())
 	}
 	e.rest = rest
 	return s, true
 }
 
-// entry checks the value of an entry.
+// entry validates the value of an entry.
 func (s *stream) entry(id ID, value []byte) (Entry, error) {
 	e := Entry{ID: id, rest: value}
 	for rest := value; len(rest) > 0; e.n++ {
@@ -138,36 +138,35 @@ func (s *stream) entry(id ID, value []byte) (Entry, error) {
 	return e, nil
 }
 
-// appendBounds appends the keys between which what is pending in a group from one id to another lies, the second one
-// exclusive.
+// appendBounds appends the keys [lo, up) between which a group's pending entries from one id to another lie.
 func appendBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	lo = from.Append(append(lower, prefix...))
 	up = append(upper, prefix...)
 	if next, ok := Next(to); ok {
 		return lo, next.Append(up)
 	}
-	up, _ = cf.AppendSuccessor(upper, prefix) // the prefix holds a length, so there is one
+	up, _ = cf.AppendSuccessor(upper, prefix) // a successor exists, because the prefix holds a length
 	return lo, up
 }
 
-// appendEntryBounds is appendBounds for entries. The ids must both have the last millisecond, or neither.
+// appendEntryBounds is appendBounds for entries. Both ids, or neither, must have the last millisecond.
 func appendEntryBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	lo = cf.AppendStreamEntrySub(append(lower, prefix...), from)
 	up = cf.AppendStreamEntrySub(append(upper, prefix...), to)
 	return lo, append(up, 0)
 }
 
-// entriesIter goes over entries. Those of the last millisecond lie apart from the others on disk, so it may have two
-// iterators, which are both opened at once: the second one must not see what is written later.
+// entriesIter iterates over entries. The entries of the last millisecond lie apart from the others on disk, so two
+// iterators may be needed. Both are opened at once, so that the second one does not see later writes.
 type entriesIter struct {
 	*engine.Iter
-	then *engine.Iter // nil = there is no second one, or it is in use
+	then *engine.Iter // the second iterator; nil = none, or already in use
 }
 
-// Next is that of [engine.Iter].
+// Next is [engine.Iter.Next].
 func (it *entriesIter) Next() bool { return it.Iter.Next() || it.advance() && it.Iter.Next() }
 
-// Skip is that of [engine.Iter].
+// Skip is [engine.Iter.Skip].
 func (it *entriesIter) Skip(n uint64) uint64 {
 	done := it.Iter.Skip(n)
 	if done < n && it.advance() {
@@ -176,7 +175,7 @@ func (it *entriesIter) Skip(n uint64) uint64 {
 	return done
 }
 
-// advance goes on to the second iterator; false when there is none.
+// advance switches to the second iterator; false when none exists.
 func (it *entriesIter) advance() bool {
 	if it.then == nil || it.Iter.Err() != nil {
 		return false
@@ -186,7 +185,7 @@ func (it *entriesIter) advance() bool {
 	return true
 }
 
-// Close is that of [engine.Iter].
+// Close is [engine.Iter.Close].
 func (it *entriesIter) Close() {
 	it.Iter.Close()
 	if it.then != nil {
@@ -194,8 +193,8 @@ func (it *entriesIter) Close() {
 	}
 }
 
-// spans splits a range of ids into those that lie together on disk: one, or two when the range reaches into the last
-// millisecond.
+// spans splits a range of ids into the ranges that are contiguous on disk: two when the range reaches into the last
+// millisecond, otherwise one.
 func spans(from, to ID) (list [2]struct{ from, to ID }, n int) {
 	if from.Ms <= cf.MaxStreamMs {
 		list[n].from, list[n].to = from, smaller(to, ID{Ms: cf.MaxStreamMs, Seq: math.MaxUint64})
@@ -246,7 +245,7 @@ func (s *stream) count(from, to ID) (total uint64, err error) {
 	return total, nil
 }
 
-// deleteEntries removes the entries from one id to another, both included, at once.
+// deleteEntries removes the entries from one id to another, both included, with one DeleteRange each span.
 func (s *stream) deleteEntries(from, to ID) {
 	prefix := bytes.Clone(s.tx.SubkeyPrefix(&s.rec))
 	list, n := spans(from, to)
@@ -256,7 +255,7 @@ func (s *stream) deleteEntries(from, to ID) {
 	}
 }
 
-// idOf reads the id of an entry.
+// idOf decodes the id of an entry.
 func (s *stream) idOf(sub []byte) (ID, error) {
 	id, ok := cf.ParseStreamEntrySub(sub)
 	if !ok {
@@ -265,7 +264,7 @@ func (s *stream) idOf(sub []byte) (ID, error) {
 	return id, nil
 }
 
-// pendingIDOf reads the id of a pending entry.
+// pendingIDOf decodes the id of a pending entry.
 func (s *stream) pendingIDOf(sub []byte) (ID, error) {
 	if len(sub) != 16 {
 		return ID{}, s.corrupt("stream entry id of %d bytes", len(sub))
@@ -287,7 +286,7 @@ func greater(a, b ID) ID {
 	return b
 }
 
-// limitOf is the hint for an iterator of how many entries will be read; 0 = all.
+// limitOf returns how many entries an iterator expects to read; 0 = all.
 func limitOf(count uint64) int {
 	if count > math.MaxInt32 {
 		return 0

@@ -7,36 +7,36 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// TrimBy is the rule by which old entries are removed.
+// TrimBy is the rule that selects the old entries to remove.
 type TrimBy uint8
 
 // The rules.
 const (
 	TrimNone   TrimBy = iota
-	TrimMaxLen        // entries beyond a number
+	TrimMaxLen        // entries in excess of a max number
 	TrimMinID         // entries with smaller ids
 )
 
-// Trim tells which of the oldest entries are to be removed.
+// Trim says which of the oldest entries to remove.
 type Trim struct {
 	By     TrimBy
 	MaxLen uint64
 	MinID  ID
-	// Approx removes entries [TrimNode] at a time, and none when less than that are too many: one removal in a
-	// hundred calls instead of one in every call.
+	// Approx removes multiples of [TrimNode] entries, and none when fewer are in excess: one removal in a hundred calls
+	// instead of one in every call.
 	Approx bool
-	Limit  uint64 // with Approx: how many entries are removed at most; 0 = any number
-	Refs   Refs   // what becomes of the references to the entries
+	Limit  uint64 // with Approx: max entries to remove; 0 = no limit
+	Refs   Refs   // how references to removed entries are treated
 }
 
-// TrimNode is how many entries are removed together when it need not be exact: as many as Redis, by its default
-// settings, has in one node. Less are removed together when they are all.
+// TrimNode is how many entries an approximate trim removes together: the size of a node in Redis with default settings.
+// Fewer are removed together when they are all.
 const TrimNode = 100
 
-// bulkTrim is the number of entries from which on they are removed by one DeleteRange instead of one by one.
+// bulkTrim is the number of entries from which one DeleteRange replaces single deletions.
 const bulkTrim = 10000
 
-// TrimOld removes the oldest entries and returns how many.
+// TrimOld removes the oldest entries and returns their number.
 func TrimOld(tx *engine.Tx, key []byte, t *Trim) (removed uint64, err error) {
 	s, err := load(tx, key)
 	if err != nil || s.rec.Size == 0 {
@@ -61,9 +61,9 @@ func TrimOld(tx *engine.Tx, key []byte, t *Trim) (removed uint64, err error) {
 	return removed, nil
 }
 
-// trimRefs calls trim, which removes entries from the low end, and then treats the references to them, or with
-// OnlyIfAcked it removes entries itself. adding is the id of the entry that is going to be added, nil = there is none;
-// keep says whether that one stays, and removed does not count it.
+// trimRefs calls trim, which removes entries from the low end, and then treats the references to them; with OnlyIfAcked
+// it removes the entries itself. adding is the id of the entry that will be added, nil = none. keep says whether that
+// entry stays; removed does not count it.
 func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error)) (removed uint64, keep bool,
 	err error) {
 	before := s.rec.Size
@@ -83,7 +83,8 @@ func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error
 		keep, err := trim()
 		return before - s.rec.Size, keep, err
 	}
-	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true}) // sees what trim removes
+	// a snapshot that still has the entries that trim removes
+	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true})
 	defer it.Close()
 	if keep, err = trim(); err != nil {
 		return 0, false, err
@@ -92,7 +93,8 @@ func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error
 	return removed, keep, r.dropRefs(&it, removed)
 }
 
-// trimToAdd removes what is too much as soon as an entry is added, and reports whether that entry itself stays.
+// trimToAdd removes the entries that are in excess once an entry is added, and reports whether the added entry itself
+// stays.
 func (s *stream) trimToAdd(t *Trim, id ID) (keep bool, err error) {
 	total := s.rec.Size + 1
 	n := s.excess(t, total)
@@ -111,7 +113,7 @@ func (s *stream) trimToAdd(t *Trim, id ID) (keep bool, err error) {
 	return keep, err
 }
 
-// excess returns how many of total entries are too many; by id it only says whether any may be.
+// excess returns how many of total entries are in excess. By id it only says whether any may be.
 func (s *stream) excess(t *Trim, total uint64) uint64 {
 	switch {
 	case t.By == TrimMinID && (s.rec.Size == 0 || s.meta.First.Compare(t.MinID) < 0):
@@ -125,7 +127,7 @@ func (s *stream) excess(t *Trim, total uint64) uint64 {
 	if t.Limit > 0 {
 		n = min(n, t.Limit/TrimNode*TrimNode)
 	}
-	// the last ones, which are less than a node
+	// the last entries, fewer than a node
 	if t.MaxLen == 0 && total-n < TrimNode && (t.Limit == 0 || total <= t.Limit) {
 		n = total
 	}
@@ -135,10 +137,10 @@ func (s *stream) excess(t *Trim, total uint64) uint64 {
 // trimmer removes entries from the low end of a stream.
 type trimmer struct {
 	s       *stream
-	logs    bool // the removal begins with log data of its own
+	logs    bool // the removal must begin with its own log data
 	removed uint64
 	run     *run
-	it      entriesIter // behind the run; opened when the run is used up
+	it      entriesIter // the entries after the run; opened when the run is used up
 }
 
 func (t *trimmer) close() {
@@ -147,7 +149,7 @@ func (t *trimmer) close() {
 	}
 }
 
-// remove removes the n oldest entries; n is at most the number of entries.
+// remove removes the n oldest entries. n is at most the number of entries.
 func (t *trimmer) remove(n uint64) error {
 	if n > bulkTrim {
 		return t.removeRange(n)
@@ -160,12 +162,12 @@ func (t *trimmer) remove(n uint64) error {
 	return nil
 }
 
-// byID removes the entries with smaller ids out of total, the last of which is or will be last. It counts an entry
-// that is only to be added as removed if its id is too small.
+// byID removes the entries with smaller ids from total entries, the last of which is or will be last. It also counts
+// the entry that will be added, if its id is too small.
 func (t *trimmer) byID(o *Trim, total uint64, last ID) error {
 	s := t.s
-	adding := total - s.rec.Size // 1 or 0
-	bulk := false                // what is left was removed at once as far as possible
+	adding := total - s.rec.Size // 1 if an entry will be added, otherwise 0
+	bulk := false                // a bulk removal was done as far as possible
 	for total > t.removed {
 		n := uint64(1)
 		if o.Approx {
@@ -199,7 +201,7 @@ func (t *trimmer) byID(o *Trim, total uint64, last ID) error {
 		if edge.Compare(o.MinID) >= 0 {
 			return nil
 		}
-		if n > s.rec.Size { // the entry to be added goes as well
+		if n > s.rec.Size { // the entry that will be added is removed as well
 			n -= adding
 			t.removed += adding
 		}
@@ -218,7 +220,7 @@ func (t *trimmer) log() {
 	}
 }
 
-// at returns the id of the i-th of the oldest entries, counted from 0.
+// at returns the id of the i-th oldest entry, counted from 0.
 func (t *trimmer) at(i int) (ID, error) {
 	s := t.s
 	if s.rec.Size == 1 && i == 0 && s.meta.First == s.meta.Last {
@@ -239,7 +241,7 @@ func (t *trimmer) at(i int) (ID, error) {
 	return t.run.ids[t.run.pos+i], nil
 }
 
-// fill reads further entries into the run, so that it has at least n if there are as many.
+// fill appends ids to the run until it has n, or until the stream has no more.
 func (t *trimmer) fill(n int) (more bool, err error) {
 	s, r := t.s, t.run
 	n = r.grow(n)
@@ -268,7 +270,7 @@ func (t *trimmer) fill(n int) (more bool, err error) {
 	return more, t.it.Err()
 }
 
-// removeFirst removes the oldest entry, and finds the next one.
+// removeFirst removes the oldest entry and finds the next one.
 func (t *trimmer) removeFirst() error {
 	s := t.s
 	id, err := t.at(0)
@@ -279,26 +281,26 @@ func (t *trimmer) removeFirst() error {
 	s.tx.Delete(cf.Stream, s.entryKey(id))
 	s.rec.Size--
 	t.removed++
-	if t.run != nil && t.run.left() > 0 { // the last entry of all need not be in the run
+	if t.run != nil && t.run.left() > 0 { // the run need not hold the very last entry
 		t.run.pos++
 	}
 	if s.rec.Size == 0 {
 		s.emptied()
 		return nil
 	}
-	// The id after this one is a lower bound for the next entry in any case: the iterator or the run gives the entry.
+	// The id after the removed one is a valid lower bound; the iterator or the run then gives the entry itself.
 	s.meta.First, _ = Next(id)
 	next, err := t.at(0)
 	s.meta.First, s.meta.RecordedFirst = next, next
 	return err
 }
 
-// emptied notes that there is no entry left.
+// emptied updates the metadata when no entry is left.
 func (s *stream) emptied() {
 	s.meta.First, s.meta.RecordedFirst, s.meta.Last = ID{}, ID{}, ID{}
 }
 
-// removeRange removes the n oldest entries at once.
+// removeRange removes the n oldest entries with one DeleteRange.
 func (t *trimmer) removeRange(n uint64) error {
 	s := t.s
 	if n >= s.rec.Size {
@@ -319,7 +321,7 @@ func (t *trimmer) removeRange(n uint64) error {
 	return t.cut(first, n)
 }
 
-// removeBelow removes all entries with smaller ids at once.
+// removeBelow removes all entries with smaller ids with one DeleteRange.
 func (t *trimmer) removeBelow(id ID) error {
 	s := t.s
 	switch {
@@ -347,7 +349,7 @@ func (t *trimmer) removeBelow(id ID) error {
 	return t.cut(first, n)
 }
 
-// removeNodesBelow is removeBelow when it need not be exact.
+// removeNodesBelow is removeBelow for an approximate trim.
 func (t *trimmer) removeNodesBelow(o *Trim) error {
 	s := t.s
 	if o.MinID.Compare(s.meta.First) <= 0 {
@@ -366,7 +368,8 @@ func (t *trimmer) removeNodesBelow(o *Trim) error {
 	return t.removeRange(n)
 }
 
-// cut removes the n entries before the one that is the first from then on, which does not matter when n is all.
+// cut removes the n entries before first, which becomes the first entry. first is ignored when n is the number of all
+// entries.
 func (t *trimmer) cut(first ID, n uint64) error {
 	s := t.s
 	t.log()
@@ -388,7 +391,7 @@ func (t *trimmer) cut(first ID, n uint64) error {
 	return nil
 }
 
-// under returns a prefix with an id behind it.
+// under returns the prefix followed by the encoded id.
 func under(prefix []byte, id ID) []byte {
 	return id.Append(append(make([]byte, 0, len(prefix)+16), prefix...))
 }

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Centroid stands for observations that lie close together.
+// Centroid represents observations that lie close together.
 type Centroid struct {
 	Mean   float64
-	Weight float64 // how many they are, at least 1
+	Weight float64 // number of observations, at least 1
 }
 
 // join adds the observations of another centroid.
@@ -18,37 +18,37 @@ func (c *Centroid) join(o Centroid) {
 	c.Mean = between(c.Mean, o.Mean, o.Weight/c.Weight)
 }
 
-// between returns the point at the fraction t of the way from a to b, and never one outside, however large they
-// are.
+// between returns the point at the fraction t of the distance from a to b. It is never outside [a, b], however large
+// they are.
 func between(a, b, t float64) float64 {
 	d := b - a
-	if math.IsInf(d, 0) { // the way is too long for a double, the point is not
+	if math.IsInf(d, 0) { // the distance overflows a double, the point does not
 		return a*(1-t) + b*t
 	}
 	return min(max(a+t*d, min(a, b)), max(a, b))
 }
 
-// minCompression is the δ that smaller ones are taken for.
+// minCompression is the lower limit of δ.
 const minCompression = 10
 
-// compress joins neighbours in a list that is sorted by mean, in place, as far as the scale function allows:
+// compress merges neighbours in a list that is sorted by mean, in place, as far as the scale function allows:
 //
 //	k(q) = δ/2π · asin(2q-1)
 //
-// grows by at most 1 over a centroid that stands for more than one observation (Dunning and Ertl, "Computing
-// Extremely Accurate Quantiles Using t-Digests"). So centroids are small at the ends, where quantiles shall be
-// exact, and there are about δ of them. Kvrocks and Apache Arrow compress by the same rule.
+// may grow by at most 1 over a centroid of more than one observation (Dunning and Ertl, "Computing Extremely Accurate
+// Quantiles Using t-Digests"). So centroids are small at the ends, where quantiles must be exact, and their number is
+// about δ. Kvrocks and Apache Arrow compress by the same rule.
 func compress(list []Centroid, compression uint32) []Centroid {
 	total := weightOf(list)
 	norm := float64(max(compression, minCompression)) / (2 * math.Pi)
-	out := list[:0] // never longer than what was read
+	out := list[:0] // never longer than the part of list that was read
 	sum, limit := 0.0, -1.0
 	for _, c := range list {
 		next := sum + c.Weight
 		if next <= limit {
 			out[len(out)-1].join(c)
 		} else {
-			// How far a centroid that begins here may reach. Beyond the end of the scale the sine falls again, and
+			// k is the limit for a centroid that begins here. Beyond the end of the scale the sine decreases again, and
 			// the last centroid takes all that is left.
 			k := norm * math.Asin(2*min(sum/total, 1)-1)
 			reach := total * (math.Sin((k+1)/norm) + 1) / 2
@@ -85,7 +85,7 @@ func merge(list []Centroid, observations []float64, compression uint32) []Centro
 	return compress(append(all, list[i:]...), compression)
 }
 
-// mergeAll sorts the centroids of several lists, one after the other in all, and compresses them.
+// mergeAll sorts the centroids of several concatenated lists and compresses them.
 func mergeAll(all []Centroid, compression uint32) []Centroid {
 	slices.SortStableFunc(all, func(a, b Centroid) int { return cmp.Compare(a.Mean, b.Mean) })
 	return compress(all, compression)

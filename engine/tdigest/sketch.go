@@ -2,23 +2,22 @@ package tdigest
 
 import "math"
 
-// Sketch is what a t-digest knows of its observations, for estimates. All estimates but those of the smallest and
-// the largest observation are approximate when centroids stand for several observations. Between two centroids
-// their weight is spread evenly, except that an observation that is a centroid of its own is known to lie exactly
-// there; this is how RedisBloom estimates.
+// Sketch is a t-digest in memory, for estimates. When centroids stand for several observations, all estimates except
+// the smallest and the largest observation are approximate. The weight between two centroids is spread evenly, except
+// that a centroid of one observation lies exactly at its mean: RedisBloom estimates the same way.
 type Sketch struct {
 	centroids []Centroid // sorted by mean
-	weight    float64    // observations
+	weight    float64    // number of observations
 	min, max  float64
 }
 
-// Weight returns how many observations there are.
+// Weight returns the number of observations.
 func (s *Sketch) Weight() float64 { return s.weight }
 
-// Min returns the smallest observation, NaN when there is none.
+// Min returns the smallest observation, NaN when the sketch is empty.
 func (s *Sketch) Min() float64 { return s.orNaN(s.min) }
 
-// Max returns the largest observation, NaN when there is none.
+// Max returns the largest observation, NaN when the sketch is empty.
 func (s *Sketch) Max() float64 { return s.orNaN(s.max) }
 
 func (s *Sketch) orNaN(f float64) float64 {
@@ -28,10 +27,11 @@ func (s *Sketch) orNaN(f float64) float64 {
 	return f
 }
 
-// Quantile returns the value that a fraction q of the observations, 0 to 1, do not exceed; NaN when there are none.
+// Quantile returns the value that a fraction q of the observations, 0 to 1, do not exceed; NaN when the sketch is
+// empty.
 func (s *Sketch) Quantile(q float64) float64 { return s.valueAt(q * s.weight) }
 
-// valueAt returns the observation at a position among them in their order, 0 to the weight.
+// valueAt returns the observation at a position in the sorted order, 0 to the weight.
 func (s *Sketch) valueAt(index float64) float64 {
 	n := len(s.centroids)
 	switch {
@@ -45,7 +45,7 @@ func (s *Sketch) valueAt(index float64) float64 {
 		return s.max
 	}
 	first, last := s.centroids[0], s.centroids[n-1]
-	// One observation of the outermost centroids is the minimum or maximum itself.
+	// One observation of the outermost centroids is exactly the minimum or the maximum.
 	if half := first.Weight / 2; first.Weight > 1 && index < half {
 		return between(s.min, first.Mean, (index-1)/(half-1))
 	}
@@ -55,7 +55,7 @@ func (s *Sketch) valueAt(index float64) float64 {
 		}
 		return between(s.max, last.Mean, (s.weight-index-1)/(half-1))
 	}
-	at := first.Weight / 2 // position of the middle of centroid i
+	at := first.Weight / 2 // position of the centre of centroid i
 	for i := range n - 1 {
 		a, b := s.centroids[i], s.centroids[i+1]
 		next := at + (a.Weight+b.Weight)/2
@@ -78,11 +78,11 @@ func (s *Sketch) valueAt(index float64) float64 {
 		}
 		return between(a.Mean, b.Mean, (index-from)/(to-from))
 	}
-	// Only rounding leads here: index is the middle of the last centroid.
+	// Only rounding leads here: index is the centre of the last centroid.
 	return last.Mean
 }
 
-// below returns how many observations are smaller than v, and half of those equal to it.
+// below returns the number of observations less than v plus half the number of those equal to v.
 func (s *Sketch) below(v float64) float64 {
 	n := len(s.centroids)
 	switch {
@@ -110,7 +110,7 @@ func (s *Sketch) below(v float64) float64 {
 		}
 		return s.weight - 1 - fraction(s.max, v, last.Mean)*(last.Weight/2-1)
 	}
-	sum := 0.0 // of the centroids before i
+	sum := 0.0 // weight of the centroids before i
 	for i := 0; i < n; i++ {
 		a := s.centroids[i]
 		if a.Mean == v {
@@ -136,10 +136,10 @@ func (s *Sketch) below(v float64) float64 {
 		}
 		sum += a.Weight
 	}
-	return s.weight - 0.5 // not reached: v is not larger than the last mean
+	return s.weight - 0.5 // unreachable: v is at most the last mean
 }
 
-// fraction returns where v is on the way from a to b.
+// fraction returns the position of v between a (0) and b (1).
 func fraction(a, v, b float64) float64 {
 	d := b - a
 	if math.IsInf(d, 0) {
@@ -148,8 +148,8 @@ func fraction(a, v, b float64) float64 {
 	return (v - a) / d
 }
 
-// CDF returns which fraction of the observations are smaller than v, those equal to it counted half; NaN when there
-// are none.
+// CDF returns the fraction of the observations that are less than v, those equal to v counted half; NaN when the sketch
+// is empty.
 func (s *Sketch) CDF(v float64) float64 {
 	if len(s.centroids) == 0 {
 		return math.NaN()
@@ -157,13 +157,13 @@ func (s *Sketch) CDF(v float64) float64 {
 	return s.below(v) / s.weight
 }
 
-// The ranks of values that are no rank of an observation.
+// Special results of Rank and RevRank.
 const (
-	NoRank    = -1 // smaller than all (Rank) or larger than all (RevRank)
-	EmptyRank = -2 // there are no observations
+	NoRank    = -1 // v is less than all observations (Rank), or greater (RevRank)
+	EmptyRank = -2 // the sketch is empty
 )
 
-// Rank returns how many observations are smaller than v and half of those equal to it, a half rounded down.
+// Rank returns the number of observations less than v plus half the number of those equal to v, rounded down.
 func (s *Sketch) Rank(v float64) int64 {
 	switch {
 	case len(s.centroids) == 0:
@@ -176,7 +176,7 @@ func (s *Sketch) Rank(v float64) int64 {
 	return int64(math.Ceil(s.below(v) - 0.5))
 }
 
-// RevRank returns how many observations are larger than v and half of those equal to it, a half rounded down.
+// RevRank returns the number of observations greater than v plus half the number of those equal to v, rounded down.
 func (s *Sketch) RevRank(v float64) int64 {
 	switch {
 	case len(s.centroids) == 0:
@@ -189,8 +189,8 @@ func (s *Sketch) RevRank(v float64) int64 {
 	return int64(s.weight - math.Floor(s.below(v)+0.5))
 }
 
-// ByRank returns the observation of a rank, counted from the smallest one, 0; +Inf when there are not so many, NaN
-// when there are none.
+// ByRank returns the observation of a rank, counted from 0 for the smallest one; +Inf beyond the last one, NaN when the
+// sketch is empty.
 func (s *Sketch) ByRank(rank uint64) float64 {
 	switch {
 	case len(s.centroids) == 0:
@@ -203,8 +203,8 @@ func (s *Sketch) ByRank(rank uint64) float64 {
 	return s.valueAt(float64(rank))
 }
 
-// ByRevRank returns the observation of a rank, counted from the largest one, 0; -Inf when there are not so many, NaN
-// when there are none.
+// ByRevRank returns the observation of a rank, counted from 0 for the largest one; -Inf beyond the last one, NaN when
+// the sketch is empty.
 func (s *Sketch) ByRevRank(rank uint64) float64 {
 	switch {
 	case len(s.centroids) == 0:
@@ -217,7 +217,7 @@ func (s *Sketch) ByRevRank(rank uint64) float64 {
 	return s.valueAt(s.weight - float64(rank) - 1)
 }
 
-// TrimmedMean returns the mean of the observations between two quantiles; NaN when there are none.
+// TrimmedMean returns the mean of the observations between two quantiles; NaN when the sketch is empty.
 func (s *Sketch) TrimmedMean(low, high float64) float64 {
 	n := len(s.centroids)
 	switch {

@@ -1,15 +1,15 @@
 // Package tdigest is the t-digest type on an [engine.Tx]: a sketch of a set of numbers that estimates its quantiles,
-// most exactly at its ends. Observations that came last are in a buffer; when it is full they are merged into
-// centroids, each of which is a record of the default family, as is the buffer:
+// most exactly at the ends. The newest observations are in a buffer. When it is full, they are merged into centroids.
+// The buffer and each centroid are records of the default family:
 //
 //	prefix · 0                          -> observations, f64 each
 //	prefix · 1 · f64 mean · u32 number  -> f64 weight
 //
-// The metadata record is described at [cf.TDigestMeta]. The layout and the merging are those of Apache Kvrocks.
-// Unlike there, a command that only reads does not write: it merges the buffer in memory.
+// The metadata record is described at [cf.TDigestMeta]. The layout and the merging are those of Apache Kvrocks. Unlike
+// Kvrocks, a read-only command does not write: it merges the buffer in memory.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. A key of another type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. A key of another type gives [engine.ErrWrongType].
 package tdigest
 
 import (
@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// DefaultCompression is the compression of a t-digest for which none is asked.
+	// DefaultCompression is the compression when none is given.
 	DefaultCompression = 100
-	// MaxCompression bounds it, because all centroids, about as many, are written with every merge.
+	// MaxCompression limits the compression, because every merge writes all centroids, about that many.
 	MaxCompression = 10_000
-	// maxBuffer bounds the buffer, in observations.
+	// maxBuffer is the max number of observations in the buffer.
 	maxBuffer = 1024
-	// maxWeight bounds the observations, so that all sums of them are integers of 64 bits.
+	// maxWeight is the max number of observations: sums of them must fit into 64 bits.
 	maxWeight = 1 << 62
 )
 
-// Errors that are replies.
+// Errors that become replies.
 var (
 	ErrExists   = engine.NewError("ERR", "T-Digest: key already exists")
 	ErrNotFound = engine.NewError("ERR", "T-Digest: key does not exist")
@@ -43,13 +43,13 @@ var (
 type Digest struct {
 	tx   *engine.Tx
 	rec  engine.Record
-	Meta cf.TDigestMeta // must not be changed
+	Meta cf.TDigestMeta // read-only
 }
 
-// capacityOf returns the size of the buffer for a compression.
+// capacityOf returns the capacity of the buffer, in observations, for a compression.
 func capacityOf(compression uint32) uint32 { return uint32(min(6*uint64(compression)+10, maxBuffer)) }
 
-// Create makes an empty t-digest. One that exists is [ErrExists].
+// Create creates an empty t-digest. An existing one gives [ErrExists].
 func Create(tx *engine.Tx, key []byte, compression uint32) error {
 	rec, err := tx.Load(key, cf.TypeTDigest)
 	if err != nil {
@@ -64,7 +64,7 @@ func Create(tx *engine.Tx, key []byte, compression uint32) error {
 	return nil
 }
 
-// Open returns a t-digest. One that does not exist is [ErrNotFound].
+// Open returns a t-digest. A missing one gives [ErrNotFound].
 func Open(tx *engine.Tx, key []byte) (Digest, error) {
 	d := Digest{tx: tx}
 	var err error
@@ -85,7 +85,7 @@ func Open(tx *engine.Tx, key []byte) (Digest, error) {
 	return d, nil
 }
 
-// corrupt names the key that an error is about.
+// corrupt adds the key to an error.
 func (d *Digest) corrupt(err error) error { return fmt.Errorf("key %q: %w", d.tx.UserKey(&d.rec), err) }
 
 func (d *Digest) save() {
@@ -98,7 +98,7 @@ func (d *Digest) bufferKey() []byte {
 	return d.tx.Subkey(&d.rec, cf.AppendTDigestBufferSub(sub[:0]))
 }
 
-// buffer returns the value of the buffer, which must hold as many observations as the metadata says.
+// buffer returns the value of the buffer. Its length must match the metadata.
 func (d *Digest) buffer() ([]byte, error) {
 	if d.Meta.Unmerged == 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ func (d *Digest) buffer() ([]byte, error) {
 	return v[:8*d.Meta.Unmerged], nil
 }
 
-// observations returns those in the buffer.
+// observations returns the observations in the buffer, with capacity for more others.
 func (d *Digest) observations(more int) ([]float64, error) {
 	v, err := d.buffer()
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *Digest) observations(more int) ([]float64, error) {
 	return list, nil
 }
 
-// centroids returns the centroids in the order of their means. each, if not nil, is called with the subkey of each.
+// centroids returns the centroids ordered by mean. If each is not nil, it is called with the subkey of every centroid.
 func (d *Digest) centroids(each func(sub []byte)) ([]Centroid, error) {
 	if d.Meta.Merged == 0 && each == nil {
 		return nil, nil
@@ -163,7 +163,7 @@ func (d *Digest) centroids(each func(sub []byte)) ([]Centroid, error) {
 	return list, nil
 }
 
-// Sketch returns what the t-digest knows, with the buffer merged. It does not change the t-digest.
+// Sketch returns the t-digest in memory, with the buffer merged. It does not change the t-digest.
 func (d *Digest) Sketch() (*Sketch, error) {
 	observations, err := d.observations(0)
 	if err != nil {
@@ -206,13 +206,13 @@ func (d *Digest) Add(values []float64) error {
 	return nil
 }
 
-// append puts observations into the buffer.
+// append appends observations to the buffer.
 func (d *Digest) append(values []float64) error {
 	old, err := d.buffer()
 	if err != nil {
 		return err
 	}
-	var room [8 * maxBuffer]byte // a full buffer fits, unless another program made it larger
+	var room [8 * maxBuffer]byte // large enough for a full buffer, unless another program made a larger one
 	v := append(room[:0], old...)
 	for _, f := range values {
 		v = cf.AppendDouble(v, f)
@@ -223,14 +223,14 @@ func (d *Digest) append(values []float64) error {
 	return nil
 }
 
-// merge makes new centroids of the old ones, the buffer and more observations.
+// merge replaces the centroids and the buffer by new centroids that include more observations.
 func (d *Digest) merge(values []float64) error {
 	m := &d.Meta
 	observations, err := d.observations(len(values))
 	if err != nil {
 		return err
 	}
-	var subs []byte // of the old centroids, one after the other
+	var subs []byte // subkeys of the old centroids, concatenated
 	var ends []int
 	list, err := d.centroids(func(sub []byte) {
 		subs = append(subs, sub...)
@@ -253,8 +253,8 @@ func (d *Digest) merge(values []float64) error {
 	return nil
 }
 
-// putCentroids writes the centroids, which hold all observations. The caller sets the merged weight: their sum is
-// not exact when there are more than 2^53.
+// putCentroids writes the centroids, which hold all observations. The caller sets the merged weight, because the sum of
+// their weights is not exact beyond 2^53.
 func (d *Digest) putCentroids(list []Centroid) {
 	var sub [16]byte
 	var weight [8]byte
@@ -265,8 +265,8 @@ func (d *Digest) putCentroids(list []Centroid) {
 	d.Meta.Unmerged, d.Meta.Merged = 0, uint64(len(list))
 }
 
-// Restore makes a t-digest of centroids in the order of their means, which hold all observations, from min to max. The
-// key must not exist. Weights are rounded to whole observations in sum.
+// Restore creates a t-digest from centroids ordered by mean, which hold all observations from min to max. The key must
+// not exist. Weights are rounded to whole observations in sum.
 func Restore(tx *engine.Tx, key []byte, compression uint32, list []Centroid, min, max float64) error {
 	rec, err := tx.Load(key, cf.TypeTDigest)
 	if err != nil {
@@ -289,8 +289,8 @@ func Restore(tx *engine.Tx, key []byte, compression uint32, list []Centroid, min
 	return nil
 }
 
-// Reset makes the t-digest empty. Kvrocks deletes the range of the old records; here they get out of reach by a new
-// version, as those of a deleted key do.
+// Reset empties the t-digest. Kvrocks deletes the range of the old records; here a new version makes them unreachable,
+// as for a deleted key.
 func (d *Digest) Reset() {
 	d.Meta = cf.NewTDigestMeta(d.Meta.Compression, d.Meta.Capacity)
 	d.tx.LogData(cf.LogTDigest)
@@ -298,16 +298,16 @@ func (d *Digest) Reset() {
 	d.save()
 }
 
-// MergeOptions tell how t-digests are merged.
+// MergeOptions say how t-digests are merged.
 type MergeOptions struct {
-	// Compression of the result; 0: that of the destination when it is kept, else the largest of the sources.
+	// Compression of the result; 0 = that of the destination if it is kept, otherwise the largest one of the sources.
 	Compression uint32
-	// Override: what is in the destination does not count, unless it is a source too.
+	// Override ignores the content of the destination, unless it is also a source.
 	Override bool
 }
 
-// Merge merges t-digests into one, which is made when there is none and loses its expiry. A source that does not
-// exist is [ErrNotFound].
+// Merge merges t-digests into destination, which is created if it is missing and loses its expiry. A missing source
+// gives [ErrNotFound].
 func Merge(tx *engine.Tx, destination []byte, sources [][]byte, o MergeOptions) error {
 	var parts []Digest
 	compression := o.Compression
@@ -362,5 +362,5 @@ func Merge(tx *engine.Tx, destination []byte, sources [][]byte, o MergeOptions) 
 	return nil
 }
 
-// Bytes returns how many bytes the buffer and the centroids take, keys not counted.
+// Bytes returns the size of the buffer and the centroids in bytes, without keys.
 func (d *Digest) Bytes() uint64 { return 8*d.Meta.Unmerged + 16*d.Meta.Merged }

@@ -111,7 +111,8 @@ func TestAdd(t *testing.T) {
 	want.Unmerged, want.TotalWeight, want.Observations, want.Max = 2, 613, 613, 602
 	check(false, -10, 602, 296)
 	update(t, db, key, adding(key, numbers(1000, 6000)...))
-	want.Unmerged, want.TotalWeight, want.Observations, want.Max, want.Merges, want.MergedWeight = 0, 5613, 5613, 5999, 2, 5613
+	want.Unmerged, want.TotalWeight, want.Observations, want.Max, want.Merges, want.MergedWeight = 0, 5613, 5613, 5999, 2,
+		5613
 	check(true, -10, 5999, 3193)
 	update(t, db, key, func(tx *engine.Tx) error {
 		d, err := tdigest.Open(tx, key)

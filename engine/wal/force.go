@@ -10,11 +10,11 @@ import (
 	"github.com/basaltdb/basalt/engine/manifest"
 )
 
-// DamagedSuffix ends the names of logs that were put aside. RocksDB does not know it and leaves such files alone.
+// DamagedSuffix ends the names of logs that are kept after damage. RocksDB ignores such files.
 const DamagedSuffix = ".damaged"
 
-// Keep gives all logs from that of the first loss on a second name, under which they stay when RocksDB has read them
-// and deletes them. It returns the new names.
+// Keep gives the logs from the first loss on a second name each, under which they remain when RocksDB deletes the logs
+// after reading them. It returns the new names.
 func (r *Report) Keep(dir string) (kept []string, err error) {
 	for _, f := range r.files[r.first():] {
 		if f.listed {
@@ -30,11 +30,11 @@ func (r *Report) Keep(dir string) (kept []string, err error) {
 	return kept, nil
 }
 
-// Cut takes everything from the first loss on out of the logs, after [Report.Keep]. What is left is whole. The caller
-// holds the lock of the directory.
+// Cut removes everything from the first loss on from the logs. [Report.Keep] must have been called. The remaining logs
+// are intact. The caller must hold the lock of the directory.
 func (r *Report) Cut(dir string) error {
 	first := r.first()
-	for i := len(r.files) - 1; i >= first; i-- { // from the last one: whenever it stops, what is there ends at one place
+	for i := len(r.files) - 1; i >= first; i-- { // backwards: wherever it stops, the remaining logs end at one place
 		f := r.files[i]
 		path := filepath.Join(dir, Name(f.number))
 		switch {
@@ -44,7 +44,7 @@ func (r *Report) Cut(dir string) error {
 				return err
 			}
 		default:
-			// Not in place: the other name is the same file.
+			// Write a new file: the kept name is a hard link to this one.
 			src, err := os.Open(path)
 			if err != nil {
 				return err
@@ -61,7 +61,7 @@ func (r *Report) Cut(dir string) error {
 	return manifest.SyncDir(dir)
 }
 
-// first returns the index of the file of the first loss.
+// first returns the index of the file with the first loss.
 func (r *Report) first() int {
 	for i, f := range r.files {
 		if f.first {

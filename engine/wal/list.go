@@ -11,21 +11,20 @@ import (
 	"github.com/basaltdb/basalt/engine/manifest"
 )
 
-// List is the list of logs that a server keeps in its directory: RocksDB's own (track_and_verify_wals_in_manifest)
-// knows neither the newest log nor any that was not synced, and RocksDB up to 10.6 crashes when it opens such a
-// directory for reading only.
+// List is the list of logs that a server keeps in its database directory. RocksDB's own list
+// (track_and_verify_wals_in_manifest) omits the newest log and every log that was not synced, and RocksDB up to 10.6
+// crashes when it opens such a directory read-only.
 //
-// It is a text file, which RocksDB and Kvrocks leave alone:
+// It is a text file, which RocksDB and Kvrocks ignore:
 //
 //	basalt logs 1
 //	NUMBER             a log, one line each, in ascending order
 //	NUMBER clean SIZE  only the last one, after the database was closed
 //
-// What it names and the MANIFEST does not need any more may be missing: another server may have had the directory
-// since.
+// A log in the list that the MANIFEST no longer needs may be missing: another server may have used the directory since.
 type List struct {
 	Logs  []uint64
-	Clean int64 // bytes of the last one when the database was closed, 0 = it was not
+	Clean int64 // size in bytes of the last log when the database was closed, 0 = it was not closed
 }
 
 const (
@@ -33,7 +32,7 @@ const (
 	listHeader = "basalt logs 1\n"
 )
 
-// ReadList reads the list of a directory; it is empty when there is none, or one of another kind.
+// ReadList reads the list of a directory. It is empty if the file is missing or has another format.
 func ReadList(dir string) (List, error) {
 	b, err := os.ReadFile(filepath.Join(dir, listName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,8 +59,8 @@ func ReadList(dir string) (List, error) {
 	return l, nil
 }
 
-// WriteList notes the logs that are in the directory. After the database was closed, with all that it has written on
-// the disk, closed is true.
+// WriteList writes the list of the logs in the directory. closed says that the database was closed and all its writes
+// are synced.
 func WriteList(dir string, closed bool) error {
 	numbers, err := Numbers(dir)
 	if err != nil {
@@ -82,7 +81,7 @@ func WriteList(dir string, closed bool) error {
 		}
 		b.WriteByte('\n')
 	}
-	// First the names of the logs, so that the list never knows one that a crash takes away.
+	// Sync the names of the logs first, so that the list never names a log whose directory entry a crash removes.
 	if err := manifest.SyncDir(dir); err != nil {
 		return err
 	}

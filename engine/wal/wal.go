@@ -1,8 +1,8 @@
 // Package wal checks the write-ahead logs of a database before RocksDB reads them.
 //
-// RocksDB replays logs up to the first damage and goes on as if nothing had been behind it, or replays around it; a
-// log that is missing it does not miss. Here both are found first, told from the incomplete tail that a crash may
-// leave, and put into words; what RocksDB then opens is whole.
+// At the first damage, RocksDB either stops its replay as if nothing followed, or skips the damage; it does not notice
+// a missing log. This package finds both before the replay, distinguishes them from the incomplete tail that a crash
+// may leave, and describes them. RocksDB then opens only intact logs.
 package wal
 
 import (
@@ -20,28 +20,28 @@ import (
 	"github.com/basaltdb/basalt/engine/logfile"
 )
 
-// State is what is known of the logs of a database.
+// State is what the caller knows about the logs of a database.
 type State struct {
-	MinLog       uint64 // logs with lesser numbers are not needed any more
-	NewestLog    uint64 // a log with this or a greater number was there, if Opened
-	LastSequence uint64 // the oldest log that is needed begins with the write behind this one, or earlier
-	Opened       bool   // the directory is no mere checkpoint: a process has had it open, and so made a log
-	Gaps         bool   // writes that are not in any log are nothing special (Options.DisableWAL)
-	List         List   // what this server has noted
+	MinLog       uint64 // logs with lower numbers are not needed
+	NewestLog    uint64 // if Opened, a log with this or a higher number existed
+	LastSequence uint64 // the oldest needed log begins with the write after this one, or earlier
+	Opened       bool   // a process had the directory open, and so created a log: it is not just a checkpoint
+	Gaps         bool   // writes outside all logs are normal (Options.DisableWAL)
+	List         List   // the list that this server wrote
 }
 
-// Loss is what the logs lack.
+// Loss is a place where writes are missing from the logs.
 type Loss struct {
-	File   string // the name of the log that is damaged or missing
-	Offset int64  // of the damage; -1 = the file is missing, or writes before it are
+	File   string // name of the damaged or missing log
+	Offset int64  // of the damage; -1 = the file, or writes before it, are missing
 	Size   int64  // of the file
 	Reason string
-	Last   uint64 // the sequence number of the last write before the loss, 0 = not known
-	Next   uint64 // that of the first one after it that is in a log, 0 = there is none, or it is not known
-	After  uint64 // how many writes are in logs behind the loss; of compressed logs how many batches
+	Last   uint64 // sequence number of the last write before the loss, 0 = unknown
+	Next   uint64 // sequence number of the first write after the loss, 0 = none, or unknown
+	After  uint64 // number of writes in the logs after the loss; for compressed logs, of batches
 }
 
-// lost says which writes are lost for sure.
+// lost says which writes are certainly lost.
 func (l *Loss) lost() string {
 	switch {
 	case l.Last > 0 && l.Next == l.Last+2:
@@ -70,24 +70,24 @@ func (l *Loss) String() string {
 
 // Report is the result of [Check].
 type Report struct {
-	Loss      *Loss  // the first one; nil = nothing is missing
-	Losses    int    // how many
-	Tail      *Loss  // the incomplete tail of the last log; nil = there is none
-	TailBytes int64  // of it
-	Last      uint64 // the sequence number of the last write that is in a log, 0 = not known
+	Loss      *Loss  // the first loss; nil = none
+	Losses    int    // number of losses
+	Tail      *Loss  // the incomplete tail of the last log; nil = none
+	TailBytes int64  // its size
+	Last      uint64 // sequence number of the last write in a log, 0 = unknown
 
 	files []file // in order
 }
 
-// file is a log that is needed.
+// file is a needed log.
 type file struct {
 	number uint64
 	size   int64
-	listed bool // it was noted, and is missing
-	first  bool // the first loss is here
+	listed bool // it is in the list, and missing
+	first  bool // the first loss is in this file
 }
 
-// Name returns the name of the log with a number.
+// Name returns the file name of a log.
 func Name(number uint64) string { return fmt.Sprintf("%06d.log", number) }
 
 // Numbers returns the numbers of the logs in a directory, in ascending order.
@@ -107,7 +107,7 @@ func Numbers(dir string) ([]uint64, error) {
 	return numbers, nil
 }
 
-// Check reads all logs that are needed. Its error is about logs that cannot be read, or not understood.
+// Check reads all needed logs. It returns an error if a log cannot be read or has an unknown format.
 func Check(dir string, s State) (*Report, error) {
 	numbers, err := Numbers(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func Check(dir string, s State) (*Report, error) {
 			return nil, err
 		}
 	}
-	known := max(s.MinLog, s.NewestLog) // 0 = the database was made anew from its table files
+	known := max(s.MinLog, s.NewestLog) // 0 = the database was rebuilt from its table files
 	if at := len(c.report.files); s.Opened && known > 0 && (at == 0 || c.report.files[at-1].number < known) {
 		c.report.files = append(c.report.files, file{number: known, listed: true})
 		c.at = at
@@ -145,19 +145,19 @@ func Check(dir string, s State) (*Report, error) {
 	return c.report, nil
 }
 
-// checker walks through the logs in order.
+// checker reads the logs in order.
 type checker struct {
 	dir    string
 	s      State
 	report *Report
-	at     int    // the index of the file at hand
-	last   uint64 // the sequence number of the last write, 0 = not known
-	torn   *Loss  // a log that ended within a record, with nothing whole behind it so far
+	at     int    // index of the current file
+	last   uint64 // sequence number of the last write, 0 = unknown
+	torn   *Loss  // a log that ended within a record, as long as nothing intact follows
 	tornAt int
-	open   *Loss // the loss at hand, which does not know yet where the logs go on
+	open   *Loss // the current loss, until the next intact record
 }
 
-// lose notes a loss at the file at hand.
+// lose records a loss at the current file.
 func (c *checker) lose(l *Loss) { c.loseAt(l, c.at) }
 
 func (c *checker) loseAt(l *Loss, at int) {
@@ -214,7 +214,7 @@ func (c *checker) read(f *file) error {
 	return nil
 }
 
-// wasClean compares a log with its size when the database was closed: then it ended with a whole record.
+// wasClean compares a log with its size at the time when the database was closed: then it ended with a complete record.
 func (c *checker) wasClean(f *file, end int64) {
 	switch clean := c.s.List.Clean; {
 	case c.torn != nil && c.tornAt == c.at && c.torn.Offset < clean:
@@ -225,7 +225,7 @@ func (c *checker) wasClean(f *file, end int64) {
 	}
 }
 
-// batch returns the sequence number of the first write of a batch, and how many writes it holds.
+// batch returns the sequence number of the first write of a batch, and the number of its writes.
 func batch(record []byte) (first uint64, n uint32, ok bool) {
 	if len(record) < 12 {
 		return 0, 0, false
@@ -233,8 +233,8 @@ func batch(record []byte) (first uint64, n uint32, ok bool) {
 	return binary.LittleEndian.Uint64(record), binary.LittleEndian.Uint32(record[8:]), true
 }
 
-// plausible reports whether a record that was found behind a damage belongs to this log, and is not a part of a value
-// that looks like one: it continues the sequence numbers.
+// plausible reports whether a record after damage belongs to this log, rather than being part of a value that looks
+// like a record: it must continue the sequence numbers.
 func (c *checker) plausible(record []byte, size int64) bool {
 	first, n, ok := batch(record)
 	most := uint64(size)
@@ -244,7 +244,7 @@ func (c *checker) plausible(record []byte, size int64) bool {
 	return ok && first > c.last && first-c.last <= most && uint64(n) <= uint64(len(record))
 }
 
-// record takes a whole record; begins says that it is the first one of its log.
+// record processes an intact record; begins says that it is the first one of its log.
 func (c *checker) record(s *logfile.Scanner, name string, begins bool) {
 	first, n, ok := uint64(0), uint32(0), false
 	if !s.Compressed {
@@ -253,7 +253,7 @@ func (c *checker) record(s *logfile.Scanner, name string, begins bool) {
 	known := ok && c.last > 0
 	switch {
 	case c.torn != nil && known && first == c.last+1:
-		// The database was opened with this tail and has gone on behind the last whole record.
+		// The database was opened with this tail and continued after the last complete record.
 		c.torn = nil
 	case c.torn != nil:
 		c.loseAt(c.torn, c.tornAt)
@@ -269,12 +269,12 @@ func (c *checker) record(s *logfile.Scanner, name string, begins bool) {
 	switch {
 	case ok && n > 0:
 		c.last = first + uint64(n) - 1
-	case ok && first > 0: // RocksDB's own note of where it went on
+	case ok && first > 0: // RocksDB's marker of where it continued
 		c.last = max(c.last, first-1)
 	}
 }
 
-// before returns the last write before the first log that is needed.
+// before returns the sequence number of the last write before the first needed log.
 func (c *checker) before() uint64 {
 	if c.at == 0 {
 		return c.s.LastSequence

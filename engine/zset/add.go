@@ -11,7 +11,7 @@ import (
 // Flags are the conditions of ZADD.
 type Flags uint8
 
-// The conditions. NX goes with neither XX, GT nor LT, and GT not with LT: the caller sees to that.
+// The conditions. NX excludes XX, GT and LT; GT excludes LT. The caller checks that.
 const (
 	NX   Flags = 1 << iota // only add members
 	XX                     // only update members
@@ -20,7 +20,7 @@ const (
 	incr                   // the score is added to the old one
 )
 
-// apply returns the score that a member gets, and whether the conditions let it have it.
+// apply returns the new score of a member, and whether the conditions allow the change.
 func (f Flags) apply(had bool, old, arg float64) (score float64, ok bool, err error) {
 	if !had {
 		return arg, f&XX == 0, nil
@@ -40,8 +40,8 @@ func (f Flags) apply(had bool, old, arg float64) (score float64, ok bool, err er
 	return score, true, nil
 }
 
-// Add gives members their scores, in the given order. It returns how many members are new and how many others
-// got another score. A member that comes several times is counted each time, as in Redis, but written once.
+// Add sets the scores of members, in the given order. It returns how many members are new and how many existing members
+// changed their score. A repeated member is counted each time, as in Redis, but written once.
 func Add(tx *engine.Tx, key []byte, f Flags, entries []Entry) (added, changed int, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists && f&XX != 0 {
@@ -59,8 +59,8 @@ func Add(tx *engine.Tx, key []byte, f Flags, entries []Entry) (added, changed in
 	return added, changed, err
 }
 
-// Incr adds to the score of a member, which is 0 when it is new, and returns the result. ok is false when the
-// conditions forbid it.
+// Incr adds by to the score of a member (0 for a new member) and returns the sum. ok is false when the conditions
+// forbid the change.
 func Incr(tx *engine.Tx, key []byte, f Flags, member []byte, by float64) (score float64, ok bool, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists && f&XX != 0 {
@@ -93,16 +93,16 @@ func (w *writer) addOne(f Flags, e Entry) (score float64, ok bool, added, change
 	return score, true, 1, 0, nil
 }
 
-// pending is what becomes of one member of an Add.
+// pending is the outcome for one member of an Add.
 type pending struct {
 	member   []byte
 	had, has bool
 	old, now float64
-	last     int // where the member comes for the last time
+	last     int // index of the member's last occurrence
 }
 
-// addMany works the entries off in their order, and then writes each member once: the one that comes last first,
-// as Kvrocks does.
+// addMany applies the entries in their order and then writes each member once, the member with the last occurrence
+// first, as Kvrocks does.
 func (w *writer) addMany(f Flags, entries []Entry) (added, changed int, err error) {
 	var values [][]byte
 	if w.rec.Exists {
@@ -115,7 +115,7 @@ func (w *writer) addMany(f Flags, entries []Entry) (added, changed int, err erro
 		}
 	}
 	all := make([]pending, 0, len(entries))
-	at := make([]int, len(entries)) // which of all an entry belongs to
+	at := make([]int, len(entries)) // at[i] is the index in all of entry i's member
 	find := finder(len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -154,8 +154,8 @@ func (w *writer) addMany(f Flags, entries []Entry) (added, changed int, err erro
 	return added, changed, nil
 }
 
-// finder returns a function that finds a member among those seen before; for a new one it returns len(all), where
-// the caller then appends it. Few members are compared with each other, many are looked up in a table.
+// finder returns a function that returns the index of a member in all, or len(all) for a new member, which the caller
+// then appends. It compares few members one by one and uses a map for many.
 func finder(n int) func(all []pending, member []byte) int {
 	if n <= 16 {
 		return func(all []pending, member []byte) int {

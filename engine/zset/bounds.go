@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// ScoreRange are the scores from Min to Max; a bound that is Open does not belong to it.
+// ScoreRange is the range of scores from Min to Max. It does not include a bound that is Open.
 type ScoreRange struct {
 	Min, Max         float64
 	MinOpen, MaxOpen bool
@@ -21,7 +21,7 @@ func (r *ScoreRange) empty() bool {
 	return r.Min > r.Max || r.Min == r.Max && (r.MinOpen || r.MaxOpen)
 }
 
-// all reports whether no score is outside.
+// all reports whether the range contains every score.
 func (r *ScoreRange) all() bool {
 	return math.IsInf(r.Min, -1) && math.IsInf(r.Max, 1) && !r.MinOpen && !r.MaxOpen
 }
@@ -32,8 +32,7 @@ func (r *ScoreRange) bounds(prefix []byte) (lower, upper []byte) {
 	return scoreBound(prefix, lo), scoreBound(prefix, hi)
 }
 
-// encoded returns the range as encodings of scores, [lo, hi). 0 and -0 are the same score with two encodings, one
-// after the other.
+// encoded returns the range as encodings of scores, [lo, hi). The equal scores 0 and -0 have two adjacent encodings.
 func (r *ScoreRange) encoded() (lo, hi uint64) {
 	lo, hi = cf.EncodeDouble(r.Min), cf.EncodeDouble(r.Max)
 	if r.Min == 0 {
@@ -43,7 +42,7 @@ func (r *ScoreRange) encoded() (lo, hi uint64) {
 		}
 	}
 	if r.MinOpen {
-		lo++ // there is no overflow: the encodings end before those of NaN
+		lo++ // no overflow: the encodings end before those of NaN
 	}
 	if r.Max == 0 {
 		hi = cf.EncodeDouble(0)
@@ -69,11 +68,11 @@ func appendScore(dst []byte, encoded uint64) []byte {
 // LexBound is one end of a range of members.
 type LexBound struct {
 	Member   []byte
-	Open     bool // the member itself does not belong to the range
-	Infinite int8 // -1 before all members, 1 after all of them; then the rest does not matter
+	Open     bool // the range does not include the member itself
+	Infinite int8 // -1 = before all members, 1 = after all members; the other fields are ignored then
 }
 
-// LexRange are the members from Min to Max in the order of their bytes.
+// LexRange is the range of members from Min to Max in byte order.
 type LexRange struct{ Min, Max LexBound }
 
 // AllMembers is the range of all members.
@@ -90,7 +89,7 @@ func (r *LexRange) empty() bool {
 	return c > 0 || c == 0 && (r.Min.Open || r.Max.Open)
 }
 
-// after reports whether a member is not before the range.
+// after reports whether a member is in the range or after it.
 func (r *LexRange) after(member []byte) bool {
 	if r.Min.Infinite != 0 {
 		return r.Min.Infinite < 0
@@ -99,7 +98,7 @@ func (r *LexRange) after(member []byte) bool {
 	return c > 0 || c == 0 && !r.Min.Open
 }
 
-// before reports whether a member is not after the range.
+// before reports whether a member is in the range or before it.
 func (r *LexRange) before(member []byte) bool {
 	if r.Max.Infinite != 0 {
 		return r.Max.Infinite > 0
@@ -108,7 +107,7 @@ func (r *LexRange) before(member []byte) bool {
 	return c < 0 || c == 0 && !r.Max.Open
 }
 
-// bounds returns a range that is not empty as keys of the default family, [lower, upper); nil = no bound.
+// bounds returns a non-empty range as keys of the default family, [lower, upper); nil = no bound.
 func (r *LexRange) bounds(prefix []byte) (lower, upper []byte) {
 	if r.Min.Infinite == 0 {
 		lower = memberBound(prefix, r.Min.Member, r.Min.Open)
@@ -119,7 +118,7 @@ func (r *LexRange) bounds(prefix []byte) (lower, upper []byte) {
 	return lower, upper
 }
 
-// memberBound returns the key of a member, or with next the key that follows it immediately.
+// memberBound returns the key of a member, or with next the smallest key after it.
 func memberBound(prefix, member []byte, next bool) []byte {
 	b := make([]byte, 0, len(prefix)+len(member)+1)
 	b = append(append(b, prefix...), member...)

@@ -9,27 +9,27 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// popKind is, for sorted sets that members are popped from, which members come next. To open an iterator costs more
-// than all the rest of a pop; so it is done once for up to popAhead pops.
+// popKind is the state of a sorted set whose members are popped: the members that come next. Opening an iterator costs
+// more than the rest of a pop, so one iterator reads up to popAhead entries for later pops.
 //
-// The entries are a run from one end of the set. They change at once with every write to the set, in the transaction
-// that makes it and that holds the key's lock for writing: an entry that is added or removed inside the run ends it
-// there. Only writers use them.
+// The entries are a run from one end of the set. Every transaction that writes the set changes them at once; it holds
+// the key's lock for writing. An entry that is added or removed inside the run truncates the run there. Only writers
+// use the runs.
 var popKind = derived.Kind[*pops]{ID: derived.Pops}
 
 const (
-	popAhead    = 128      // entries of a run at most
-	popMinAhead = 8        // and of the first one that is read ahead
-	popMaxBytes = 16 << 10 // bytes of a run; one more entry may follow
+	popAhead    = 128      // max entries of a run
+	popMinAhead = 8        // entries of the first run that is read ahead
+	popMaxBytes = 16 << 10 // max bytes of a run; it may be exceeded by one entry
 )
 
-// pops holds the runs of one set. It is guarded by the key's lock.
+// pops holds the two runs of one set. The key's lock guards it.
 type pops struct {
 	derived.Entry
 	low, high popRun
 }
 
-// makePops returns the runs of a set, empty ones if there are none.
+// makePops returns the runs of a set, new empty ones if none are kept.
 func makePops(tx *engine.Tx, rec *engine.Record) *pops {
 	p := engine.FindState(tx, popKind, rec)
 	if p == nil {
@@ -39,18 +39,18 @@ func makePops(tx *engine.Tx, rec *engine.Record) *pops {
 	return p
 }
 
-// memory returns how many bytes the runs take.
+// memory returns how many bytes the runs use.
 func (p *pops) memory() int {
 	return 192 + cap(p.low.data) + cap(p.high.data) + 8*(cap(p.low.ends)+cap(p.high.ends))
 }
 
-// popRun are zset_score subkeys, one after the other, in the order in which they are popped.
+// popRun is a sequence of zset_score subkeys in the order in which they will be popped.
 type popRun struct {
 	highest bool
 	data    []byte
 	ends    []int
-	pos     int // entries before it were popped
-	ahead   int // how many to read next time
+	pos     int // the entries before it were popped
+	ahead   int // how many entries to read next time
 }
 
 func (p *pops) run(highest bool) *popRun {
@@ -70,8 +70,8 @@ func (r *popRun) at(i int) []byte {
 	return r.data[from:r.ends[i]]
 }
 
-// reset empties the run before it is filled anew, and returns how many entries it shall get. The more often it was
-// used up, the more.
+// reset empties the run and returns how many entries to read into it. The number grows each time that the run was used
+// up.
 func (r *popRun) reset() int {
 	n := r.ahead
 	if r.pos == len(r.ends) {
@@ -81,14 +81,15 @@ func (r *popRun) reset() int {
 	return n
 }
 
-// add appends an entry and reports whether there is room for more.
+// add appends an entry and reports whether the run has room for more.
 func (r *popRun) add(sub []byte) bool {
 	r.data = append(r.data, sub...)
 	r.ends = append(r.ends, len(r.data))
 	return len(r.data) < popMaxBytes
 }
 
-// changed ends the runs before an entry that was added or removed. It leaves out the run from which it was popped.
+// changed truncates the runs at an entry that was added or removed. It skips from, the run from which the entry was
+// popped.
 func (p *pops) changed(sub []byte, from *popRun) {
 	for _, r := range [...]*popRun{&p.low, &p.high} {
 		if r != from {
@@ -102,7 +103,7 @@ func (r *popRun) cut(sub []byte) {
 	if n == 0 {
 		return
 	}
-	inside := func(i int) bool { // the entry is not before sub
+	inside := func(i int) bool { // entry i is sub or comes after it
 		c := bytes.Compare(r.at(r.pos+i), sub)
 		return c == 0 || (c > 0) != r.highest
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// randomChunk is how many members are drawn at a time.
+// randomChunk is how many members one draw returns.
 const randomChunk = 1024
 
-// Random calls emit with n random members; the same one may come several times. It ends early when emit returns
-// false. Without scores, 0 stands for each of them.
+// Random calls emit with n random members, until emit returns false. A member may occur several times. Without scores,
+// emit gets 0 for each score.
 func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member []byte, score float64) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -34,8 +34,8 @@ func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member [
 	return nil
 }
 
-// RandomDistinct calls emit with n different random members, with all of them in the order of their scores when
-// there are no more than n.
+// RandomDistinct calls emit with n different random members. A set of at most n members is passed whole, in score
+// order.
 func RandomDistinct(tx *engine.Tx, key []byte, n uint64, scores bool, emit Emit) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// By says what the bounds of a [Query] are.
+// By says what the bounds of a [Query] mean.
 type By uint8
 
 // The kinds of bounds.
@@ -18,24 +18,24 @@ const (
 	ByLex
 )
 
-// Query tells which members a range consists of, and their order.
+// Query selects a range of members and their order.
 type Query struct {
 	By By
-	// Start and Stop are the first and the last rank, negative ones counted from the end (-1 = the last member);
-	// with Reverse the highest score has rank 0.
+	// Start and Stop are the first and the last rank. Negative ranks count from the end (-1 = the last member). With
+	// Reverse the member with the highest score has rank 0.
 	Start, Stop int64
 	Score       ScoreRange
 	Lex         LexRange
-	Reverse     bool // from the highest to the lowest
-	// Offset members of a range by score or by members are left out, then up to Count returned. A negative Count
-	// means all, a negative Offset nothing.
+	Reverse     bool // from the highest score or member to the lowest
+	// In a range by score or by member, Offset members are skipped, and then at most Count are returned. A negative
+	// Count is unlimited; a negative Offset returns nothing.
 	Offset, Count int64
 }
 
 // Range calls emit with the members that the query selects.
 //
-// A range by members is meant for sets whose scores are all the same. Redis leaves open what it is otherwise;
-// here it is the range in the order of the members, except in small sets (see [smallLex]).
+// A range by member is meant for sets whose members all have the same score. Redis leaves the result undefined for
+// other sets. Here it is the range in the byte order of the members, except in small sets (see [smallLex]).
 func Range(tx *engine.Tx, key []byte, q *Query, emit Emit) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -51,7 +51,7 @@ func Range(tx *engine.Tx, key []byte, q *Query, emit Emit) error {
 	return s.run(tx, &rec, emit)
 }
 
-// span returns the range as a span; ok is false when nothing is in it.
+// span returns the range as a span; ok is false when the range is empty.
 func (q *Query) span(tx *engine.Tx, rec *engine.Record) (s span, ok bool) {
 	s = span{id: cf.ZSetScore, reverse: q.Reverse, total: rec.Size}
 	if q.By == ByRank {
@@ -79,7 +79,7 @@ func (q *Query) span(tx *engine.Tx, rec *engine.Record) (s span, ok bool) {
 	return s, !q.Score.empty()
 }
 
-// ranks returns the first rank and the number of members of a query by rank in a set of a size.
+// ranks returns the first rank of a query by rank, and its number of members, in a set of size members.
 func (q *Query) ranks(size uint64) (from, n uint64) {
 	start, stop, last := q.Start, q.Stop, int64(size)-1
 	if start < 0 {
@@ -94,12 +94,12 @@ func (q *Query) ranks(size uint64) (from, n uint64) {
 	return uint64(start), uint64(stop-start) + 1
 }
 
-// smallSize is how many members a set may have that Redis keeps as one block of memory.
+// smallSize is the max size of a set that Redis stores as one listpack.
 const smallSize = 128
 
-// smallLex is a range by members of a small set, in the order of scores. When the scores differ, the range is
-// that which Redis finds: the members from the first one that is not before the range on, up to the first one
-// after that which is behind it.
+// smallLex is a range by member of a small set, in score order. When the scores differ, it returns what Redis returns
+// from a listpack: the members from the first one that is not before the range up to, excluding, the next one that is
+// after the range.
 func smallLex(tx *engine.Tx, rec *engine.Record, q *Query, emit Emit) error {
 	r := &q.Lex
 	if r.empty() || q.Offset < 0 || q.Count == 0 {
@@ -160,7 +160,7 @@ func Count(tx *engine.Tx, key []byte, r ScoreRange) (uint64, error) {
 	return n, build.settle(it, &rec, err)
 }
 
-// LexCount returns how many members there are in the range, see [Range].
+// LexCount returns how many members are in the range, see [Range].
 func LexCount(tx *engine.Tx, key []byte, r LexRange) (n uint64, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || r.empty() {
@@ -177,7 +177,7 @@ func LexCount(tx *engine.Tx, key []byte, r LexRange) (n uint64, err error) {
 	return s.count(tx, &rec)
 }
 
-// Rank returns how many members come before one, with reverse: after it; and its score.
+// Rank returns the score of a member and how many members come before it, with reverse: after it.
 func Rank(tx *engine.Tx, key, member []byte, reverse bool) (rank uint64, score float64, found bool, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -194,7 +194,7 @@ func Rank(tx *engine.Tx, key, member []byte, reverse bool) (rank uint64, score f
 	return rank, score, true, err
 }
 
-// rankOf counts the members before one.
+// rankOf counts the members before a member.
 func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (uint64, error) {
 	at := bytes.Clone(tx.ScoreKey(rec, score, member))
 	sub := at[len(tx.SubkeyPrefix(rec)):]
@@ -211,7 +211,7 @@ func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (ui
 		}
 		return n, build.settle(it, rec, err)
 	}
-	if build != nil { // to fill them costs about as much as to count
+	if build != nil { // filling the counts costs about as much as counting
 		if err := build.settle(it, rec, nil); err != nil {
 			return 0, err
 		}
@@ -224,14 +224,14 @@ func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (ui
 	return before.count(tx, rec)
 }
 
-// rankChunk is how many members are counted from either side at first.
+// rankChunk is how many members are counted from each side at first.
 const rankChunk = 256
 
-// rankFromEnds counts the members before a key. It does not know whether few come before it or few after it, so it
-// counts from the beginning and from the key on by turns, twice as many each time, until it has reached the key or
-// the end: no more than about four times the smaller number of steps.
+// rankFromEnds counts the members before a key. It does not know which side is shorter, so it counts alternately from
+// the beginning of the set and from the key on, twice as many each time, until one side reaches its end: at most about
+// four times as many steps as the shorter side has.
 func rankFromEnds(tx *engine.Tx, rec *engine.Record, at []byte) (uint64, error) {
-	// Both are opened before the locks are given back, so they see the same.
+	// Both iterators are opened before the locks are released, so they see the same state.
 	sides := [2]span{{id: cf.ZSetScore, upper: at}, {id: cf.ZSetScore, lower: at}}
 	var its [2]*engine.Iter
 	for i := range sides {

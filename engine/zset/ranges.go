@@ -5,11 +5,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ScoreRanges calls emit with the members whose scores are in each of the ranges, lowest score first, one range
-// after the other; i is the index of the range. It ends when emit returns false. Nothing outside the ranges is read,
-// but for a few members between ranges next to each other.
+// ScoreRanges calls emit with the members whose scores are in each of the ranges, one range after the other, lowest
+// score first; i is the index of the range. It ends when emit returns false. It reads nothing outside the ranges,
+// except a few members between adjacent ranges.
 //
-// All ranges show the same state of the set: a reader's locks are given back when the last one is open.
+// All ranges show the same state of the set: a reader's locks are released when the last iterator is open.
 func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int, member []byte,
 	score float64) bool) error {
 	rec, err := load(tx, key)
@@ -26,7 +26,7 @@ func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int
 	return err
 }
 
-// ascending reports whether no range is empty and each one lies before the next.
+// ascending reports whether no range is empty and each range lies before the next.
 func ascending(ranges []ScoreRange) bool {
 	for i := range ranges {
 		r := &ranges[i]

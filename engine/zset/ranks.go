@@ -12,60 +12,60 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// rankKind is the counts of sorted sets whose ranks are asked for: how many members lie between certain places of the
-// order by score. RocksDB can only count by going over the entries; with the counts a rank in a small set costs no
-// look into RocksDB, and in a big one a rank, a member at a deep rank or the size of a wide range of scores a walk
-// over one block of entries.
+// rankKind is the state of sorted sets whose ranks are asked for: how many members lie between certain places of the
+// score order. RocksDB can only count by reading the entries. With the counts, a rank in a small set needs no read of
+// RocksDB. In a large set, a rank, the member at a deep rank, or the size of a wide score range needs a scan of one
+// block of entries.
 //
-// The counts of a set change with every member that is added or removed, at once, in the transaction that does it
-// and that holds the key's lock for writing. So a reader, who holds the lock for reading when it looks, finds the
-// counts of what is committed, and a transaction finds those of its own writes. As a last check the counts must add up
-// to the size in the metadata record.
+// Every transaction that adds or removes a member changes the counts at once; it holds the key's lock for writing. So a
+// reader, which holds the lock for reading, finds counts of what is committed, and a transaction finds counts that
+// include its own writes. As a last check, the counts must add up to the size in the metadata record.
 var rankKind = derived.Kind[*ranks]{ID: derived.Ranks}
 
 const (
-	rankSingle = 1024 // sets up to this size get a block for each entry, bigger ones ...
-	rankBlock  = 32   // ... blocks of so many entries at least, and ...
-	rankBlocks = 4096 // ... so many blocks at most, when they are made
-	// Operations that go over this many entries in vain use the counts when there are any, ...
+	rankSingle = 1024 // sets up to this size get a block for each entry; larger sets get ...
+	rankBlock  = 32   // ... blocks of at least this many entries, and ...
+	rankBlocks = 4096 // ... at most this many blocks when the counts are made
+	// An operation that would pass over this many entries uses the counts if they exist, ...
 	rankNearSteps = 100
-	// ... and over this many, have them made.
+	// ... and one that would pass over this many has them made.
 	rankFarSteps = 512
-	rankMaxBytes = 1 << 20 // bytes of the firsts of a set at most
-	rankMaxLog   = 1 << 14 // writes while the entries are counted, at most
-	rankPerBlock = 24      // bytes that a block takes, about
+	rankMaxBytes = 1 << 20 // max bytes of the firsts of a set
+	rankMaxLog   = 1 << 14 // max writes while the entries are counted
+	rankPerBlock = 24      // approximate bytes of a block
 )
 
 type rankState uint8
 
 const (
-	rankCounting rankState = iota // being counted: writes are logged
+	rankCounting rankState = iota // a goroutine is counting: writes are logged
 	rankReady
 	rankDropped
 )
 
-// ranks are the counts of one set.
+// ranks holds the counts of one set.
 type ranks struct {
 	derived.Entry
-	mu     sync.Mutex
-	state  rankState
-	most   uint32 // entries of a block at most; a bigger one is split
-	total  uint64
-	blocks blocks
-	upTo   []uint32 // upTo[i] is how many entries come before block i; made anew by sums
-	stale  bool     // upTo is not right
-	logged []change // while counting
+	mu      sync.Mutex
+	state   rankState
+	maxSize uint32 // max entries of a block; a larger block is split
+	total   uint64
+	blocks  blocks
+	upTo    []uint32 // upTo[i] is the number of entries before block i; recomputed by sums
+	stale   bool     // upTo is out of date
+	logged  []change // the writes during the counting
 }
 
-// blocks are runs of entries in the order of the zset_score family. Block i holds the entries from first(i) up to, not
-// including, first(i+1); first(0) is empty. A first is no longer than it takes to tell it from the entry before it.
+// blocks is a sequence of runs of entries in the order of the zset_score family. Block i holds the entries in
+// [first(i), first(i+1)); first(0) is empty. A first is the shortest key that separates its block from the entry
+// before.
 type blocks struct {
-	firsts []byte   // one after the other
-	ends   []uint32 // of each in firsts
+	firsts []byte   // the firsts, concatenated
+	ends   []uint32 // the end of each first in firsts
 	count  []uint32
 }
 
-// change is an entry of the zset_score family that was added (1) or removed (-1).
+// change is a zset_score entry that was added (1) or removed (-1).
 type change struct {
 	sub []byte
 	n   int
@@ -85,12 +85,13 @@ func (b *blocks) add(first []byte, n uint32) {
 	b.count = append(b.count, n)
 }
 
-// of returns the block to which an entry belongs.
+// of returns the index of the block of an entry.
 func (b *blocks) of(sub []byte) int {
 	return sort.Search(len(b.count)-1, func(i int) bool { return bytes.Compare(b.first(i+1), sub) > 0 })
 }
 
-// replace puts other blocks, or none, in the place of block i. The first of the first block is empty afterwards.
+// replace puts the blocks of with (maybe none) in the place of block i. The first of the first block is empty
+// afterwards.
 func (b *blocks) replace(i int, with *blocks) {
 	from, to := b.ends[i]-uint32(len(b.first(i))), b.ends[i]
 	b.firsts = slices.Replace(b.firsts, int(from), int(to), with.firsts...)
@@ -111,7 +112,7 @@ func (b *blocks) replace(i int, with *blocks) {
 	}
 }
 
-// rankBlockOf returns how many entries a block of a set of the given size has when the blocks are made.
+// rankBlockOf returns how many entries a block gets when the counts of a set of the given size are made.
 func rankBlockOf(size uint64) uint64 {
 	if size <= rankSingle {
 		return 1
@@ -119,7 +120,7 @@ func rankBlockOf(size uint64) uint64 {
 	return max(rankBlock, size/rankBlocks)
 }
 
-// drop makes the counts unusable for everybody who has them. The mutex is held.
+// drop invalidates the counts for all who hold a pointer to them. The mutex must be held.
 func (a *ranks) drop() {
 	a.state, a.blocks, a.upTo, a.logged = rankDropped, blocks{}, nil, nil
 	a.Drop()
@@ -142,14 +143,14 @@ func (a *ranks) sums() []uint32 {
 // findRanks returns the counts of a set, which may not be ready, or nil.
 func findRanks(tx *engine.Tx, rec *engine.Record) *ranks { return engine.FindState(tx, rankKind, rec) }
 
-// wantRanks returns counts to be filled and the iterator to fill them from, when those of a set that has none have been
-// wanted often enough. The caller holds the key's lock; it may give it back before it fills them.
+// wantRanks returns counts to fill and the iterator to fill them from, once the missing counts of a set have been
+// wanted often enough. The caller must hold the key's lock; it may release it before it fills the counts.
 func wantRanks(tx *engine.Tx, rec *engine.Record) (*ranks, *engine.Iter) {
 	size := rankPerBlock * int(min(rec.Size/rankBlockOf(rec.Size)+1, rankBlocks))
 	if !tx.Empty() || rec.Size > math.MaxUint32 || !engine.WorthState(tx, rankKind, rec, size) {
-		return nil, nil // own writes may be rolled back while the entries are counted
+		return nil, nil // the transaction's own writes may be rolled back while the entries are counted
 	}
-	if engine.HaveState(tx, rankKind, rec) != nil { // being counted, or too big
+	if engine.HaveState(tx, rankKind, rec) != nil { // counting is under way, or the set is too large
 		return nil, nil
 	}
 	s := span{id: cf.ZSetScore}
@@ -165,7 +166,7 @@ func wantRanks(tx *engine.Tx, rec *engine.Record) (*ranks, *engine.Iter) {
 	return a, it
 }
 
-// settle fills counts that wantRanks has returned, if any, when what was done without them has gone well.
+// settle fills the counts that wantRanks has returned, if any, after the operation without them has succeeded.
 func (a *ranks) settle(it *engine.Iter, rec *engine.Record, err error) error {
 	if a == nil {
 		return err
@@ -180,8 +181,8 @@ func (a *ranks) settle(it *engine.Iter, rec *engine.Record, err error) error {
 	return err
 }
 
-// fill counts the entries of the iterator in blocks of about the given size, and closes it. Changes that were made
-// since it was opened are in the log, and are made up for at the end.
+// fill counts the entries of the iterator in blocks of about the given size, and closes the iterator. At the end it
+// applies the logged changes: those since the iterator was opened.
 func (a *ranks) fill(it *engine.Iter, block uint64) error {
 	b, err := countBlocks(it, block)
 	a.mu.Lock()
@@ -193,12 +194,12 @@ func (a *ranks) fill(it *engine.Iter, block uint64) error {
 	case a.state != rankCounting:
 		return nil
 	case len(b.firsts) > rankMaxBytes:
-		a.state, a.logged = rankDropped, nil // it is kept so that it is not tried again
+		a.state, a.logged = rankDropped, nil // kept, so that no one tries again
 		return nil
 	}
-	a.state, a.blocks, a.most, a.stale = rankReady, b, uint32(4*block), true
+	a.state, a.blocks, a.maxSize, a.stale = rankReady, b, uint32(4*block), true
 	if block == 1 {
-		a.most = 1
+		a.maxSize = 1
 	}
 	for _, n := range b.count {
 		a.total += uint64(n)
@@ -211,7 +212,7 @@ func (a *ranks) fill(it *engine.Iter, block uint64) error {
 	return nil
 }
 
-// resize tells the registry what the counts take.
+// resize reports the current size of the counts to the registry.
 func (a *ranks) resize() {
 	a.Resize(cap(a.blocks.firsts) + 4*(cap(a.blocks.ends)+2*cap(a.blocks.count)) + 128)
 }
@@ -265,7 +266,7 @@ func (a *ranks) changed(sub []byte, n int) {
 	}
 }
 
-// change counts an entry. An emptied block is joined with its neighbour.
+// change counts one entry. It joins an empty block with its neighbour.
 func (a *ranks) change(sub []byte, n int) {
 	i := a.blocks.of(sub)
 	a.blocks.count[i] += uint32(n)
@@ -279,12 +280,12 @@ func (a *ranks) change(sub []byte, n int) {
 // place is the beginning of a block.
 type place struct {
 	first  []byte
-	n      uint64 // entries before it
+	n      uint64 // the number of entries before it
 	tooBig bool   // the block should be split
-	exact  bool   // there is nothing to count
+	exact  bool   // the place is that of the entry: nothing to count
 }
 
-// usable reports whether the counts are there and right. The mutex is held.
+// usable reports whether the counts are ready and add up to the size of the set. The mutex must be held.
 func (a *ranks) usable(rec *engine.Record) bool {
 	if a.state == rankReady && a.total != rec.Size {
 		a.drop()
@@ -292,7 +293,7 @@ func (a *ranks) usable(rec *engine.Record) bool {
 	return a.state == rankReady
 }
 
-// before returns where to begin to count the entries before one. exists: it is in the set.
+// before returns the place from which to count the entries before sub. exists says whether the set contains sub.
 func (a *ranks) before(rec *engine.Record, sub []byte, exists bool) (p place, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -306,7 +307,7 @@ func (a *ranks) before(rec *engine.Record, sub []byte, exists bool) (p place, ok
 	return a.place(i), true
 }
 
-// at returns the beginning of the block that holds the entry of a rank.
+// at returns the beginning of the block that contains the entry of a rank.
 func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -317,27 +318,28 @@ func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
 	return a.place(sort.Search(len(sums)-1, func(i int) bool { return uint64(sums[i+1]) > rank })), true
 }
 
-// place is that of block i. Its first is a copy: other readers may split blocks, which moves the firsts.
+// place returns the place of block i with a copy of its first: other readers may split blocks, which moves the firsts.
 func (a *ranks) place(i int) place {
-	return place{first: bytes.Clone(a.blocks.first(i)), n: uint64(a.sums()[i]), tooBig: a.blocks.count[i] > a.most}
+	return place{first: bytes.Clone(a.blocks.first(i)), n: uint64(a.sums()[i]), tooBig: a.blocks.count[i] > a.maxSize}
 }
 
-// split divides a block that has grown. The caller holds the key's lock, so the entries do not change meanwhile.
+// split splits a block that has grown too large. The caller must hold the key's lock, so that the entries do not
+// change.
 func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
 	a.mu.Lock()
 	i := 0
 	ok := a.state == rankReady
 	var next []byte
-	var n, most uint32
+	var n, maxSize uint32
 	if ok {
 		i = a.blocks.of(first)
-		n, most = a.blocks.count[i], a.most
-		if ok = bytes.Equal(a.blocks.first(i), first) && n > most; ok && i+1 < len(a.blocks.count) {
+		n, maxSize = a.blocks.count[i], a.maxSize
+		if ok = bytes.Equal(a.blocks.first(i), first) && n > maxSize; ok && i+1 < len(a.blocks.count) {
 			next = bytes.Clone(a.blocks.first(i + 1))
 		}
 	}
 	a.mu.Unlock()
-	if !ok { // someone else has split it
+	if !ok { // another reader has split it
 		return nil
 	}
 	prefix := tx.SubkeyPrefix(rec)
@@ -348,7 +350,7 @@ func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
 	var part blocks
 	if it, _ := s.open(tx, rec, false, 0, uint64(n)); it != nil {
 		var err error
-		if part, err = countBlocks(it, max(uint64(most)/4, 1)); err != nil {
+		if part, err = countBlocks(it, max(uint64(maxSize)/4, 1)); err != nil {
 			return err
 		}
 	}
@@ -362,10 +364,10 @@ func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
 		return nil
 	}
 	if i = a.blocks.of(first); !bytes.Equal(a.blocks.first(i), first) || a.blocks.count[i] != n {
-		return nil // someone else has split it
+		return nil // another reader has split it
 	}
 	if total != n || len(a.blocks.count)+len(part.count) > 2*rankBlocks {
-		a.drop() // a wrong count, or so many blocks that it is better to begin anew
+		a.drop() // a wrong count, or so many blocks that counting again is better
 		return nil
 	}
 	part.firsts = append(bytes.Clone(first), part.firsts...)
@@ -378,8 +380,8 @@ func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
 	return nil
 }
 
-// rank returns how many entries are before a zset_score subkey; ok is false when the counts do not tell. The caller
-// holds the key's lock. exists: the subkey is that of a member.
+// rank returns how many entries are before a zset_score subkey; ok is false when the counts cannot be used. The caller
+// must hold the key's lock. exists says whether the subkey is that of a member.
 func (a *ranks) rank(tx *engine.Tx, rec *engine.Record, sub []byte, exists bool) (rank uint64, ok bool, err error) {
 	p, ok := a.before(rec, sub, exists)
 	if ok && p.tooBig {
@@ -396,7 +398,7 @@ func (a *ranks) rank(tx *engine.Tx, rec *engine.Record, sub []byte, exists bool)
 	lower := append(append(lo[:0], prefix...), p.first...)
 	upper := append(append(up[:0], prefix...), sub...)
 	if low, _ := tx.Bounds(rec, prefix); bytes.Compare(low, lower) > 0 {
-		lower = low // before it there is nothing but tombstones
+		lower = low // only tombstones are before it
 	}
 	if bytes.Compare(lower, upper) >= 0 {
 		return p.n, true, nil

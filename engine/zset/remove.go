@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Remove removes members and returns how many there were.
+// Remove removes members and returns how many the set contained.
 func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -58,7 +58,7 @@ func (w *writer) removeMany(members [][]byte) error {
 	return nil
 }
 
-// remove removes a member.
+// remove removes one member.
 func (w *writer) remove(member []byte, score float64) {
 	w.log()
 	w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, member))
@@ -66,8 +66,8 @@ func (w *writer) remove(member []byte, score float64) {
 	w.grown--
 }
 
-// RemoveRange removes the members that a query selects and returns how many there were. The query has no Offset,
-// no Count and no Reverse.
+// RemoveRange removes the members that a query selects and returns their number. The query must not have Offset, Count
+// or Reverse.
 func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
@@ -79,7 +79,7 @@ func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
 	if q.By == ByLex {
 		err = w.removeLex(&all)
 	} else {
-		// Kvrocks writes no log data for a range by rank.
+		// Kvrocks writes no log data when it removes by rank.
 		w.logged = q.By == ByRank
 		err = w.removeByScore(&all)
 	}
@@ -90,7 +90,7 @@ func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
 	return int(-w.grown), nil
 }
 
-// removeLex deletes the score key of each member first: that is the order that Kvrocks has here.
+// removeLex deletes the score key of each member first: Kvrocks's order.
 func (w *writer) removeLex(q *Query) error {
 	remove := func(member []byte, score float64) {
 		w.log()
@@ -139,7 +139,7 @@ func (w *writer) removeByScore(q *Query) error {
 	return nil
 }
 
-// removeSpan removes the entries of a span in their order.
+// removeSpan removes the entries of a span in order.
 func (w *writer) removeSpan(s *span) error {
 	it, rest := s.open(w.tx, &w.rec, false, s.skip, s.n)
 	if it == nil {
@@ -159,8 +159,8 @@ func (w *writer) removeSpan(s *span) error {
 	return it.Err()
 }
 
-// removeFromEnd finds members that are deep in a big set from its end, with tail others behind them, and removes
-// them in their order all the same.
+// removeFromEnd removes members deep in a large set. It reads them from the end, passing over tail others, but removes
+// them in ascending order.
 func (w *writer) removeFromEnd(s *span, tail uint64) error {
 	t := tapes.Get().(*tape)
 	defer t.release()
@@ -174,7 +174,7 @@ func (w *writer) removeFromEnd(s *span, tail uint64) error {
 	return nil
 }
 
-// bound notes that no member is left up to the given zset_score subkey, with highest: from it on.
+// bound records that no member is left up to the given zset_score subkey, with highest: from it on.
 func (w *writer) bound(sub []byte, highest bool) {
 	prefix := w.tx.SubkeyPrefix(&w.rec)
 	if key := w.tx.Subkey(&w.rec, sub); highest {
@@ -184,7 +184,7 @@ func (w *writer) bound(sub []byte, highest bool) {
 	}
 }
 
-// cleared notes that no member is left in the bounds of a span. A window that moves on (a rate limiter, a queue
+// cleared records that no member is left within the bounds of a span. A moving window (a rate limiter, a queue ordered
 // by time) leaves its tombstones at the beginning.
 func (w *writer) cleared(s *span) {
 	prefix := w.tx.SubkeyPrefix(&w.rec)
@@ -197,8 +197,8 @@ func (w *writer) cleared(s *span) {
 	}
 }
 
-// Pop removes up to n members with the lowest scores, with highest those with the highest, and calls emit with
-// them in the order of their removal.
+// Pop removes up to n members with the lowest scores, with highest those with the highest scores, and calls emit with
+// them in the order of removal.
 func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {
@@ -216,7 +216,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	return nil
 }
 
-// popRun pops members from a run, and more once it is used up.
+// popRun pops members from a run and then, when it is used up, from the set.
 func (w *writer) popRun(run *popRun, n uint64, emit Emit) error {
 	w.popping = run
 	n = min(n, w.rec.Size)
@@ -236,7 +236,7 @@ func (w *writer) popRun(run *popRun, n uint64, emit Emit) error {
 	return w.popFresh(run, n, emit)
 }
 
-// pop removes the member of a zset_score subkey and emits it.
+// pop removes the member of a zset_score subkey and calls emit with it.
 func (w *writer) pop(sub []byte, emit Emit) error {
 	member, score, err := splitScored(w.tx, &w.rec, sub)
 	if err != nil {
@@ -247,7 +247,7 @@ func (w *writer) pop(sub []byte, emit Emit) error {
 	return nil
 }
 
-// popFresh pops what the run does not hold, and fills the run with the entries that come next.
+// popFresh pops members that the run does not hold, and fills the run with the entries that follow.
 func (w *writer) popFresh(run *popRun, n uint64, emit Emit) error {
 	ahead := run.reset()
 	s := span{id: cf.ZSetScore}

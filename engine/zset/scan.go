@@ -9,35 +9,35 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// backwardCost is how much dearer a step from the end is than one from the beginning. Measured in a memtable,
-// where the skip list has no way back: a step back is a search, about 1 microsecond against 0.09. In files the two
-// cost nearly the same, but what is hot is in the memtable.
+// backwardCost is the cost of a step backward relative to a step forward. It was measured in a memtable, whose skip
+// list has no backward pointers: a step backward is a search, about 1 microsecond instead of 0.09. In files the two
+// cost nearly the same, but hot entries are in the memtable.
 const backwardCost = 11
 
-// deepSkip is how many entries are skipped while the locks are held at most.
+// deepSkip is the max number of entries that are skipped while the locks are held.
 const deepSkip = 4096
 
-// span is a run of entries of one of the two families: those in [lower, upper), or all of them where a bound is
-// nil, without the first skip ones and at most n. With reverse everything is counted from the end.
+// span is a run of entries of one family: those in [lower, upper) (nil = no bound), without the first skip entries, at
+// most n. With reverse, skip and n count from the end.
 type span struct {
 	id           cf.ID
 	lower, upper []byte
 	skip, n      uint64
 	reverse      bool
-	total        uint64 // how many entries are in [lower, upper), or an upper bound of that
+	total        uint64 // the number of entries in [lower, upper), or an upper bound of it
 	exact        bool   // total is exact
-	parts        []byte // only scores in these ranges: bounds as of engine.IterOptions.Parts; nil = all
+	parts        []byte // only scores in these ranges: bounds as in engine.IterOptions.Parts; nil = all
 }
 
-// run calls emit with the entries of the span. It reads them from the side from which that is estimated to be
-// cheaper; when that is the wrong one, they are kept until all are there and come in the right order then.
+// run calls emit with the entries of the span. It reads them from the side that it estimates to be cheaper. If that is
+// the opposite side, it collects all entries and emits them in the right order afterwards.
 func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	if s.n == 0 || s.skip >= s.total {
 		return nil
 	}
 	s.n = min(s.n, s.total-s.skip)
-	near := s.skip + s.n // entries to go over from the side where counting begins
-	far := s.total       // and from the other one
+	near := s.skip + s.n // entries to read from the side where skip counts
+	far := s.total       // entries to read from the opposite side
 	if s.exact {
 		far -= s.skip
 	}
@@ -64,8 +64,7 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	return build.settle(it, rec, s.runPlain(tx, rec, turn, emit))
 }
 
-// vain returns the cost of the entries that are gone over, in steps forward, beyond that of reading the wanted ones
-// forward.
+// vain returns the cost of the entries that are read but not wanted, in steps forward.
 func (s *span) vain(turn bool) uint64 {
 	steps := s.skip + s.n
 	switch {
@@ -85,13 +84,13 @@ func (s *span) runPlain(tx *engine.Tx, rec *engine.Record, turn bool, emit Emit)
 		return s.read(tx, rec, s.reverse, s.skip, s.n, emit)
 	}
 	if s.exact {
-		// The entries are the same, counted from the other side.
+		// These are the same entries, counted from the opposite side.
 		return s.readTurned(tx, rec, !s.reverse, s.total-s.skip-s.n, s.n, 0, s.n, emit)
 	}
 	return s.readTurned(tx, rec, !s.reverse, 0, s.total, s.skip, s.n, emit)
 }
 
-// runRanked is run with the help of the set's counts; done is false when those cannot be used.
+// runRanked is run with the counts of the set; done is false when the counts cannot be used.
 func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, emit Emit) (done bool, err error) {
 	start, total, n := uint64(0), s.total, s.n
 	if !s.exact {
@@ -130,12 +129,12 @@ func (s *span) ranks(tx *engine.Tx, rec *engine.Record, a *ranks) (from, to uint
 	return from, to, ok, err
 }
 
-// readTurned reads entries in one direction and emits, in the other one, n of them after the first drop.
-func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip, most, drop, n uint64,
+// readTurned reads entries in one direction and emits n of them, after the first drop, in the opposite direction.
+func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip, limit, drop, n uint64,
 	emit Emit) error {
 	t := tapes.Get().(*tape)
 	defer t.release()
-	if err := s.read(tx, rec, reverse, skip, most, t.add); err != nil {
+	if err := s.read(tx, rec, reverse, skip, limit, t.add); err != nil {
 		return err
 	}
 	have := uint64(len(t.ents))
@@ -144,8 +143,8 @@ func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip,
 	return nil
 }
 
-// read goes over the entries in one direction. A reader's locks are given back as soon as the iterator is there:
-// it is a snapshot.
+// read reads the entries in one direction. It releases a reader's locks as soon as the iterator, which is a snapshot,
+// is open.
 func (s *span) read(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uint64, emit Emit) error {
 	it, rest := s.open(tx, rec, reverse, skip, n)
 	if it == nil {
@@ -164,8 +163,8 @@ func (s *span) read(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	return it.Err()
 }
 
-// open opens an iterator of which n entries are wanted after skip others; rest is how many of those it has not
-// passed over yet. It is nil when the range is empty.
+// open opens an iterator to read n entries after skip others; rest is how many of the others it has yet to pass. The
+// iterator is nil when the range is empty.
 func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uint64) (it *engine.Iter, rest uint64) {
 	prefix := tx.SubkeyPrefix(rec)
 	o := engine.IterOptions{Prefix: prefix, Lower: s.lower, Upper: s.upper, Reverse: reverse,
@@ -175,7 +174,7 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 		o.Parts, o.SliceLen = s.parts, cf.ScoreLen
 	}
 	if s.id == cf.ZSetScore {
-		// Before and behind what is known to be there may be nothing but the tombstones of popped members.
+		// Outside the known bounds may be nothing but the tombstones of popped members.
 		low, high := tx.Bounds(rec, prefix)
 		if bytes.Compare(low, o.Lower) > 0 {
 			o.Lower = low
@@ -193,7 +192,7 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	return tx.Iter(s.id, o), rest
 }
 
-// count returns how many entries there are in [lower, upper).
+// count returns how many entries are in [lower, upper).
 func (s *span) count(tx *engine.Tx, rec *engine.Record) (uint64, error) {
 	it, _ := s.open(tx, rec, false, 0, 1)
 	if it == nil {
@@ -216,7 +215,7 @@ func entryOf(tx *engine.Tx, rec *engine.Record, id cf.ID, sub, value []byte) (me
 
 // tape holds entries that are emitted later.
 type tape struct {
-	data []byte // the members, one after the other
+	data []byte // the members, concatenated
 	ents []tapeEntry
 	add  Emit // appends an entry
 }
@@ -236,7 +235,7 @@ var tapes = sync.Pool{New: func() any {
 	return t
 }}
 
-// tapeKeep bounds what a tape that is not in use may hold on to, in bytes of each of its slices.
+// tapeKeep is the max size in bytes of each slice of a tape that goes back to the pool.
 const tapeKeep = 1 << 20
 
 func (t *tape) release() {

@@ -10,17 +10,17 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Aggregate says how the scores of one member in several sets become one.
+// Aggregate says how the scores of a member in several sets are combined.
 type Aggregate uint8
 
-// The ways to aggregate.
+// The kinds of aggregation.
 const (
 	Sum Aggregate = iota
 	Min
 	Max
 )
 
-// add aggregates two scores. The sum of infinity and minus infinity is 0.
+// add combines two scores. The sum of infinity and minus infinity is 0.
 func (a Aggregate) add(x, y float64) float64 {
 	switch {
 	case a == Min && y < x, a == Max && y > x:
@@ -34,8 +34,8 @@ func (a Aggregate) add(x, y float64) float64 {
 	return x
 }
 
-// Operands are the inputs of a union, an intersection or a difference: sorted sets, sets, whose members have the
-// score 1, and missing keys, which are empty.
+// Operands are the inputs of a union, an intersection or a difference: sorted sets, sets (whose members have the score
+// 1), and missing keys, which count as empty.
 type Operands struct {
 	tx   *engine.Tx
 	sets []operand
@@ -55,7 +55,7 @@ func (o *operand) size() uint64 {
 	return o.rec.Size
 }
 
-// Open loads the operands. All keys must be locked for reading at least until the operation is done.
+// Open loads the operands. All keys must stay locked for reading until the operation is done.
 func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 	o := &Operands{tx: tx, sets: make([]operand, len(keys))}
 	for i, k := range keys {
@@ -71,7 +71,7 @@ func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 	return o, nil
 }
 
-// smallestFirst gives the operands their weights (nil = 1 each) and sorts them by their size. The order counts:
+// smallestFirst assigns the weights (nil = 1 each) to the operands and sorts the operands by size. The order matters:
 // sums of doubles depend on it.
 func (o *Operands) smallestFirst(weights []float64) {
 	for i := range weights {
@@ -90,12 +90,12 @@ func notNaN(f float64) float64 {
 	return f
 }
 
-// Union returns the members of all operands, in the order of the members. A weight, with which the scores of an
-// operand are multiplied, is not NaN; weights may be nil.
+// Union returns the members of all operands, in byte order. The scores of operand i are multiplied by weights[i], which
+// is not NaN; weights may be nil.
 func (o *Operands) Union(weights []float64, agg Aggregate) ([]Entry, error) {
 	o.smallestFirst(weights)
 	var all []Entry
-	var runs []int // where the members of an operand end
+	var runs []int // the ends of the operands' members in all
 	var names arena
 	for i := range o.sets {
 		s := &o.sets[i]
@@ -122,7 +122,7 @@ func (o *Operands) Union(weights []float64, agg Aggregate) ([]Entry, error) {
 	return out, nil
 }
 
-// mergeRuns sorts entries that consist of sorted runs; runs holds their ends. Equal members keep their order.
+// mergeRuns sorts entries that consist of sorted runs; runs holds the ends of the runs. Equal members keep their order.
 func mergeRuns(all []Entry, runs []int) []Entry {
 	if len(runs) < 2 {
 		return all
@@ -155,7 +155,7 @@ func mergeRuns(all []Entry, runs []int) []Entry {
 	return all
 }
 
-// Inter returns the members that are in every operand, in the order of the members.
+// Inter returns the members that all operands contain, in byte order.
 func (o *Operands) Inter(weights []float64, agg Aggregate) ([]Entry, error) {
 	o.smallestFirst(weights)
 	first := &o.sets[0]
@@ -193,10 +193,10 @@ func (o *Operands) Inter(weights []float64, agg Aggregate) ([]Entry, error) {
 	return entries, nil
 }
 
-// interChunk is how many members of the smallest operand a limited intersection looks at a time.
+// interChunk is how many members of the smallest operand a limited intersection checks at a time.
 const interChunk = 1024
 
-// InterCard returns how many members are in every operand, limit at most; a limit of 0 is none.
+// InterCard returns how many members all operands contain, at most limit; limit 0 = no limit.
 func (o *Operands) InterCard(limit uint64) (uint64, error) {
 	o.smallestFirst(nil)
 	entries, err := o.sets[0].all(o.tx)
@@ -231,8 +231,7 @@ func (o *Operands) InterCard(limit uint64) (uint64, error) {
 	return min(count, limit), nil
 }
 
-// Diff returns the members of the first operand that no other has, with their scores, in the order of the
-// members.
+// Diff returns the members of the first operand that no other operand contains, with their scores, in byte order.
 func (o *Operands) Diff() ([]Entry, error) {
 	entries, err := o.sets[0].all(o.tx)
 	for j := range o.sets[1:] {
@@ -255,8 +254,7 @@ func (o *Operands) Diff() ([]Entry, error) {
 	return entries, err
 }
 
-// each calls f with the members from lower to upper (keys of the default family, nil = no bound) in the order
-// of the members.
+// each calls f with the members from lower to upper (keys of the default family, nil = no bound) in byte order.
 func (s *operand) each(tx *engine.Tx, lower, upper []byte, f func(member []byte, score float64) error) error {
 	if s.size() == 0 {
 		return nil
@@ -280,7 +278,7 @@ func (s *operand) each(tx *engine.Tx, lower, upper []byte, f func(member []byte,
 	return it.Err()
 }
 
-// all returns all members in their order.
+// all returns all members in byte order.
 func (s *operand) all(tx *engine.Tx) ([]Entry, error) {
 	entries := make([]Entry, 0, min(s.size(), 1<<16))
 	var names arena
@@ -291,11 +289,11 @@ func (s *operand) all(tx *engine.Tx) ([]Entry, error) {
 	return entries, err
 }
 
-// lookUpCost is how many entries a scan goes over in the time in which a batched read looks one up.
+// lookUpCost is the cost of looking an entry up in a batched read, relative to reading an entry in a scan.
 const lookUpCost = 6
 
-// probe calls f with the score that each of the entries has in the operand. They are sorted by member. It looks
-// them up one by one or scans the operand, whichever is estimated to be cheaper. f may overwrite entries up to i.
+// probe calls f with the score of each entry's member in the operand. The entries must be sorted by member. probe looks
+// the members up or scans the operand, whichever it estimates to be cheaper. f may overwrite entries up to i.
 func (s *operand) probe(tx *engine.Tx, entries []Entry, f func(i int, score float64, found bool)) error {
 	if s.size() == 0 {
 		for i := range entries {
@@ -355,7 +353,7 @@ func (s *operand) lookUp(tx *engine.Tx, entries []Entry, f func(i int, score flo
 	return nil
 }
 
-// SortByScore sorts entries in the order of a sorted set.
+// SortByScore sorts entries into the order of a sorted set: by score, then by member.
 func SortByScore(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		switch {
@@ -368,8 +366,8 @@ func SortByScore(entries []Entry) {
 	})
 }
 
-// Store makes the entries, whose members differ, the content of a key, whatever it held before. With no entries
-// the key is gone; if there was none, nothing is written.
+// Store replaces whatever a key holds by the entries, whose members must be distinct. With no entries the key is
+// deleted; if it did not exist, nothing is written.
 func Store(tx *engine.Tx, key []byte, entries []Entry) error {
 	if len(entries) == 0 {
 		if old, err := tx.LoadHead(key); err != nil || !old.Exists {
@@ -386,7 +384,7 @@ func Store(tx *engine.Tx, key []byte, entries []Entry) error {
 	return nil
 }
 
-// arena holds copies of members in a few big blocks.
+// arena stores copies of members in a few large blocks.
 type arena struct{ block []byte }
 
 func (a *arena) copy(b []byte) []byte {

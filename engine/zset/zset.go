@@ -1,22 +1,22 @@
-// Package zset is the sorted set on an [engine.Tx]: what ZADD, ZRANGE, ZUNIONSTORE and their like do, without
-// the server and its protocol.
+// Package zset is the sorted set on an [engine.Tx]: the operations of ZADD, ZRANGE, ZUNIONSTORE and similar commands,
+// without the server and its protocol.
 //
-// A sorted set is stored twice, as Kvrocks stores it (cf describes the bytes):
+// A sorted set is stored twice, in Kvrocks's layout (package cf describes the bytes):
 //
 //	default family      prefix · member          -> f64 score
 //	zset_score family   prefix · score · member  -> empty
 //
-// and the metadata record holds the number of members. So a score is one point read, an order by member is a scan
-// of the first family and an order by score one of the second. Every default record has exactly one score key.
+// and the metadata record holds the number of members. So reading a score is one point read, an order by member is a
+// scan of the first family, and an order by score a scan of the second. Every default record has exactly one score key.
 //
-// A set that loses its last member stays as a record of size 0, which no one sees and a compaction drops.
+// A set that loses its last member stays as a record of size 0, which commands do not see and a compaction drops.
 //
-// Scores are never NaN. A score of -0 is stored as 0, so that both sort as the equal numbers that they are;
-// Kvrocks stores -0 as it is, and a -0 that it has stored is read and replaced correctly.
+// Scores are never NaN. A score of -0 is stored as 0, so that the two equal numbers sort as equal. Kvrocks stores -0 as
+// it is; a stored -0 is read and replaced correctly.
 //
-// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
-// [engine.DB.View] take them. Slices passed to callbacks are valid until the callback returns. A key of another
-// type is [engine.ErrWrongType].
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and [engine.DB.View]
+// take the locks. Slices passed to a callback are valid until the callback returns. A key of another type gives
+// [engine.ErrWrongType].
 package zset
 
 import (
@@ -35,7 +35,7 @@ type Entry struct {
 	Score  float64
 }
 
-// Emit receives the members of a result in their order.
+// Emit receives the members of a result in order.
 type Emit func(member []byte, score float64)
 
 func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key, cf.TypeZSet) }
@@ -67,7 +67,7 @@ func scoreOf(tx *engine.Tx, rec *engine.Record, member []byte) (score float64, f
 	return score, err == nil, err
 }
 
-// parseScore reads the value of a member's record in the default family. Its error names the key.
+// parseScore decodes the value of a member's record in the default family. Its error names the key.
 func parseScore(tx *engine.Tx, rec *engine.Record, value []byte) (float64, error) {
 	score, err := cf.ParseDouble(value)
 	if err != nil {
@@ -76,7 +76,7 @@ func parseScore(tx *engine.Tx, rec *engine.Record, value []byte) (float64, error
 	return score, err
 }
 
-// splitScored takes a subkey of the zset_score family apart. Its error names the key.
+// splitScored decodes a subkey of the zset_score family. Its error names the key.
 func splitScored(tx *engine.Tx, rec *engine.Record, sub []byte) (member []byte, score float64, err error) {
 	if score, member, err = cf.SplitScoreSub(sub); err != nil {
 		err = corrupt(tx, rec, err)
@@ -122,18 +122,18 @@ func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, f
 	return nil
 }
 
-// writer makes the records of one command in the order in which Kvrocks makes them: log data before the first
-// record, the metadata last and only when the size changed.
+// writer writes the records of one command in Kvrocks's order: log data before the first record, the metadata record
+// last and only when the size changed.
 type writer struct {
 	tx     *engine.Tx
 	rec    engine.Record
 	logged bool
-	grown  int64 // members added less members removed
+	grown  int64 // members added minus members removed
 
-	looked  bool // ranks and pops were looked up
+	looked  bool // ranks and pops have been looked up
 	ranks   *ranks
 	pops    *pops
-	popping *popRun // from which members are popped right now
+	popping *popRun // the run from which members are being popped
 }
 
 func (w *writer) log() {
@@ -143,7 +143,7 @@ func (w *writer) log() {
 	}
 }
 
-// put adds a member, or with had moves it from its old score, which must differ.
+// put adds a member, or with had changes its score from old, which must differ from score.
 func (w *writer) put(member []byte, had bool, old, score float64) {
 	w.log()
 	tx, rec := w.tx, &w.rec
@@ -153,7 +153,7 @@ func (w *writer) put(member []byte, had bool, old, score float64) {
 		w.grown++
 	}
 	if score == 0 {
-		score = 0 // not -0
+		score = 0 // stores -0 as 0
 	}
 	var value [cf.ScoreLen]byte
 	tx.Put(cf.Default, tx.Subkey(rec, member), cf.AppendDouble(value[:0], score))
@@ -169,7 +169,7 @@ func (w *writer) deleteScore(key []byte) {
 	w.moved(key, -1)
 }
 
-// moved tells what is derived from the set that a key of the zset_score family was added (1) or deleted (-1).
+// moved updates the derived state of the set: a key of the zset_score family was added (1) or deleted (-1).
 func (w *writer) moved(key []byte, n int) {
 	if !w.looked {
 		w.ranks, w.pops = engine.HaveState(w.tx, rankKind, &w.rec), engine.HaveState(w.tx, popKind, &w.rec)

@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// Progress hears how far work has come.
+// Progress receives the progress of the work.
 type Progress interface {
 	SetTotal(bytes int64)
 	Add(bytes int64)
@@ -31,14 +31,14 @@ func (noProgress) SetTotal(int64) {}
 func (noProgress) Add(int64)      {}
 func (noProgress) Note(string)    {}
 
-// CreateOptions say how a backup is made.
+// CreateOptions configure a backup.
 type CreateOptions struct {
-	Parallel int      // files at a time; 0 = 4
-	Progress Progress // nil = nobody wants to know
+	Parallel int      // parallel transfers; 0 = 4
+	Progress Progress // nil = none
 
-	// began is called when the sequence number of the backup is known, before most files are fetched.
+	// began is called when the sequence number of the backup is known, before most files are transferred.
 	began func(sequence uint64) error
-	// timeline is called at the end and returns what Backup.Timeline is to be.
+	// timeline is called at the end and returns the value of Backup.Timeline.
 	timeline func() string
 }
 
@@ -51,7 +51,7 @@ func (o *CreateOptions) fill() {
 	}
 }
 
-// Created is what a backup took.
+// Created describes a new backup.
 type Created struct {
 	*Backup
 	NewFiles, NewBytes       int64
@@ -59,10 +59,10 @@ type Created struct {
 	Took                     time.Duration
 }
 
-// attempts is how often a backup begins anew because the server has deleted its checkpoint. What was stored is used.
+// attempts is how often a backup is retried because the server has deleted its checkpoint. Stored files are reused.
 const attempts = 3
 
-// CreateFromDir makes a backup of a database that nobody has open.
+// CreateFromDir makes a backup of a database that no process has open.
 func (r *Repo) CreateFromDir(ctx context.Context, dir string, o CreateOptions) (*Created, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Repo) CreateFromDir(ctx context.Context, dir string, o CreateOptions) (
 	return r.create(ctx, o, abs, nil, func(context.Context) (snapshot, error) { return openDirSnapshot(dir) })
 }
 
-// CreateFromServer makes a backup of a running server. It holds all that was written before it began.
+// CreateFromServer makes a backup of a running server. It contains all writes before its beginning.
 func (r *Repo) CreateFromServer(ctx context.Context, s *Server, o CreateOptions) (*Created, error) {
 	return r.create(ctx, o, s.Addr, s, s.snapshot)
 }
@@ -106,7 +106,7 @@ type creation struct {
 
 	have *stored
 	snap snapshot
-	head string // directory with copies of the files that tell about the others
+	head string // directory with copies of the files that describe the others
 	m    *manifest.Manifest
 
 	mu      sync.Mutex
@@ -141,7 +141,7 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 			return nil, err
 		}
 	}
-	if begin > b.Sequence { // the server has answered with an older checkpoint
+	if begin > b.Sequence { // the server has reused an older checkpoint
 		tail, err := c.tail(ctx, b, begin)
 		if err != nil {
 			return nil, fmt.Errorf("the writes behind the server's checkpoint: %w", err)
@@ -167,12 +167,12 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 	return &c.created, nil
 }
 
-// isHead reports whether a file is needed to know what the others are.
+// isHead reports whether a file describes the other files.
 func isHead(name string) bool {
 	return name == "CURRENT" || strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".log")
 }
 
-// readHead fetches CURRENT, the MANIFEST and the logs, and returns the sequence number of the newest write.
+// readHead copies CURRENT, the MANIFEST and the logs, and returns the sequence number of the newest write.
 func (c *creation) readHead(ctx context.Context) (uint64, error) {
 	for _, name := range c.snap.names() {
 		if !isHead(name) {
@@ -212,7 +212,7 @@ func writeFile(path string, in io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// table returns the unique id and the size of a table file, if RocksDB tells it.
+// table returns the unique id and the size of a table file, if RocksDB recorded them.
 func (c *creation) table(name string) (id string, size int64) {
 	var n uint64
 	if filepath.Ext(name) != ".sst" {
@@ -224,7 +224,7 @@ func (c *creation) table(name string) (id string, size int64) {
 	return hex.EncodeToString(c.m.TableIDs[n]), int64(c.m.TableSizes[n])
 }
 
-// storeAll stores what is not stored yet.
+// storeAll stores the files that the repository does not have.
 func (c *creation) storeAll(ctx context.Context) error {
 	var missing []string
 	var total int64
@@ -322,7 +322,7 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// stillThere checks that all objects of the backup are there: somebody may have removed some by hand.
+// stillThere checks that all objects of the backup exist: someone may have removed some by hand.
 func (c *creation) stillThere(ctx context.Context) error {
 	have, err := c.r.storedFiles(ctx)
 	if err != nil {
@@ -336,7 +336,7 @@ func (c *creation) stillThere(ctx context.Context) error {
 	return nil
 }
 
-// tail stores the writes behind the checkpoint of a backup up to a sequence number, and moves the backup there.
+// tail stores the writes after the checkpoint of a backup, up to a sequence number, and advances the backup to it.
 func (c *creation) tail(ctx context.Context, b *Backup, until uint64) (*File, error) {
 	s, err := c.server.stream(ctx, b.Sequence+1)
 	if err != nil {

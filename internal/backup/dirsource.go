@@ -15,14 +15,14 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// dirSnapshot is a database directory that nobody has open, such as that of a stopped server or what BGSAVE made.
+// dirSnapshot is a database directory that no process has open, such as that of a stopped server or a result of BGSAVE.
 type dirSnapshot struct {
-	root   *os.Root // stays the same directory when BGSAVE puts another one in its place
+	root   *os.Root // remains the same directory when BGSAVE replaces it
 	list   []string
 	unlock func()
 }
 
-// openDirSnapshot takes a data directory, with the database in db/, or a database. It keeps servers from opening it.
+// openDirSnapshot opens a data directory (with the database in db/) or a database. It keeps servers from opening it.
 func openDirSnapshot(dir string) (snapshot, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, "db", "CURRENT")); err != nil {
@@ -63,7 +63,7 @@ func (s *dirSnapshot) read(dir string) (err error) {
 		return err
 	}
 	if now, err := os.Stat(dir); err != nil || !os.SameFile(opened, now) {
-		return fmt.Errorf("%s was replaced meanwhile: try again", dir) // the MANIFEST may be another one's
+		return fmt.Errorf("%s was replaced meanwhile: try again", dir) // the MANIFEST may be that of the new directory
 	}
 	entries, err := d.ReadDir(-1)
 	if err != nil {

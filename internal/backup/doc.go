@@ -1,4 +1,4 @@
-// Package backup keeps backups of databases in a repository, a directory or a bucket of S3, and restores them.
+// Package backup stores backups of databases in a repository, which is a directory or an S3 bucket, and restores them.
 //
 // # Repository
 //
@@ -9,20 +9,20 @@
 //	log/<timeline>/position.json        up to when the log is complete
 //	locks/<kind>-<id>.json              who works on the repository, see lock.go
 //
-// An object never changes, apart from positions and locks, and appears under its name when it is whole. A table file of
-// RocksDB has the unique id that RocksDB's MANIFEST tells in its name. So a file that an earlier backup, or one that was
-// cut, has stored already is found without reading it at its source.
+// Objects are immutable, except positions and locks, and get their names only when they are complete. The object name
+// of a table file contains RocksDB's unique id from the MANIFEST. So a file that an earlier or interrupted backup has
+// stored is found without reading the source.
 //
 // # Consistency
 //
-// A backup is a checkpoint: the state of the database at one write. From a running server it comes by the protocol of a
-// full sync (package proto), so that a password is all that is needed. A server may answer with a checkpoint that it
-// made earlier for a replica: then the writes from there up to the beginning of the backup are fetched too, and stored
-// as a segment.
+// A backup is a checkpoint: the state of the database at one write. A running server sends it by the protocol of full
+// synchronisation (package proto), so a password is all that is needed. The server may send a checkpoint that it made
+// earlier for a replica; then the writes from there to the beginning of the backup are fetched too, and stored as a
+// segment.
 //
 // # Timelines
 //
-// [Follow] stores every write, seconds after it was made. A timeline is a sequence of writes without a gap; backups
-// that Follow makes tell theirs. Restoring to a time takes such a backup and applies the writes up to that time. When
-// the server has lost the writes that come next, or has another history, a new timeline begins with a new backup.
+// [Follow] stores every write within seconds. A timeline is a sequence of writes without gaps; backups made by Follow
+// name theirs. Restoring a time takes such a backup and applies the writes up to that time. If the server has lost the
+// next writes, or has another history, a new timeline begins with a new backup.
 package backup

@@ -14,22 +14,22 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// FollowOptions say how the log of a server is stored.
+// FollowOptions configure the storing of a server's log.
 type FollowOptions struct {
 	CreateOptions
-	Interval     time.Duration // the newest writes are stored so often; 0 = 5 s
+	Interval     time.Duration // how often the newest writes are stored; 0 = 5 s
 	SegmentBytes int64         // a segment ends at this size; 0 = 16 MiB
-	Every        time.Duration // a backup is made so often; 0 = only where a timeline begins
-	// Event hears what happens; nil = nobody wants to know.
+	Every        time.Duration // interval of backups; 0 = only at the beginning of a timeline
+	// Event receives events; nil = none.
 	Event func(Event)
 }
 
-// Event is what happens while the log of a server is stored.
+// Event is an event while the log of a server is stored.
 type Event struct {
 	Timeline string
 	Message  string   // one line
-	Created  *Created // a backup was made
-	Err      error    // what went wrong; the program goes on
+	Created  *Created // a new backup
+	Err      error    // an error; the program continues
 }
 
 const (
@@ -37,11 +37,11 @@ const (
 	reconnectMax = 30 * time.Second
 )
 
-// errDiverged: the server has another history than the timeline.
+// errDiverged: the server's history differs from that of the timeline.
 var errDiverged = errors.New("the server has another history than the log")
 
-// Follow stores the log of a server until the context ends, which is no error. After a failure it goes on where the log
-// ended, and where that is impossible it begins a new timeline with a new backup.
+// Follow stores the log of a server until the context ends, which is not an error. After a failure it continues at the
+// end of the log. If that is impossible, it begins a new timeline with a new backup.
 func (r *Repo) Follow(ctx context.Context, s *Server, o FollowOptions) error {
 	o.fill()
 	if o.Interval <= 0 {
@@ -88,23 +88,23 @@ func (r *Repo) Follow(ctx context.Context, s *Server, o FollowOptions) error {
 	}
 }
 
-// follower is a run of Follow.
+// follower is the state of Follow.
 type follower struct {
 	r    *Repo
 	s    *Server
 	o    FollowOptions
 	lock *repoLock
 
-	timeline string    // "" = a new one is to begin
-	last     *Segment  // the newest one that is stored; nil = there is none
+	timeline string    // "" = a new one must begin
+	last     *Segment  // the newest stored segment; nil = none
 	next     uint64    // sequence number of the first write that is not stored
-	until    time.Time // the log is complete up to here
-	base     time.Time // when the newest backup of the timeline was made
-	// streaming is the number of the connection; what another one has brought may be of another history.
+	until    time.Time // the log is complete up to this time
+	base     time.Time // time of the newest backup of the timeline
+	// streaming is the number of the connection; data of another connection may have another history.
 	streaming atomic.Int64
 }
 
-// resume finds the timeline that may go on: that of the newest backup that has one.
+// resume finds the timeline to continue: that of the newest backup with one.
 func (f *follower) resume(ctx context.Context) error {
 	backups, err := f.r.Backups(ctx)
 	if err != nil && !errors.Is(err, ErrDamaged) {
@@ -125,7 +125,7 @@ func (f *follower) resume(ctx context.Context) error {
 		}
 		if n := len(t.Segments); n > 0 {
 			f.last = &t.Segments[n-1]
-			f.next = f.last.Last + 1 // the backup may be newer: then this fills the gap before it
+			f.next = f.last.Last + 1 // if the backup is newer, this fills the gap before it
 		}
 		if t.Until.After(f.until) {
 			f.until = t.Until
@@ -134,7 +134,7 @@ func (f *follower) resume(ctx context.Context) error {
 	return nil
 }
 
-// once makes a connection and stores what it brings until it ends. The error is never nil.
+// once connects and stores what the server sends until the connection ends. The error is never nil.
 func (f *follower) once(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,7 +150,7 @@ func (f *follower) once(ctx context.Context) error {
 		f.o.Event(Event{Timeline: f.timeline, Message: fmt.Sprintf("the timeline goes on at sequence number %d", f.next)})
 		return f.store(ctx, &work, number, s, f.until)
 	}
-	// A new timeline begins with a backup. The log behind it is stored while its files are.
+	// A new timeline begins with a backup. The following log is stored in parallel with its files.
 	timeline := f.r.newID()
 	f.lock.setTimeline(ctx, timeline)
 	begun := make(chan uint64, 1)
@@ -169,7 +169,7 @@ func (f *follower) once(ctx context.Context) error {
 	case sequence := <-begun:
 		f.timeline, f.last, f.next, f.until, f.base = timeline, nil, sequence+1, time.Time{}, time.Now()
 	}
-	// Until the backup is there the timeline cannot go on after a failure.
+	// Before the backup is complete, the timeline cannot continue after a failure.
 	s, err := f.s.stream(ctx, f.next)
 	if err == nil {
 		f.o.Event(Event{Timeline: timeline, Message: fmt.Sprintf("a timeline begins at sequence number %d", f.next)})
@@ -197,7 +197,7 @@ func (f *follower) hasBackup(ctx context.Context) (*Backup, error) {
 	return nil, ErrNoBackup
 }
 
-// backup makes a backup of the timeline. The connection with the number must be the present one at the end too.
+// backup makes a backup of the timeline. At its end, the connection must still be the one with the number.
 func (f *follower) backup(ctx context.Context, number int64, timeline string, began func(uint64) error) error {
 	o := f.o.CreateOptions
 	o.began = began
@@ -214,14 +214,14 @@ func (f *follower) backup(ctx context.Context, number int64, timeline string, be
 	return err
 }
 
-// continued asks for the stream behind the log. The server must send the newest segment as it is stored: it may have
-// been restored, or replaced by another one, and have other writes under the same sequence numbers.
+// continued requests the stream after the log. The server must first send a segment equal to the newest stored one: it
+// may have been restored or replaced, and have other writes with the same sequence numbers.
 func (f *follower) continued(ctx context.Context) (*stream, error) {
 	if f.last == nil {
 		return f.s.stream(ctx, f.next)
 	}
 	in, err := f.r.Store.Open(ctx, f.last.object())
-	if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile, by somebody's clock
+	if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile, by another clock
 		return nil, errDiverged
 	}
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *follower) continued(ctx context.Context) (*stream, error) {
 	c := comparison{s: s}
 	err = readSegment(in, *f.last, func(rep []byte, _, _ time.Time) error { return c.compare(rep) })
 	if err == nil && c.got != nil && c.more() {
-		// The server's batch goes on behind the segment. Ask again, for a stream that begins there.
+		// The server's batch extends beyond the segment. Request again a stream that begins there.
 		s.Close()
 		return f.s.stream(ctx, f.next)
 	}
@@ -246,11 +246,11 @@ func (f *follower) continued(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-// comparison compares records with those of a stream. The batches may be cut differently.
+// comparison compares records with those of a stream. The batch boundaries may differ.
 type comparison struct {
 	s   *stream
-	got *batch.Reader // of the batch of the stream at hand
-	n   uint32        // records of it that were compared
+	got *batch.Reader // of the stream's current batch
+	n   uint32        // compared records of that batch
 }
 
 // record returns the next record of the stream.
@@ -275,7 +275,7 @@ func (c *comparison) record() (batch.Record, error) {
 			return batch.Record{}, err
 		}
 		if rep == nil {
-			return batch.Record{}, errDiverged // it is idle, and so has not got as far as the log
+			return batch.Record{}, errDiverged // it is idle, so its history is shorter than the log
 		}
 		if c.got, err = batch.NewReader(bytes.Clone(rep)); err != nil {
 			return batch.Record{}, err
@@ -284,7 +284,7 @@ func (c *comparison) record() (batch.Record, error) {
 	}
 }
 
-// more reports whether the batch at hand has more records.
+// more reports whether the current batch has more records.
 func (c *comparison) more() bool { return c.n < c.got.Count() }
 
 func (c *comparison) compare(rep []byte) error {
@@ -311,14 +311,14 @@ func (c *comparison) compare(rep []byte) error {
 	}
 }
 
-// arrived is a batch that has come, or news that the server is alive.
+// arrived is a received batch, or a sign that the server is alive.
 type arrived struct {
 	rep []byte // nil = nothing was written
 	at  time.Time
 	err error
 }
 
-// store stores what a stream brings until it ends. unread is since when nobody has read the log, zero = somebody has.
+// store stores what a stream sends until it ends. unread is the time since which no one has read the log, zero = none.
 func (f *follower) store(ctx context.Context, work *sync.WaitGroup, number int64, s *stream, unread time.Time) error {
 	defer s.Close()
 	in, gone := make(chan arrived, 64), make(chan struct{})
@@ -332,7 +332,7 @@ func (f *follower) store(ctx context.Context, work *sync.WaitGroup, number int64
 			seg.abort()
 		}
 	}()
-	var alive time.Time // the last time at which something came
+	var alive time.Time // time of the last received data
 	cut := func() error {
 		if seg != nil {
 			if err := seg.commit(); err != nil {
@@ -352,7 +352,7 @@ func (f *follower) store(ctx context.Context, work *sync.WaitGroup, number int64
 		select {
 		case a := <-in:
 			if a.err != nil {
-				// What came is stored, also when the program is being stopped.
+				// Received data is stored even while the program is being stopped.
 				var end context.CancelFunc
 				ctx, end = context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 				defer end()
@@ -405,7 +405,7 @@ func (f *follower) store(ctx context.Context, work *sync.WaitGroup, number int64
 	}
 }
 
-// receive reads a stream until it ends, or nobody listens any more.
+// receive reads a stream until it ends, or until gone is closed.
 func receive(ctx context.Context, s *stream, in chan<- arrived, gone <-chan struct{}) {
 	for {
 		rep, at, err := s.next()

@@ -45,7 +45,8 @@ func TestAfterFlushall(t *testing.T) {
 	c = again.dial(t)
 	check(c, "a")
 	check(c, "b")
-	if c.do("EXISTS later") != "0" || c.do("TTL expires") == "-1" || res.Batches == 0 || !res.Unread.IsZero() || res.Sequence != point.Sequence {
+	if c.do("EXISTS later") != "0" || c.do("TTL expires") == "-1" || res.Batches == 0 || !res.Unread.IsZero() ||
+		res.Sequence != point.Sequence {
 		t.Errorf("%+v", res)
 	}
 	again.stop()

@@ -14,19 +14,20 @@ import (
 	"time"
 )
 
-// Who works on a repository writes an object that says so, and then looks for others: of two that begin at once at
-// least one sees the other and gives up. Several may make backups; only one may prune, and only while nobody makes a
-// backup, for it would remove files that the backup relies on; only one may follow.
+// A process that works on a repository writes an object that says so, and then looks for others: of two that start at
+// the same time, at least one sees the other and gives up. Several may make backups at the same time. Only one may
+// prune, and only while no backup is made, because it would remove files that the backup relies on. Only one may
+// follow.
 //
-// The object is written again every lockRefresh. One that was not for lockStale, by the clock of the store, is of a
-// process that was killed; so is one of a process on this host that does not exist.
+// The object is rewritten every lockRefresh. An object that was not rewritten for lockStale, by the clock of the store,
+// belongs to a killed process; so does one of a process on this host that does not exist.
 
 const (
 	locksPrefix = "locks/"
 
 	lockRefresh = time.Minute
 	lockStale   = 15 * time.Minute
-	// lockGiveUp is after how long a process ends that cannot write its lock again: before others take it for dead.
+	// lockGiveUp is the time after which a process that cannot rewrite its lock ends: before others consider it dead.
 	lockGiveUp = 10 * time.Minute
 )
 
@@ -49,18 +50,18 @@ func (k lockKind) conflicts(other lockKind) bool {
 	}
 }
 
-// ErrBusy: somebody else works on the repository.
+// ErrBusy: another process is working on the repository.
 var ErrBusy = errors.New("the repository is in use")
 
-// holder says who has a lock.
+// holder describes the holder of a lock.
 type holder struct {
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
 	Since    time.Time `json:"since"`
-	Timeline string    `json:"timeline,omitempty"` // of one who follows
+	Timeline string    `json:"timeline,omitempty"` // of a process that follows
 }
 
-// repoLock is a lock that is held.
+// repoLock is a held lock.
 type repoLock struct {
 	r      *Repo
 	name   string
@@ -70,7 +71,7 @@ type repoLock struct {
 	done   chan struct{}
 }
 
-// lock takes a lock. The context that it returns ends when the lock is lost.
+// lock takes a lock. The returned context ends when the lock is lost.
 func (r *Repo) lock(ctx context.Context, kind lockKind) (context.Context, *repoLock, error) {
 	host, _ := os.Hostname()
 	l := &repoLock{r: r, name: locksPrefix + string(kind) + "-" + randomHex(8) + ".json", done: make(chan struct{}),
@@ -98,7 +99,7 @@ func (l *repoLock) write(ctx context.Context) error {
 	return put(ctx, l.r, l.name, b)
 }
 
-// setTimeline says which timeline belongs to the lock, before anything of it is stored.
+// setTimeline records the timeline of the lock, before anything of the timeline is stored.
 func (l *repoLock) setTimeline(ctx context.Context, id string) error {
 	l.mu.Lock()
 	l.holder.Timeline = id
@@ -127,14 +128,14 @@ func (l *repoLock) refresh(ctx context.Context) {
 	}
 }
 
-// release gives the lock back.
+// release releases the lock.
 func (l *repoLock) release() {
 	l.cancel(nil)
 	<-l.done
-	l.r.Remove(context.Background(), l.name) // else it grows stale
+	l.r.Remove(context.Background(), l.name) // otherwise it becomes stale
 }
 
-// othersHold returns ErrBusy when somebody else has a lock that conflicts.
+// othersHold returns ErrBusy if another process holds a conflicting lock.
 func (r *Repo) othersHold(ctx context.Context, kind lockKind, own string) error {
 	locks, err := r.locks(ctx, own)
 	if err != nil {
@@ -150,7 +151,7 @@ func (r *Repo) othersHold(ctx context.Context, kind lockKind, own string) error 
 	return nil
 }
 
-// locks returns the locks of living processes but own, whose time says what the clock of the store is.
+// locks returns the locks of living processes, except own, whose modification time is the current time of the store.
 func (r *Repo) locks(ctx context.Context, own string) (map[string]holder, error) {
 	var all []Object
 	now := r.now()

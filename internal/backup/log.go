@@ -12,8 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// Point is a state of a timeline: that behind a write. Many writes may have come in one millisecond; points tell them
-// apart.
+// Point is a state of a timeline: the one after a write. It distinguishes the writes of one millisecond.
 type Point struct {
 	Timeline string
 	Sequence uint64
@@ -29,15 +28,15 @@ func ParsePoint(s string) (p Point, ok bool) {
 	return Point{line, n}, ok && err == nil && validID.MatchString(line)
 }
 
-// Flush is a deletion of a range of keys: FLUSHALL, FLUSHDB, or one of Kvrocks's deletions of a namespace or slots.
+// Flush is a deletion of a key range: FLUSHALL, FLUSHDB, or Kvrocks's deletion of a namespace or of slots.
 type Flush struct {
-	Time   time.Time `json:"time"`   // when the write came; it was not made later
+	Time   time.Time `json:"time"`   // when the write was received; it was made earlier
 	Before string    `json:"before"` // the [Point] before it
 	From   []byte    `json:"from"`   // metadata keys of the range
 	To     []byte    `json:"to"`
 }
 
-// Flushes finds deletions of ranges of keys that came within a span of time; zero times are no bounds.
+// Flushes finds range deletions that were received within a time span; zero times are no limits.
 func (r *Repo) Flushes(ctx context.Context, since, until time.Time) ([]Flush, error) {
 	lines, err := r.timelines(ctx)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// PruneOptions say what is kept.
+// PruneOptions say what to keep.
 type PruneOptions struct {
-	KeepLast  int           // so many of the newest backups, and
-	KeepDaily int           // the newest backup of each of so many days (UTC) that have one
-	KeepLog   time.Duration // any time within so long can be restored; 0 = as far back as the backups that are kept
-	DryRun    bool          // say what would be removed, and remove nothing
+	KeepLast  int           // number of newest backups to keep
+	KeepDaily int           // number of days (UTC) whose newest backup is kept
+	KeepLog   time.Duration // time span that remains restorable; 0 = as far back as the kept backups
+	DryRun    bool          // only report what would be removed
 }
 
-// Pruned is what was removed.
+// Pruned reports what was removed.
 type Pruned struct {
 	Kept     []string `json:"kept"`    // ids
 	Removed  []string `json:"removed"` // ids
@@ -24,10 +24,10 @@ type Pruned struct {
 	Bytes    int64    `json:"bytes"`
 }
 
-// ErrKeepNone: the options of Prune would keep no backup.
+// ErrKeepNone: the options of Prune keep no backup.
 var ErrKeepNone = errors.New("nothing says which backups are kept")
 
-// tmpAge is how old what a killed writer has left must be for Prune to remove it.
+// tmpAge is the age from which Prune removes leftovers of killed writers.
 const tmpAge = 24 * time.Hour
 
 // Prune removes backups that are not kept, then files that no backup needs, then the log that leads to no time that is
@@ -53,7 +53,7 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		}
 		return r.Remove(ctx, name)
 	}
-	// A backup goes before its files: one whose files are gone must not be found.
+	// A backup is removed before its files: a backup without files must not be found.
 	for _, b := range backups {
 		if slices.Contains(kept, b) {
 			p.Kept = append(p.Kept, b.ID)
@@ -109,7 +109,7 @@ func keep(backups []*Backup, o PruneOptions, now time.Time) (kept []*Backup) {
 		}
 	}
 	if o.KeepLog > 0 {
-		var first *Backup // the newest one that is older than KeepLog, and has a log
+		var first *Backup // the newest backup with a log that is older than KeepLog
 		for _, b := range backups {
 			if b.Timeline == "" {
 				continue
@@ -126,8 +126,8 @@ func keep(backups []*Backup, o PruneOptions, now time.Time) (kept []*Backup) {
 	return kept
 }
 
-// pruneLog removes segments. A timeline needs what comes behind a backup: the oldest one that is kept, or with KeepLog
-// the newest one that is older.
+// pruneLog removes segments. A timeline needs the segments after a backup: after the oldest kept one, or with KeepLog
+// after the newest one that is older.
 func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, o PruneOptions, own string, p *Pruned,
 	remove func(string) error) error {
 	lines, err := r.timelines(ctx)
@@ -149,7 +149,7 @@ func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, o PruneOptions, own
 			continue
 		}
 		for i, s := range t.Segments {
-			// The newest segment is what Follow compares with the server when it goes on.
+			// Follow compares the newest segment with the server when it continues.
 			if from != nil && (s.Last > from.Sequence || i == len(t.Segments)-1) {
 				continue
 			}
@@ -168,8 +168,8 @@ func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, o PruneOptions, own
 	return nil
 }
 
-// logBegin returns the backup behind which the log of a timeline is needed: with KeepLog the newest one that is older,
-// else the oldest one; nil = the timeline has no backup.
+// logBegin returns the backup after which the log of a timeline is needed: with KeepLog the newest one that is older,
+// otherwise the oldest one; nil = the timeline has no backup.
 func logBegin(kept []*Backup, timeline string, o PruneOptions, now time.Time) *Backup {
 	var oldest, old *Backup
 	for _, b := range kept {

@@ -21,10 +21,10 @@ import (
 // Format is the version of the repository's format.
 const Format = 1
 
-// ErrDamaged: an object is missing, or is not what was stored. The text names it.
+// ErrDamaged: an object is missing, or differs from what was stored. The text names it.
 var ErrDamaged = errors.New("the backup is damaged")
 
-// ErrNoBackup: there is no such backup.
+// ErrNoBackup: the backup does not exist.
 var ErrNoBackup = errors.New("there is no such backup")
 
 // Repo is a repository.
@@ -39,7 +39,7 @@ type mark struct {
 	Format int `json:"format"`
 }
 
-// Open opens a repository. With create an empty place becomes one.
+// Open opens a repository. With create, an empty place becomes one.
 func Open(ctx context.Context, location string, create bool) (*Repo, error) {
 	s, err := OpenStore(location, create)
 	if err != nil {
@@ -83,15 +83,15 @@ func OpenRepo(ctx context.Context, s Store, create bool) (*Repo, error) {
 // Backup describes one backup.
 type Backup struct {
 	ID string `json:"id"`
-	// Time is not before the newest write in the backup, by the clock of the program that made it.
+	// Time is at or after the newest write in the backup, by the clock of the program that made it.
 	Time time.Time `json:"time"`
 	// Sequence is RocksDB's sequence number of the newest write.
 	Sequence uint64 `json:"sequence"`
 	Source   string `json:"source"`             // HOST:PORT or a directory
-	Timeline string `json:"timeline,omitempty"` // whose log goes on behind this backup
+	Timeline string `json:"timeline,omitempty"` // the timeline that continues after this backup
 	Files    []File `json:"files"`
 	Log      []File `json:"log,omitempty"` // segments with the last writes of the backup
-	Checksum string `json:"checksum"`      // SHA-256 of all this without the checksum
+	Checksum string `json:"checksum"`      // SHA-256 of all other fields
 }
 
 // File is a file of a backup.
@@ -102,7 +102,7 @@ type File struct {
 	Table  string `json:"table,omitempty"` // RocksDB's unique id of a table file
 }
 
-// Size returns the bytes of all files of a backup.
+// Size returns the total size in bytes of the files of a backup.
 func (b *Backup) Size() (n int64) {
 	for _, f := range slices.Concat(b.Files, b.Log) {
 		n += f.Size
@@ -110,7 +110,7 @@ func (b *Backup) Size() (n int64) {
 	return n
 }
 
-// object returns the name of the object that holds a file.
+// object returns the name of the object with a file's content.
 func (f *File) object() string {
 	name := "files/" + f.SHA256[:2] + "/" + f.SHA256 + "-" + strconv.FormatInt(f.Size, 10)
 	if f.Table != "" {
@@ -135,7 +135,7 @@ const backupsPrefix = "backups/"
 
 func backupObject(id string) string { return backupsPrefix + id + ".json" }
 
-// maxBackup bounds the description of a backup: some 5 million files.
+// maxBackup is the max size of a backup's description: some 5 million files.
 const maxBackup = 1 << 30
 
 func checksum(b *Backup) string {
@@ -146,7 +146,7 @@ func checksum(b *Backup) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// putBackup stores the description of a backup: from now on it exists.
+// putBackup stores the description of a backup, which makes it exist.
 func (r *Repo) putBackup(ctx context.Context, b *Backup) error {
 	b.Checksum = checksum(b)
 	text, err := json.MarshalIndent(b, "", " ")
@@ -195,7 +195,7 @@ func (f *File) objectOrNone() string {
 	return f.object()
 }
 
-// Backups returns all backups, the oldest first. Damaged descriptions are left out and joined in the error, which wraps
+// Backups returns all backups, oldest first. It skips damaged descriptions and joins them in the error, which wraps
 // ErrDamaged; with any other error the list is nil.
 func (r *Repo) Backups(ctx context.Context) ([]*Backup, error) {
 	var ids []string
@@ -233,10 +233,10 @@ func (r *Repo) Backups(ctx context.Context) ([]*Backup, error) {
 
 var validID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$`)
 
-// IsID reports whether a text has the form of a backup's id.
+// IsID reports whether s has the form of a backup's id.
 func IsID(s string) bool { return validID.MatchString(s) }
 
-// newID makes the id of a backup or a timeline: its time and a random part.
+// newID returns the id of a new backup or timeline: the time and a random part.
 func (r *Repo) newID() string { return r.now().UTC().Format("20060102T150405Z") + "-" + randomHex(2) }
 
 func randomHex(n int) string {
@@ -245,7 +245,7 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// stored is what the repository has of files.
+// stored lists the files in the repository.
 type stored struct {
 	tables map[string]File // by unique id and size
 	files  map[string]bool // names of objects
@@ -253,7 +253,7 @@ type stored struct {
 
 func tableKey(id string, size int64) string { return id + "-" + strconv.FormatInt(size, 10) }
 
-// storedFiles lists the files. An object of another length than its name says is none.
+// storedFiles lists the files. It ignores an object whose length differs from that in its name.
 func (r *Repo) storedFiles(ctx context.Context) (*stored, error) {
 	s := &stored{tables: map[string]File{}, files: map[string]bool{}}
 	return s, r.List(ctx, "files/", func(o Object) error {

@@ -16,37 +16,37 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// RestoreOptions say what is restored.
+// RestoreOptions say what to restore.
 type RestoreOptions struct {
-	ID       string    // this backup as it is
+	ID       string    // this backup without later writes
 	At       time.Time // or the state at this time
-	Point    *Point    // or this one; without all three, the newest state that there is
-	Parallel int       // files at a time; 0 = 4
-	Progress Progress  // nil = nobody wants to know
+	Point    *Point    // or the state at this point; without all three, the newest state
+	Parallel int       // parallel transfers; 0 = 4
+	Progress Progress  // nil = none
 }
 
-// Restored is what was restored.
+// Restored describes the result.
 type Restored struct {
 	Backup   *Backup
-	Sequence uint64    // of the newest write
-	Batches  int64     // that were applied to the backup
-	Reached  time.Time // the state is that of this time; not after the time that was asked for
-	// Unread is set when the writes from then on until after the time that was asked for came late, as nobody had
-	// read the log: they are not restored.
+	Sequence uint64    // sequence number of the newest write
+	Batches  int64     // batches applied to the backup
+	Reached  time.Time // the time of the restored state, at most the requested time
+	// Unread is set if the writes from this time until after the requested time arrived late, because no one had read
+	// the log: they are not restored.
 	Unread time.Time
 }
 
-// ErrNotEmpty: the target of a restore holds something.
+// ErrNotEmpty: the target of a restore is not empty.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
 const (
-	// restoring is where the files of the database are until it is whole.
+	// restoring is the directory of the database's files until it is complete.
 	restoring = "restore.tmp"
 	dbDir     = "db"
 )
 
-// Restore makes a data directory, with the database in db/. dir must not exist, or be empty apart from what an attempt
-// that was cut has left, which is used. What is damaged is refused with ErrDamaged, and there is no db/ then.
+// Restore creates a data directory with the database in db/. dir must not exist, or be empty except for the files of an
+// interrupted attempt, which are reused. Damage gives ErrDamaged, and then db/ does not exist.
 func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Restored, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
@@ -78,7 +78,7 @@ func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Rest
 	return res, syncDir(dir)
 }
 
-// plan is what a restore does.
+// plan is the plan of a restore.
 type plan struct {
 	backup   *Backup
 	tail     []Segment // of the backup itself
@@ -89,11 +89,11 @@ type plan struct {
 
 // limit says which batches are applied.
 type limit struct {
-	time     time.Time // those that came not later; zero = any
-	sequence uint64    // those whose records are not beyond; 0 = any
+	time     time.Time // those received up to this time; zero = any
+	sequence uint64    // those whose records are not beyond it; 0 = any
 }
 
-// over reports whether a batch, or a segment that begins so, is beyond the limit.
+// over reports whether a batch, or a segment that begins with it, is beyond the limit.
 func (l *limit) over(last uint64, at time.Time) bool {
 	return !l.time.IsZero() && at.After(l.time) || l.sequence > 0 && last > l.sequence
 }
@@ -131,8 +131,8 @@ func (r *Repo) plan(ctx context.Context, o RestoreOptions) (*plan, error) {
 	return p.complete()
 }
 
-// choose picks the backup, and the log behind it, that comes next to a time without being after it; the zero time is
-// the newest state. Of several ways to the same state, the newest backup has the least log to apply.
+// choose selects the backup and the log that reach closest to a time without passing it; the zero time means the newest
+// state. If several ways lead to the same state, the newest backup has the shortest log to apply.
 func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
 	for _, b := range backups {
 		if !at.IsZero() && b.Time.After(at) {
@@ -158,7 +158,7 @@ func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
 	return best
 }
 
-// choosePoint picks the newest backup of a timeline that has nothing behind a point of it.
+// choosePoint selects the newest backup of a timeline that is not after a point of it.
 func choosePoint(backups []*Backup, lines []*Timeline, point Point) (*plan, error) {
 	var p *plan
 	for _, b := range backups {
@@ -182,7 +182,7 @@ func choosePoint(backups []*Backup, lines []*Timeline, point Point) (*plan, erro
 	return p, nil
 }
 
-// complete reads the names of the segments that belong to the backup itself, which are all applied.
+// complete reads the names of the segments that belong to the backup itself. They are always applied.
 func (p *plan) complete() (*plan, error) {
 	for _, f := range p.backup.Log {
 		s, ok := parseSegment(Object{Name: f.Name, Size: f.Size})
@@ -210,7 +210,7 @@ func prepareTarget(dir string) error {
 	return os.MkdirAll(filepath.Join(dir, restoring), 0o755)
 }
 
-// fetchAll brings the files of a backup to a directory, and removes all others there.
+// fetchAll downloads the files of a backup to a directory, and removes all other files there.
 func (r *Repo) fetchAll(ctx context.Context, b *Backup, dir string, o RestoreOptions) error {
 	wanted := map[string]bool{}
 	var total int64
@@ -237,7 +237,7 @@ func (r *Repo) fetchAll(ctx context.Context, b *Backup, dir string, o RestoreOpt
 	return parallel(ctx, o.Parallel, jobs, func(err error) error { return err })
 }
 
-// fetch brings a file to a directory, unless it is there.
+// fetch downloads a file to a directory, unless it is there already.
 func (r *Repo) fetch(ctx context.Context, f *File, dir string, p Progress) error {
 	path := filepath.Join(dir, f.Name)
 	if same(path, f) {
@@ -256,7 +256,7 @@ func (r *Repo) fetch(ctx context.Context, f *File, dir string, p Progress) error
 	return errors.Join(err, out.Close())
 }
 
-// copyFile writes the content of a file of a backup, and checks it.
+// copyFile writes the content of a backup's file and verifies it.
 func (r *Repo) copyFile(ctx context.Context, f *File, w io.Writer) error {
 	in, err := r.Store.Open(ctx, f.object())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -277,7 +277,7 @@ func (r *Repo) copyFile(ctx context.Context, f *File, w io.Writer) error {
 	return nil
 }
 
-// same reports whether a file is there with the right content.
+// same reports whether a file exists with the right content.
 func same(path string, f *File) bool {
 	in, err := os.Open(path)
 	if err != nil {
@@ -292,8 +292,8 @@ func same(path string, f *File) bool {
 	return err == nil && hex.EncodeToString(sum.Sum(nil)) == f.SHA256
 }
 
-// openForReplay opens a database that a log is applied to. It is opened as a replica's, so that compactions keep what
-// has expired by now: a later write may have made it persistent.
+// openForReplay opens a database for applying a log. It is opened as a replica, so that compactions keep expired keys:
+// a later write may have removed the expiry.
 func openForReplay(dir string) (*engine.DB, error) {
 	db, err := engine.Open(engine.Options{Dir: dir, Replica: true})
 	if errors.Is(err, engine.ErrSlots) {
@@ -310,7 +310,7 @@ type replayer struct {
 	ctx   context.Context
 	db    *engine.DB
 	next  uint64
-	group []*engine.ForeignBatch
+	group []*engine.ExternalBatch
 	size  int
 	res   *Restored
 }
@@ -336,7 +336,7 @@ func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (
 			continue
 		}
 		if p.until.over(s.First, s.From) {
-			// What came before the end of the log and was not read in time may be of an earlier time.
+			// Writes that were received before the end of the log, but read late, may have been made earlier.
 			if err := r.noteUnread(ctx, s, p.until.time, res); err != nil {
 				return err
 			}
@@ -384,7 +384,7 @@ func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object 
 	return err
 }
 
-// noteUnread looks whether nobody had read the log before a segment.
+// noteUnread checks whether no one had read the log before a segment.
 func (r *Repo) noteUnread(ctx context.Context, s Segment, until time.Time, res *Restored) error {
 	return r.withSegment(ctx, s, func(in io.Reader) error {
 		seg, err := newSegmentReader(in, s.object())

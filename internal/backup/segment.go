@@ -33,8 +33,8 @@ import (
 //	i64 ms     when the batch came, by the clock of the program that has read it
 //	the batch
 //
-// Its name tells the sequence numbers of its first and last record and the times of its first and last batch, in
-// milliseconds since the epoch. So a segment that was cut short is recognised.
+// Its name contains the sequence numbers of its first and last record and the times of its first and last batch, in
+// milliseconds since the epoch. So a truncated segment is detected.
 
 const (
 	segmentMagic  = "BSLTLOG1"
@@ -44,7 +44,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Segment is what the name of a segment tells.
+// Segment is the information in the name of a segment.
 type Segment struct {
 	Timeline    string
 	First, Last uint64    // sequence numbers
@@ -79,7 +79,7 @@ func parseSegment(o Object) (s Segment, ok bool) {
 		To: time.UnixMilli(int64(n[3])), Size: o.Size}, n[0] <= n[1]
 }
 
-// position is up to when a timeline is complete: all that had come until then is stored.
+// position says up to when a timeline is complete: all writes received until then are stored.
 type position struct {
 	Time     time.Time `json:"time"`
 	Sequence uint64    `json:"sequence"`
@@ -91,10 +91,10 @@ func positionObject(timeline string) string { return timelinePrefix(timeline) + 
 type Timeline struct {
 	ID       string
 	Segments []Segment // by their first sequence numbers
-	Until    time.Time // the log is complete up to here; zero = there is none
+	Until    time.Time // the log is complete up to this time; zero = unknown
 }
 
-// timelines returns the timelines that have segments or a position, the oldest first.
+// timelines returns the timelines with segments or a position, oldest first.
 func (r *Repo) timelines(ctx context.Context) ([]*Timeline, error) {
 	byID := map[string]*Timeline{}
 	var all []*Timeline
@@ -151,7 +151,7 @@ type segmentWriter struct {
 	empty bool
 }
 
-// newSegment begins a segment of a timeline. unread is since when nobody has read the log; zero = somebody has.
+// newSegment begins a segment of a timeline. unread is the time since which no one has read the log; zero = none.
 func newSegment(ctx context.Context, s Store, timeline string, unread time.Time) (*segmentWriter, error) {
 	w, err := s.Create(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func newSegment(ctx context.Context, s Store, timeline string, unread time.Time)
 	return sw, nil
 }
 
-// add appends a batch, which must hold records.
+// add appends a batch, which must contain records.
 func (w *segmentWriter) add(rep []byte, at time.Time) error {
 	first, last := span(rep)
 	if w.empty {
@@ -200,7 +200,7 @@ func (w *segmentWriter) commit() error {
 	return w.w.Commit(w.seg.object())
 }
 
-// commitFile stores the segment as a file of a backup, whose name tells what that of a segment does.
+// commitFile stores the segment as a file of a backup; the file name contains the information of a segment's name.
 func (w *segmentWriter) commitFile() (*File, error) {
 	if err := w.buf.Flush(); err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func newSegmentReader(r io.Reader, name string) (*segmentReader, error) {
 	return s, nil
 }
 
-// damaged describes damage; an error of the store is not damage.
+// damaged returns an error that describes damage; an error of the store is not damage.
 func (s *segmentReader) damaged(what string, err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: %w", s.name, err)
@@ -248,7 +248,7 @@ func (s *segmentReader) damaged(what string, err error) error {
 	return fmt.Errorf("%w: %s: %s", ErrDamaged, s.name, what)
 }
 
-// next returns the next batch, whose bytes are the caller's, and when it came; nil at the end.
+// next returns the next batch, which the caller owns, and the time when it was received; nil at the end.
 func (s *segmentReader) next() (rep []byte, at time.Time, err error) {
 	switch _, err := io.ReadFull(s.r, s.head[:]); {
 	case errors.Is(err, io.EOF):
@@ -260,7 +260,7 @@ func (s *segmentReader) next() (rep []byte, at time.Time, err error) {
 	if n < batch.HeaderLen || n > math.MaxInt32 {
 		return nil, at, s.damaged(fmt.Sprintf("a batch of %d bytes", n), nil)
 	}
-	// The length may be a lie: memory is taken as bytes come.
+	// The length may be wrong: allocate memory as data arrives.
 	for len(rep) < int(n) {
 		step := min(int(n)-len(rep), 1<<20)
 		rep = slices.Grow(rep, step)[:len(rep)+step]
@@ -278,8 +278,8 @@ func (s *segmentReader) next() (rep []byte, at time.Time, err error) {
 	return rep, time.UnixMilli(int64(binary.LittleEndian.Uint64(s.head[8:]))), nil
 }
 
-// readSegment calls f for every batch of a segment, and checks that it holds what its name says. unread tells f since
-// when nobody had read the log, in the first call only.
+// readSegment calls f for every batch of a segment, and checks that the content matches the name. unread is the time
+// since which no one had read the log; it is only set in the first call.
 func readSegment(r io.Reader, seg Segment, f func(rep []byte, at, unread time.Time) error) error {
 	s, err := newSegmentReader(r, seg.object())
 	if err != nil {
@@ -309,14 +309,14 @@ func readSegment(r io.Reader, seg Segment, f func(rep []byte, at, unread time.Ti
 	}
 }
 
-// Span is a span of time within which every moment can be restored.
+// Span is a time span of which every moment can be restored.
 type Span struct {
-	From     time.Time `json:"from"` // when a backup was made
+	From     time.Time `json:"from"` // the time of a backup
 	To       time.Time `json:"to"`
 	Timeline string    `json:"timeline"`
 }
 
-// Spans returns the spans of time within which every moment can be restored, the oldest first.
+// Spans returns the time spans of which every moment can be restored, oldest first.
 func (r *Repo) Spans(ctx context.Context) ([]Span, error) {
 	backups, err := r.Backups(ctx)
 	if err != nil && !errors.Is(err, ErrDamaged) {

@@ -17,7 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// Server is a running server, basalt or Kvrocks, that backups are made of.
+// Server is a running basalt or Kvrocks server as a source of backups.
 type Server struct {
 	Addr           string // HOST:PORT
 	User, Password string
@@ -27,14 +27,14 @@ type Server struct {
 const (
 	dialTimeout   = 10 * time.Second
 	answerTimeout = 30 * time.Second
-	// checkpointTimeout is how long a server may take to make a checkpoint: it writes its memtables to files.
+	// checkpointTimeout is the timeout of creating a checkpoint, for which the server flushes its memtables.
 	checkpointTimeout = 10 * time.Minute
-	// keepEvery is how often a checkpoint is asked for a small file, as a server deletes one that nobody has used for
-	// 30 seconds.
+	// keepEvery is the interval of requests for a small file of the checkpoint: a server deletes a checkpoint that was
+	// not used for 30 seconds.
 	keepEvery = 8 * time.Second
 )
 
-// serverConn is a connection. It is closed when the context ends with which it was made.
+// serverConn is a connection. It is closed when the context passed at its creation ends.
 type serverConn struct {
 	net.Conn
 	in   *bufio.Reader
@@ -74,7 +74,7 @@ func (c *serverConn) Close() error {
 	return c.Conn.Close()
 }
 
-// ask sends a request and reads the line that answers it.
+// ask sends a request and reads the line of the answer.
 func (c *serverConn) ask(request []byte, limit int, timeout time.Duration) ([]byte, error) {
 	c.SetDeadline(time.Now().Add(timeout))
 	defer c.SetDeadline(time.Time{})
@@ -131,7 +131,7 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	return 0, fmt.Errorf("%s: INFO replication does not tell master_repl_offset", s.Addr)
 }
 
-// errGone: the server does not have the checkpoint any more.
+// errGone: the server has deleted the checkpoint.
 var errGone = errors.New("the server has deleted its checkpoint")
 
 // snapshot is a consistent set of files.
@@ -173,7 +173,7 @@ func (s *Server) snapshot(ctx context.Context) (snapshot, error) {
 	return p, nil
 }
 
-// keep keeps the server from deleting the checkpoint. Errors show when a file is fetched.
+// keep keeps the server from deleting the checkpoint. Errors appear when a file is fetched.
 func (p *serverSnapshot) keep(ctx context.Context) {
 	t := time.NewTicker(keepEvery)
 	defer t.Stop()
@@ -197,7 +197,7 @@ func (p *serverSnapshot) close() {
 	p.kept.Wait()
 }
 
-// serverFile is a file on its way.
+// serverFile is a file being transferred.
 type serverFile struct {
 	*serverConn
 	left int64
@@ -216,7 +216,7 @@ func (p *serverSnapshot) open(ctx context.Context, name string) (io.ReadCloser, 
 	if err != nil {
 		c.Close()
 		if r := proto.ReplyError(""); errors.As(err, &r) || errors.Is(err, io.EOF) {
-			// Kvrocks closes the connection instead of an answer.
+			// Instead of an answer, Kvrocks closes the connection.
 			err = fmt.Errorf("%w: %s: %w", errGone, name, err)
 		}
 		return nil, 0, err

@@ -11,40 +11,40 @@ import (
 	"time"
 )
 
-// Store holds objects by name. A name has parts of letters, digits, '-' and '.', with '/' between them. Methods may be
-// called by several goroutines.
+// Store stores objects by name. A name consists of parts of letters, digits, '-' and '.', separated by '/'. The methods
+// are safe for concurrent use.
 type Store interface {
-	// Create begins an object.
+	// Create starts an object.
 	Create(ctx context.Context) (Writer, error)
-	// Open reads an object. The error is fs.ErrNotExist when there is none.
+	// Open opens an object for reading. A missing object gives fs.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// List calls f for every object whose name begins with prefix, which ends with '/' or is empty.
 	List(ctx context.Context, prefix string, f func(Object) error) error
-	// Remove removes an object. It is no error when there is none.
+	// Remove removes an object. A missing object is no error.
 	Remove(ctx context.Context, name string) error
-	// CleanUp removes what writers that were killed have left, older than a time.
+	// CleanUp removes leftovers of killed writers that are older than before.
 	CleanUp(ctx context.Context, before time.Time) error
-	// String returns where the store is, for people.
+	// String returns the location of the store, for messages.
 	String() string
 }
 
 // Writer writes an object. One of Commit and Abort must be called.
 type Writer interface {
 	io.Writer
-	// Commit lets the object appear under a name, whole and durable. It replaces an older one.
+	// Commit makes the object visible under a name, complete and durable. It replaces an older object.
 	Commit(name string) error
-	// Abort forgets the object. After Commit it does nothing.
+	// Abort discards the object. After Commit it does nothing.
 	Abort()
 }
 
-// Object is what List tells.
+// Object is an entry of List.
 type Object struct {
 	Name     string
 	Size     int64
 	Modified time.Time // by the clock of the store
 }
 
-// OpenStore opens a directory, or s3://BUCKET[/PREFIX]. With create a directory is made if need be.
+// OpenStore opens a directory, or s3://BUCKET[/PREFIX]. With create, a missing directory is created.
 func OpenStore(location string, create bool) (Store, error) {
 	if strings.Contains(location, "://") {
 		u, err := url.Parse(location)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// dirStore is a directory. Objects are written below tmp/ and renamed.
+// dirStore is a store in a directory. Objects are written below tmp/ and renamed.
 type dirStore struct{ dir string }
 
 const tmpDir = "tmp"
@@ -60,7 +60,7 @@ func (w *dirWriter) Commit(name string) error {
 	if err := os.Rename(w.Name(), to); err != nil {
 		return err
 	}
-	// The directories above may be new.
+	// The parent directories may be new.
 	for d := filepath.Dir(to); ; d = filepath.Dir(d) {
 		if err := syncDir(d); err != nil {
 			return err
@@ -73,10 +73,10 @@ func (w *dirWriter) Commit(name string) error {
 
 func (w *dirWriter) Abort() {
 	w.Close()
-	os.Remove(w.Name()) // gone after Commit
+	os.Remove(w.Name()) // does nothing after Commit
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir syncs a directory.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *dirStore) Remove(_ context.Context, name string) error {
 		return nil
 	}
 	if err == nil {
-		// The directory goes with its last object. It may have a new one by now, or be gone.
+		// Remove the directory with its last object. It may have a new one meanwhile, or be removed already.
 		if dir := path.Dir(name); strings.Contains(dir, "/") {
 			os.Remove(s.path(dir))
 		}

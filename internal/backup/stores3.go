@@ -16,8 +16,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3Store is a bucket, or what is below a prefix in one. The environment says where the service is and who asks, as for
-// Amazon's own tools:
+// s3Store is a bucket, or a prefix in one. The environment contains the address of the service and the credentials, as
+// for Amazon's own tools:
 //
 //	AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   default https://s3.amazonaws.com
 //	AWS_REGION, AWS_DEFAULT_REGION          default: the service is asked
@@ -29,8 +29,8 @@ type s3Store struct {
 	prefix string // empty, or with '/' at its end
 }
 
-// s3Part is the size of the parts in which a big object is sent: a part that fails is sent again. With 10,000 parts at
-// most an object has up to 640 GiB.
+// s3Part is the part size in which a large object is sent: a failed part is sent again. With at most 10,000 parts, an
+// object has up to 640 GiB.
 const s3Part = 64 << 20
 
 func openS3(bucket, prefix string) (Store, error) {
@@ -66,7 +66,7 @@ func openS3(bucket, prefix string) (Store, error) {
 
 func (s *s3Store) String() string { return "s3://" + s.bucket + "/" + s.prefix }
 
-// s3Error makes a missing object an fs.ErrNotExist, and says in words what is wrong.
+// s3Error converts the error of a missing object to fs.ErrNotExist, and adds descriptions to others.
 func (s *s3Store) error(err error) error {
 	if err == nil {
 		return nil
@@ -77,7 +77,7 @@ func (s *s3Store) error(err error) error {
 	return fmt.Errorf("%s: %w", s, err)
 }
 
-// s3Writer gathers an object in a file of the system's directory for such, as its name is known at its end.
+// s3Writer collects an object in a temporary file, because its name is only known at the end.
 type s3Writer struct {
 	*os.File
 	s    *s3Store
@@ -90,7 +90,7 @@ func (s *s3Store) Create(ctx context.Context) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(f.Name()); err != nil { // nothing is left behind, whatever happens
+	if err := os.Remove(f.Name()); err != nil { // nothing is left behind in any case
 		f.Close()
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *s3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 	if err != nil {
 		return nil, s.error(err)
 	}
-	if _, err := o.Stat(); err != nil { // the request is sent now
+	if _, err := o.Stat(); err != nil { // sends the request
 		o.Close()
 		return nil, s.error(err)
 	}
@@ -127,7 +127,7 @@ func (s *s3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 }
 
 func (s *s3Store) List(ctx context.Context, prefix string, f func(Object) error) error {
-	ctx, cancel := context.WithCancel(ctx) // ends the lister
+	ctx, cancel := context.WithCancel(ctx) // cancel ends the lister
 	defer cancel()
 	for o := range s.c.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
 		if o.Err != nil {
@@ -149,7 +149,7 @@ func (s *s3Store) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// CleanUp ends uploads of several parts that were begun before a time and never completed.
+// CleanUp aborts multipart uploads that were begun before a time and never completed.
 func (s *s3Store) CleanUp(ctx context.Context, before time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,21 +13,21 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// silence is how long a server may send nothing: it pings every two seconds when it is idle.
+// silence is the max time without data from a server, which pings every two seconds when it is idle.
 const silence = 30 * time.Second
 
-// errRange: the server does not have the write that comes next, or has never had it.
+// errRange: the server does not have the next write any more, or never had it.
 var errRange = errors.New("the server does not have the next write any more")
 
-// stream is the stream of write batches of a server. The program says nothing of itself, so that the server does not
-// list it where Sentinel and clients look for replicas to read from or to promote, and does not wait for it.
+// stream is a server's stream of write batches. The program does not announce itself with REPLCONF: so the server does
+// not list it as a replica, which Sentinel or clients might use or promote, and does not wait for it.
 type stream struct {
 	*serverConn
 	buf  []byte
-	used int // bytes of buf that were returned
+	used int // consumed bytes of buf
 }
 
-// stream asks for the batches from a sequence number on.
+// stream requests the batches from a sequence number on.
 func (s *Server) stream(ctx context.Context, next uint64) (*stream, error) {
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Server) stream(ctx context.Context, next uint64) (*stream, error) {
 	return &stream{serverConn: c}, nil
 }
 
-// next returns the next batch that has records, nil when the server has said that it is alive instead. The batch is
-// valid until the next call. at is when it came.
+// next returns the next batch with records, or nil when the server has pinged. The batch is valid until the next call.
+// at is the time of receipt.
 func (s *stream) next() (rep []byte, at time.Time, err error) {
 	for {
 		f, n, need, err := proto.ReadFrame(s.buf[s.used:], math.MaxInt32)
@@ -58,7 +58,7 @@ func (s *stream) next() (rep []byte, at time.Time, err error) {
 		if n > 0 {
 			s.used += n
 			if f.Kind == proto.KindBatch && binary.LittleEndian.Uint32(f.Payload[8:]) == 0 {
-				continue // log data alone
+				continue // only log data
 			}
 			if f.Kind == proto.KindBatch {
 				rep = f.Payload
@@ -71,7 +71,7 @@ func (s *stream) next() (rep []byte, at time.Time, err error) {
 	}
 }
 
-// read reads more, for a frame of need bytes at least.
+// read reads more data, for a frame of at least need bytes.
 func (s *stream) read(need int) error {
 	rest := len(s.buf) - s.used
 	if room := max(64<<10, min(need, 2*rest)); cap(s.buf) < room || s.used > 0 {

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// VerifyOptions say what is verified.
+// VerifyOptions say what to verify.
 type VerifyOptions struct {
-	IDs      []string // these backups and no log; empty = all backups, and the log
-	Parallel int      // files at a time; 0 = 4
-	Progress Progress // nil = nobody wants to know
+	IDs      []string // these backups without the log; empty = all backups and the log
+	Parallel int      // parallel reads; 0 = 4
+	Progress Progress // nil = none
 }
 
-// Verified is what was verified.
+// Verified is the result.
 type Verified struct {
 	Backups  int      `json:"backups"`
 	Files    int      `json:"files"`
 	Segments int      `json:"segments"`
 	Bytes    int64    `json:"bytes"`
-	Damage   []string `json:"damage"` // a line each
+	Damage   []string `json:"damage"` // one line each
 }
 
-// Verify reads backups and compares them with the checksums that were taken when they were made. Damage is no error.
+// Verify reads backups and compares them with the checksums made at the backup. Damage is not an error.
 func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
@@ -82,7 +82,7 @@ func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	return v, err
 }
 
-// chosen returns the backups with some ids, or all.
+// chosen returns the backups with the given ids, or all.
 func (r *Repo) chosen(ctx context.Context, ids []string, v *Verified) ([]*Backup, error) {
 	if len(ids) == 0 {
 		all, err := r.Backups(ctx)
@@ -107,7 +107,7 @@ func (r *Repo) chosen(ctx context.Context, ids []string, v *Verified) ([]*Backup
 	return some, nil
 }
 
-// parallel runs jobs, n at a time, and gives their errors to f, one after the other; f's error ends it.
+// parallel runs jobs, n at a time, and passes their errors to f one at a time; an error of f ends it.
 func parallel(ctx context.Context, n int, jobs []func(context.Context) error, f func(error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +146,7 @@ func parallel(ctx context.Context, n int, jobs []func(context.Context) error, f 
 	return failed
 }
 
-// gaps describes writes that are missing between segments of a timeline. A backup may bridge them.
+// gaps describes missing writes between segments of a timeline. A backup may bridge them.
 func gaps(t *Timeline, backups []*Backup) (found []string) {
 	for i := 1; i < len(t.Segments); i++ {
 		before, after := &t.Segments[i-1], &t.Segments[i]

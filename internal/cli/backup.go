@@ -23,7 +23,7 @@ func init() {
 
 const repoHelp = "DIR or s3://BUCKET/PREFIX (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL)"
 
-// backupServer returns the server that --from means, nil if it is a directory.
+// backupServer returns the server in --from, nil if it is a directory.
 func backupServer(from string, l *login) (*backup.Server, error) {
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		return nil, nil
@@ -48,11 +48,14 @@ func backupCommand(env *Env) *cobra.Command {
 	var interval, every time.Duration
 	c := &cobra.Command{
 		Use: "backup --from HOST:PORT|DIR --to REPOSITORY", Short: "Makes a backup; lists, verifies and prunes backups",
-		Long: "Makes a backup of a server, over the network, or of a directory. Only what the repository does not hold yet is " +
-			"transferred.\nA backup that was interrupted goes on where it ended when it is made again.\n\n" +
-			"With --follow the program stores every write of the server, too, until it is stopped: basalt restore --at TIME\n" +
-			"then restores any second. It begins with a backup, and goes on with the log of an earlier run if the server still " +
-			"has\nwhat comes next.\n\nREPOSITORY is " + repoHelp + ".",
+		Long: `Makes a backup of a running server, over the network, or of a directory. It transfers only what the repository
+does not contain yet. An interrupted backup continues when the command is repeated.
+
+With --follow it also stores every later write of the server until it is stopped: basalt restore --at TIME then
+restores any second. It begins with a backup, or continues the log of an earlier run if the server still has the
+next write.
+
+REPOSITORY is ` + repoHelp + ".",
 		Example: "  basalt backup --from 127.0.0.1:6666 --to /backups/basalt\n" +
 			"  basalt backup --from 127.0.0.1:6666 --to s3://backups/basalt --follow --every 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -94,7 +97,8 @@ func backupCommand(env *Env) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "HOST:PORT of a running server, or the directory of one that is stopped, or a backup-dir")
+	f.StringVar(&from, "from", "",
+		"HOST:PORT of a running server, or the directory of one that is stopped, or a backup-dir")
 	c.MarkFlagRequired("from")
 	auth.flags(f)
 	f.StringVar(&to, "to", "", "the repository, which is made if it does not exist")
@@ -113,7 +117,7 @@ func describe(c *backup.Created) string {
 		progress.Size(c.Size()), c.NewFiles, progress.Size(c.NewBytes), c.Took.Round(10*time.Millisecond))
 }
 
-// summary is what is told of a backup.
+// summary is the output for a backup.
 type summary struct {
 	ID       string    `json:"id"`
 	Time     time.Time `json:"time"`
@@ -163,7 +167,7 @@ func backupList(env *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "list REPOSITORY", Short: "Lists backups, and the times that can be restored", Args: cobra.ExactArgs(1),
-		Long: "Lists backups, the oldest first, and the spans of time within which every moment can be restored.\n\n" +
+		Long: "Lists backups, oldest first, and the time spans of which every moment can be restored.\n\n" +
 			"REPOSITORY is " + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			repo, err := backup.Open(c.Context(), args[0], false)
@@ -222,9 +226,10 @@ func backupVerify(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify REPOSITORY [ID...]", Short: "Reads backups and compares them with their checksums",
 		Args: cobra.MinimumNArgs(1),
-		Long: "Reads all backups and the log, or the backups that are named, and compares them with the checksums that were\n" +
-			"taken when they were made. The program ends with 3 when it has found damage, and names what is damaged.\n\n" +
-			"REPOSITORY is " + repoHelp + ".",
+		Long: `Reads all backups and the log, or the named backups, and compares them with the checksums made at the backup.
+The exit code is 3 when something is damaged; the output names it.
+
+REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			repo, err := backup.Open(c.Context(), args[0], false)
 			if err != nil {
@@ -266,8 +271,10 @@ func backupPrune(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune REPOSITORY --keep-last N", Short: "Removes old backups and what no backup needs",
 		Args: cobra.ExactArgs(1),
-		Long: "Removes all backups but those that a flag keeps, then the files that no backup needs any more, and the part of the\n" +
-			"log that leads to no time that is kept.\n\nREPOSITORY is " + repoHelp + ".",
+		Long: `Removes all backups except those that a flag keeps, then the files that no backup needs, and the part of the
+log that leads to no restorable time.
+
+REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			repo, err := backup.Open(c.Context(), args[0], false)
 			if err != nil {
@@ -293,11 +300,11 @@ func backupPrune(env *Env) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.KeepLast, "keep-last", 0, "keep so many of the newest backups")
-	f.IntVar(&o.KeepDaily, "keep-daily", 0, "keep the newest backup of each of so many days (UTC)")
+	f.IntVar(&o.KeepLast, "keep-last", 0, "keep this many of the newest backups")
+	f.IntVar(&o.KeepDaily, "keep-daily", 0, "keep the newest backup of each of this many days (UTC)")
 	f.DurationVar(&o.KeepLog, "keep-log", 0,
-		"keep every moment within so long, such as 72h; 0 is as far back as the backups that are kept")
-	f.BoolVar(&o.DryRun, "dry-run", false, "remove nothing, and say what would be removed")
+		"keep every moment of this duration, such as 72h; 0 = as far back as the kept backups")
+	f.BoolVar(&o.DryRun, "dry-run", false, "remove nothing, and list what would be removed")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -308,8 +315,10 @@ func backupFlushes(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "flushes REPOSITORY", Short: "Lists FLUSHALL and FLUSHDB in the log, with the time to restore",
 		Args: cobra.ExactArgs(1),
-		Long: "Lists the deletions of all keys, or of ranges of keys, in the log that basalt backup --follow has stored. Each line\n" +
-			"begins with the state right before the deletion, for basalt restore --at.\n\nREPOSITORY is " + repoHelp + ".",
+		Long: `Lists the deletions of all keys, or of key ranges, in the log that basalt backup --follow has stored. Each line
+begins with the state just before the deletion, for basalt restore --at.
+
+REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			var times [2]time.Time
 			for i, s := range []string{since, until} {
@@ -332,7 +341,8 @@ func backupFlushes(env *Env) *cobra.Command {
 				return env.JSON(found)
 			}
 			for _, f := range found {
-				fmt.Fprintf(env.Out, "%s  came at %s, keys %.40q to %.40q\n", f.Before, f.Time.Local().Format(exactTime), f.From, f.To)
+				fmt.Fprintf(env.Out, "%s  came at %s, keys %.40q to %.40q\n", f.Before, f.Time.Local().Format(exactTime), f.From,
+					f.To)
 			}
 			return nil
 		},
@@ -343,10 +353,10 @@ func backupFlushes(env *Env) *cobra.Command {
 	return c
 }
 
-// exactTime is how times are printed that are to be given back: RFC 3339 with milliseconds.
+// exactTime is the format of times that users may pass back: RFC 3339 with milliseconds.
 const exactTime = "2006-01-02T15:04:05.000Z07:00"
 
-// parseTime reads a time: RFC 3339, or without a zone in local time.
+// parseTime parses a time: RFC 3339, or without a zone in local time.
 func parseTime(s string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, nil
@@ -359,7 +369,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, Usage("%q is no time: 2026-01-31T23:59:59Z, or 2026-01-31 23:59:59 in local time", s)
 }
 
-// damagedOr makes damage end the process with ExitDamage.
+// damagedOr gives errors about damage the exit code ExitDamage.
 func damagedOr(err error) error {
 	if errors.Is(err, backup.ErrDamaged) {
 		return Damaged(err)

@@ -64,7 +64,8 @@ func TestBackupCommands(t *testing.T) {
 	}
 	dataDir(t, data, "first")
 	out := ok("backup", "--from", data, "--to", repo)
-	m := regexp.MustCompile(`^backup (\S+)\n\d+ files with .*, of which \d+ with .* are new, in .*\n$`).FindStringSubmatch(out)
+	output := regexp.MustCompile(`^backup (\S+)\n\d+ files with .*, of which \d+ with .* are new, in .*\n$`)
+	m := output.FindStringSubmatch(out)
 	if m == nil {
 		t.Fatalf("%q", out)
 	}
@@ -115,7 +116,8 @@ func TestBackupCommands(t *testing.T) {
 	}
 	damageTable(t, repo)
 	for _, args := range [][]string{{"backup", "verify", repo}, {"restore", "--from", repo, "--to", base + "/damaged"}} {
-		if code, out, stderr := run(t, args...); code != ExitDamage || !strings.Contains(out+stderr, " is not what was stored") {
+		if code, out, stderr := run(t, args...); code != ExitDamage ||
+			!strings.Contains(out+stderr, " is not what was stored") {
 			t.Errorf("%q: %d, %q, %q", args, code, out, stderr)
 		}
 	}
@@ -160,7 +162,8 @@ func TestBackupUsage(t *testing.T) {
 		{[]string{"backup", "list", t.TempDir()}, ExitError, "holds no backups"},
 		{[]string{"backup", "list", "ftp://x/y"}, ExitError, "not a directory and not s3://BUCKET/PREFIX"},
 		{[]string{"backup", "prune", dir + "/r"}, ExitUsage, "--keep-last or --keep-daily must be given"},
-		{[]string{"restore", "--from", dir + "/r", "--to", dir + "/t", "--at", "yesterday"}, ExitUsage, `"yesterday" is no time`},
+		{[]string{"restore", "--from", dir + "/r", "--to", dir + "/t", "--at", "yesterday"}, ExitUsage,
+			`"yesterday" is no time`},
 		{[]string{"restore", "--from", dir + "/r", "--to", dir + "/t"}, ExitError, "there is no such backup"},
 	} {
 		code, _, stderr := run(t, tt.args...)

@@ -22,11 +22,11 @@ func checkCommand(env *Env) *cobra.Command {
 	var dropped string
 	c := &cobra.Command{
 		Use: "check DIR", Short: "Reads a data directory and reports damage", Args: cobra.ExactArgs(1),
-		Long: `Reads the database in a data directory that no server uses: the checksums of all files, every record, and whether
-the records agree with each other. Nothing in the directory is changed without --repair.
+		Long: `Checks the database in a data directory that no server has open: the checksums of all files, every record, and
+whether the records are consistent. Without --repair it changes nothing in the directory.
 
 DIR is the directory of the setting dir, or the database in it, or a backup. The exit code is 0 when nothing is wrong,
-3 when something is, or when a repair has left something.`,
+3 when something is, or when a repair could not mend everything.`,
 		Example: `  basalt check /var/lib/basalt
   basalt check --repair /var/lib/basalt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 	return c
 }
 
-// database returns the directory of the database that an argument means: itself, or the one below it.
+// database returns the directory of the database in an argument: the argument itself, or the directory in it.
 func database(arg string) (string, error) {
 	if _, err := os.Stat(filepath.Join(arg, "CURRENT")); err == nil {
 		return arg, nil
@@ -94,7 +94,7 @@ func checkError(err error) error {
 	return err
 }
 
-// phases shows each phase of the work as a bar of its own; the next one ends it.
+// phases shows a progress bar for each phase of the work; the next phase ends it.
 func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
 	var bar *progress.Bar
 	return func(name string, total int64, bytes bool) func(int64) {

@@ -1,5 +1,5 @@
-// Package cli holds the sub-commands of the program, a file each, and what they share: exit codes, help, progress and
-// JSON. A file registers its command in init:
+// Package cli contains the sub-commands of the program, one file each, and their common parts: exit codes, help,
+// progress and JSON. A file registers its command in init:
 //
 //	func init() {
 //		register(func(env *Env) *cobra.Command {
@@ -7,9 +7,8 @@
 //		})
 //	}
 //
-// Commands write results to env.Out and everything else to env.Err, take their context from cmd.Context(), which ends
-// at SIGINT and SIGTERM, and return errors instead of printing them. [Damaged], [Partial] and [Usage] choose the exit
-// code.
+// Commands write results to env.Out and everything else to env.Err, use cmd.Context(), which ends at SIGINT and
+// SIGTERM, and return errors instead of printing them. [Damaged], [Partial] and [Usage] select the exit code.
 package cli
 
 import (
@@ -33,16 +32,16 @@ const (
 	ExitUsage   = 2 // the command line is wrong; nothing was done
 	ExitDamage  = 3 // the work was done, and it found damaged data
 	ExitPartial = 4 // the work was done except for what the output lists
-	// ExitInterrupted follows SIGINT and SIGTERM, as shells count.
+	// ExitInterrupted is the exit code after SIGINT and SIGTERM, as in shells.
 	ExitInterrupted = 130
 )
 
-// Env is what a sub-command sees of the process.
+// Env is the interface of a sub-command to the process.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Version  string
-	// Width returns the columns of the terminal that Err is, 0 if it is none.
+	// Width returns the number of columns of the terminal Err, 0 if Err is not a terminal.
 	Width func() int
 }
 
@@ -52,7 +51,7 @@ func NewEnv(version string) *Env {
 		Width: func() int { return progress.Width(os.Stderr) }}
 }
 
-// Progress shows how far work has come, if Err is a terminal. The caller calls Stop.
+// Progress shows the progress of work if Err is a terminal. The caller must call Stop.
 func (e *Env) Progress(what string, total int64, unit progress.Unit) *progress.Bar {
 	return progress.Start(e.Err, e.Width, what, total, unit)
 }
@@ -65,7 +64,7 @@ func (e *Env) JSON(v any) error {
 	return enc.Encode(v)
 }
 
-// exitError is an error that chooses the exit code.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -74,13 +73,13 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// Damaged makes err end the process with [ExitDamage].
+// Damaged gives err the exit code [ExitDamage].
 func Damaged(err error) error { return &exitError{ExitDamage, err} }
 
-// Partial makes err end the process with [ExitPartial].
+// Partial gives err the exit code [ExitPartial].
 func Partial(err error) error { return &exitError{ExitPartial, err} }
 
-// Usage returns an error that ends the process with [ExitUsage].
+// Usage returns an error with the exit code [ExitUsage].
 func Usage(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }
@@ -90,11 +89,10 @@ var commands []func(*Env) *cobra.Command
 // register adds a sub-command. It must be called in init.
 func register(make func(*Env) *cobra.Command) { commands = append(commands, make) }
 
-// own are sub-commands that cobra brings; the last two are called by the scripts of completion.
+// own are the sub-commands of cobra; completion scripts call the last two.
 var own = []string{"help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// Is reports whether a command line, without the program's name, is that of a sub-command. Every other one is the
-// server's.
+// Is reports whether a command line, without the program's name, calls a sub-command. All others are the server's.
 func Is(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -112,7 +110,7 @@ func Is(args []string) bool {
 	return false
 }
 
-// Run runs the sub-command that args begin with and returns the exit code. An error is printed on one line.
+// Run runs the sub-command args[0] and returns the exit code. It prints an error on one line.
 func Run(ctx context.Context, args []string, env *Env) int {
 	root := Root(env)
 	running := false
@@ -144,7 +142,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	return code
 }
 
-// prepare makes a command and those below it note that they run: errors before that are wrong command lines.
+// prepare makes a command and its sub-commands record that they run: earlier errors are usage errors.
 func prepare(c *cobra.Command, running *bool) {
 	run := c.RunE
 	switch {

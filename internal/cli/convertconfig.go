@@ -16,13 +16,14 @@ func init() { register(convertConfigCommand) }
 func convertConfigCommand(env *Env) *cobra.Command {
 	var to, from string
 	c := &cobra.Command{
-		Use: "convert-config FILE", Short: "Turns a redis.conf or kvrocks.conf into a kvrocks.toml", Args: cobra.ExactArgs(1),
-		Long: `Writes a kvrocks.toml with the settings of a redis.conf or a kvrocks.conf that are not the default, each with what it
-means. Comments at its end list the lines that are not carried over and why; the exit code is 4 then. FILE is - for
-the standard input.
+		Use: "convert-config FILE", Short: "Converts a redis.conf or kvrocks.conf to a kvrocks.toml",
+		Args: cobra.ExactArgs(1),
+		Long: `Writes a kvrocks.toml with the settings of a redis.conf or a kvrocks.conf that differ from the default, each
+with its description. Comments at the end list the lines that were not converted and why; the exit code is then 4.
+FILE - is the standard input.
 
-What Redis calls otherwise is renamed: databases, loglevel, logfile, appendfsync. Where Redis's default is another one
-(bind, port, databases, dir), it is written.`,
+Settings with other names in Redis are renamed: databases, loglevel, logfile, appendfsync. A setting whose default
+differs from Redis's (bind, port, databases, dir) is always written.`,
 		Example: `  basalt convert-config /etc/redis/redis.conf --to kvrocks.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch from {

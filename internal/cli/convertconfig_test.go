@@ -14,7 +14,8 @@ func TestConvertConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr := run(t, "convert-config", from)
-	if code != ExitPartial || !strings.Contains(out, "\nport = 7000\n") || !strings.Contains(out, "# line 3: save 60 1: ") ||
+	if code != ExitPartial || !strings.Contains(out, "\nport = 7000\n") ||
+		!strings.Contains(out, "# line 3: save 60 1: ") ||
 		!strings.Contains(stderr, "1 setting of ") {
 		t.Errorf("%d, %q, %q", code, out, stderr)
 	}

@@ -18,12 +18,12 @@ func doctorCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	var who login
 	c := &cobra.Command{
-		Use: "doctor", Short: "Says what is wrong with this machine, the settings and a running server",
-		Long: `Looks at the kernel's settings and the limits of this process, at the settings of a configuration file, and at a
-running server, and says in words what is wrong and how to change it. Limits are those of the shell that calls it: call
-it as the user of the server.
+		Use: "doctor", Short: "Finds problems of this host, the settings and a running server",
+		Long: `Checks the kernel's settings, the limits of this process, the settings of a configuration file, and a running
+server. It describes each problem and how to solve it. The limits are those of the calling shell: call it as the
+server's user.
 
-The exit code is 3 when data, security or service are at risk, 0 when there is nothing but advice.`,
+The exit code is 3 when data, security or service are at risk, 0 when all findings are advice.`,
 		Example: `  basalt doctor -c /etc/basalt/kvrocks.toml
   basalt doctor --server 127.0.0.1:6666`,
 		RunE: func(*cobra.Command, []string) error {

@@ -21,13 +21,13 @@ func exportCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export --from HOST:PORT|DIR --format rdb|resp|jsonl --to FILE",
 		Short: "Exports keys as an RDB file, as commands, or as lines of JSON",
-		Long: `Exports the keys of a running server, or of a data directory that no server uses.
+		Long: `Exports the keys of a running server, or of a data directory that no server has open.
 
-rdb is a file that Redis loads, resp a stream of commands for redis-cli --pipe and basalt import, jsonl a line of JSON
-for each key. What a format has no form for is listed, and the exit code is 4 then.
+rdb is a file that Redis can load, resp a stream of commands for redis-cli --pipe and basalt import, jsonl one line of
+JSON for each key. What a format cannot represent is listed, and the exit code is then 4.
 
-Keys of a running server are read one after the other: those that change meanwhile are exported as they are when they
-are read. A file is complete or not there at all.`,
+Keys of a running server are read one after the other; a key that changes meanwhile is exported as it is when it is
+read. An incomplete file is removed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := target(from, &o.Server, &o.Dir); err != nil {
 				return err

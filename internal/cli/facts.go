@@ -15,14 +15,15 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// Facts collects what package doctor judges: this machine, and what a server with these settings would do on it.
+// Facts collects the facts that package doctor judges: about this host, and about a server with these settings on it.
 func Facts(cfg *config.Config) *doctor.Facts {
 	f := &doctor.Facts{
 		Root: os.DirFS("/"), Now: time.Now(),
 		Clients: uint64(cfg.MaxClients()), MaxOpenFiles: cfg.Int("rocksdb.max_open_files"), Backlog: uint64(cfg.TCPBacklog()),
 		Dir: cfg.Dir(), ConfigFile: cfg.File(),
-		Protected: cfg.Bool("protected-mode"), Password: cfg.RequirePass() != "" || len(cfg.Users()) > 0 || cfg.Text("aclfile") != "",
-		Sync: cfg.Bool("rocksdb.write_options.sync"), NoWAL: cfg.Bool("rocksdb.write_options.disable_wal"),
+		Protected: cfg.Bool("protected-mode"), Password: cfg.RequirePass() != "" || len(cfg.Users()) > 0 ||
+			cfg.Text("aclfile") != "", Sync: cfg.Bool("rocksdb.write_options.sync"),
+		NoWAL:    cfg.Bool("rocksdb.write_options.disable_wal"),
 		LogLevel: cfg.Text("log-level"), Certificate: cfg.Text("tls-cert-file"),
 	}
 	var limit syscall.Rlimit
@@ -73,7 +74,7 @@ func Facts(cfg *config.Config) *doctor.Facts {
 	return f
 }
 
-// fileSystems are names by the magic numbers of statfs(2).
+// fileSystems maps magic numbers of statfs(2) to names.
 var fileSystems = map[int64]string{0x01021994: "tmpfs", 0x858458f6: "ramfs", 0x6969: "nfs", 0xff534d42: "cifs",
 	0xfe534d42: "smb2", 0x65735546: "fuse"}
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// help prints how a command is called, what it does, its sub-commands and its flags.
+// help prints the usage of a command, its description, its sub-commands and its flags.
 func help(c *cobra.Command, _ []string) {
 	w := c.OutOrStdout()
 	fmt.Fprintf(w, "usage: %s\n", c.UseLine())

@@ -24,13 +24,13 @@ func importCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "import FILE --to HOST:PORT|DIR", Short: "Imports RDB files, append-only files and streams of commands",
 		Long: `Imports a file of Redis or Valkey into a running server, or into a new data directory. FILE is an RDB file, an
-append-only file, the directory or manifest of one in several parts, or commands as redis-cli --pipe takes them; its
-content decides. "-" is the standard input.
+append-only file, the directory or manifest of an append-only file in several parts, or commands in the form of
+redis-cli --pipe; its content decides. "-" is the standard input.
 
-A server is HOST:PORT, unix:PATH or redis://USER:PASSWORD@HOST:PORT/DB. An import into a server that was interrupted
-goes on where it was when it is started again: FILE.import-state says where that is.
+A server is HOST:PORT, unix:PATH or redis://USER:PASSWORD@HOST:PORT/DB. An interrupted import into a server continues
+when the command is repeated: FILE.import-state stores its position.
 
-A directory must be new. Records are sorted and written as RocksDB's table files, without the write-ahead log.`,
+A directory must be new. Records are sorted and written as RocksDB table files, without the write-ahead log.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Path, o.Memory = args[0], memory<<20
@@ -48,13 +48,14 @@ A directory must be new. Records are sorted and written as RocksDB's table files
 	f.BoolVar(&o.SkipUnknown, "skip-unknown", false, "leave out and list values of modules that are not known")
 	f.BoolVar(&o.Verify, "verify", false, "read an RDB file again and compare every key")
 	f.BoolVar(&o.Restart, "restart", false, "begin anew, although an earlier import was interrupted")
-	f.StringVar(&o.State, "state", "", "file that says how far an import into a server has come (default FILE.import-state)")
+	f.StringVar(&o.State, "state", "",
+		"file that says how far an import into a server has come (default FILE.import-state)")
 	f.IntVar(&memory, "memory", 256, "MiB for sorting")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// target tells a server from a directory: a directory has a slash or no colon.
+// target parses a server or a directory: a directory has a slash or no colon.
 func target(s string, server **transfer.Address, dir *string) error {
 	if strings.HasPrefix(s, "unix:") || strings.Contains(s, "://") ||
 		strings.Contains(s, ":") && !strings.ContainsAny(s, "/\\") {
@@ -74,7 +75,7 @@ func target(s string, server **transfer.Address, dir *string) error {
 	return nil
 }
 
-// stages shows the progress of work in several stages, each from its own beginning.
+// stages shows the progress of work in several stages, each starting at 0.
 type stages struct {
 	env   *Env
 	mu    sync.Mutex

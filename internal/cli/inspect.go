@@ -35,16 +35,16 @@ type inspectOptions struct {
 func inspectCommand(env *Env) *cobra.Command {
 	var o inspectOptions
 	c := &cobra.Command{
-		Use: "inspect DIR|HOST:PORT", Short: "Tells what keys there are, what they take, and what is garbage",
+		Use: "inspect DIR|HOST:PORT", Short: "Shows the keys, their sizes, and what is garbage",
 		Args: cobra.ExactArgs(1),
-		Long: `Tells how many keys there are of each type, size and time to live, which ones are biggest, what each namespace takes,
-and what compactions will drop.
+		Long: `Shows the number of keys by type, size and time to live, the largest keys, the size of each namespace, and what
+compactions will drop.
 
-With DIR, a data directory that no server uses, all records are read. With HOST:PORT the keys of one namespace come
-from SCAN: --sample of them, --speed a second at most, so that clients do not notice. A server does not tell what is
-garbage.
+With DIR, a data directory that no server has open, it reads all records. With HOST:PORT it reads the keys of one
+namespace with SCAN: a --sample of them, and at most --speed keys a second, so that clients do not notice. Garbage is
+only shown for a directory.
 
---raw KEY prints every record of a key, with what its bytes mean and the ldb command that shows it.`,
+--raw KEY prints every record of a key, with the meaning of its bytes and the ldb command that shows it.`,
 		Example: `  basalt inspect /var/lib/basalt
   basalt inspect --raw user:1 /var/lib/basalt
   basalt inspect --top 50 --all 127.0.0.1:6666`,
@@ -122,10 +122,10 @@ func (o *inspectOptions) records(env *Env, dir string) error {
 	})
 }
 
-// scanCount is how many keys one SCAN asks for: few enough that nobody waits for it.
+// scanCount is the COUNT of a SCAN: small enough not to delay other clients.
 const scanCount = 100
 
-// server looks at the keys of a running server.
+// server inspects the keys of a running server.
 func (o *inspectOptions) server(ctx context.Context, env *Env, addr string) error {
 	c, err := o.dial(addr)
 	if err != nil {
@@ -161,7 +161,7 @@ func (o *inspectOptions) server(ctx context.Context, env *Env, addr string) erro
 		for _, k := range v.Array()[1].Array() {
 			keys = append(keys, k.String())
 		}
-		if err := o.look(c, keys, collector); err != nil {
+		if err := o.fetch(c, keys, collector); err != nil {
 			return err
 		}
 		bar.Add(int64(len(keys)))
@@ -182,7 +182,7 @@ func (o *inspectOptions) server(ctx context.Context, env *Env, addr string) erro
 	return o.print(env, in)
 }
 
-// pace waits until n keys are no more than speed a second.
+// pace waits until n keys since began are at most speed keys a second.
 func pace(ctx context.Context, began time.Time, n int64, speed int) error {
 	var wait time.Duration
 	if speed > 0 {
@@ -196,8 +196,8 @@ func pace(ctx context.Context, began time.Time, n int64, speed int) error {
 	}
 }
 
-// look asks for type, time to live and size of keys, all at once. A key that is gone meanwhile is left out.
-func (o *inspectOptions) look(c *client, keys []string, collector *offline.Collector) error {
+// fetch gets type, time to live and size of keys in one pipeline. It skips keys that were deleted meanwhile.
+func (o *inspectOptions) fetch(c *client, keys []string, collector *offline.Collector) error {
 	for _, k := range keys {
 		c.send("TYPE", k)
 		c.send("PEXPIRETIME", k)
@@ -233,7 +233,7 @@ func (o *inspectOptions) look(c *client, keys []string, collector *offline.Colle
 	return nil
 }
 
-// show makes a key readable.
+// show returns a key in readable form.
 func show(s string) string {
 	if q := strconv.Quote(s); s == "" || len(q) != len(s)+2 {
 		return q
@@ -322,7 +322,7 @@ func keys(w io.Writer, title string, list []offline.Key) {
 	}
 }
 
-// named is a key with its namespace.
+// named returns a key with its namespace.
 func named(ns, key string) string {
 	if ns == "" || ns == cf.DefaultNamespace {
 		return key

@@ -16,15 +16,15 @@ func reslotCommand(env *Env) *cobra.Command {
 	var plain, on, merge, asJSON bool
 	var namespace string
 	c := &cobra.Command{
-		Use: "reslot FROM TO", Short: "Writes a database anew for a cluster, or for none", Args: cobra.ExactArgs(2),
-		Long: `Keys in a cluster carry their slots, those of other servers do not. This writes the database in the data directory
-FROM, of basalt or Kvrocks, into the new data directory TO with keys of the other form, and compares both at the end.
-FROM is not changed: it stays as the way back.
+		Use: "reslot FROM TO", Short: "Rewrites a database for a cluster, or for a single server", Args: cobra.ExactArgs(2),
+		Long: `The keys of a database in a cluster contain their slots; other databases' keys do not. This rewrites the
+database in the data directory FROM, of basalt or Kvrocks, into the new data directory TO with keys of the other form,
+and compares the two at the end. FROM is not changed, so it remains as the way back.
 
-No server may use FROM. To keep the pause short, convert a backup (BGSAVE) while the server runs, stop the server, and
-bring what was written since with --on from the server's own directory.
+No server may have FROM open. For a short downtime, convert a backup (BGSAVE) while the server runs, stop the server,
+and add the later writes with --on from the server's own directory.
 
-The exit code is 0 only if all was converted and compared.`,
+The exit code is 0 only if everything was converted and compared.`,
 		Example: `  basalt reslot /var/lib/basalt/backup /var/lib/node1
   basalt reslot --on /var/lib/basalt /var/lib/node1
   basalt reslot --plain /var/lib/node1 /var/lib/basalt2`,
@@ -71,7 +71,8 @@ The exit code is 0 only if all was converted and compared.`,
 	c.Flags().BoolVar(&plain, "plain", false, "from a node of a cluster to a server of its own")
 	c.Flags().BoolVar(&on, "on", false, "bring what the log of FROM holds since the conversion")
 	c.Flags().BoolVar(&merge, "merge", false, "add to the database in TO: to bring several nodes together")
-	c.Flags().StringVar(&namespace, "namespace", "", "convert this `NAME` of FROM (a database n is db<n>); it becomes the default")
+	c.Flags().StringVar(&namespace, "namespace", "",
+		"convert this `NAME` of FROM (a database n is db<n>); it becomes the default")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

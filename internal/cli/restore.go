@@ -16,10 +16,14 @@ func restoreCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "restore --from REPOSITORY --to DIR", Short: "Makes a data directory from a backup",
-		Long: "Makes a data directory from a backup, for basalt --dir DIR. DIR must not exist, or be empty. What is damaged is " +
-			"refused.\n\nWithout --at the newest state is restored: the newest backup, and the log that basalt backup --follow has " +
-			"stored.\nWith a time it is the state at that time: writes that came later are left out. Where no log reaches it, the\n" +
-			"newest state before that time is restored, and the program ends with 4.\n\nREPOSITORY is " + repoHelp + ".",
+		Long: `Creates a data directory from a backup, for basalt --dir DIR. DIR must be empty or missing. Damaged backups are
+refused.
+
+Without --at it restores the newest state: the newest backup, and the log that basalt backup --follow has stored.
+With a time it restores the state at that time, without later writes. If no log reaches that time, it restores the
+newest state before it, and the exit code is 4.
+
+REPOSITORY is ` + repoHelp + ".",
 		Example: "  basalt restore --from /backups/basalt --to /var/lib/basalt-new\n" +
 			"  basalt restore --from s3://backups/basalt --to /var/lib/basalt-new --at '2026-01-31 23:59:59'",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -73,7 +77,8 @@ func restoreCommand(env *Env) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "the repository")
 	f.StringVar(&to, "to", "", "the directory to make")
-	f.StringVar(&at, "at", "", "time (2026-01-31T23:59:59Z, or '2026-01-31 23:59:59' in local time), id of a backup, or TIMELINE@SEQUENCE")
+	f.StringVar(&at, "at", "",
+		"time (2026-01-31T23:59:59Z, or '2026-01-31 23:59:59' in local time), id of a backup, or TIMELINE@SEQUENCE")
 	f.IntVar(&parallel, "parallel", 4, "files at a time")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	c.MarkFlagRequired("from")

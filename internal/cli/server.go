@@ -16,7 +16,7 @@ import (
 	"github.com/tidwall/resp"
 )
 
-// login says how a sub-command reaches a server and who it is there.
+// login says how a sub-command connects to a server and as which user.
 type login struct {
 	user, password, passwordFile string
 	tls                          bool
@@ -45,7 +45,7 @@ func (l *login) secret() (string, error) {
 	return os.Getenv("REDISCLI_AUTH"), nil
 }
 
-// tlsConfig returns how TLS is spoken with a server, nil = not at all.
+// tlsConfig returns the TLS configuration for a server, nil = no TLS.
 func (l *login) tlsConfig(addr string) (*tls.Config, error) {
 	if !l.tls && l.caCert == "" && l.cert == "" {
 		return nil, nil
@@ -86,7 +86,7 @@ func (e serverError) Error() string { return string(e) }
 // replyTimeout is how long a server may take for a reply.
 const replyTimeout = 30 * time.Second
 
-// dial connects and signs in.
+// dial connects and authenticates.
 func (l *login) dial(addr string) (*client, error) {
 	password, err := l.secret()
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *client) send(args ...string) {
 
 func (c *client) flush() error { return c.w.Flush() }
 
-// receive reads a reply. An error reply is a [serverError]; after any other error the connection is of no use.
+// receive reads a reply. An error reply is a [serverError]; after any other error the connection is unusable.
 func (c *client) receive() (resp.Value, error) {
 	c.conn.SetDeadline(time.Now().Add(replyTimeout))
 	v, _, err := c.r.ReadValue()
@@ -148,7 +148,7 @@ func (c *client) do(args ...string) (resp.Value, error) {
 	return c.receive()
 }
 
-// refused reports whether the server has answered with an error.
+// refused reports whether the server replied with an error.
 func refused(err error) bool {
 	var e serverError
 	return errors.As(err, &e)

@@ -1,5 +1,5 @@
-// Package doctor says what is wrong with a machine, with settings, and with a running server, in words. It looks at
-// facts that it is given: a root file system, numbers, the fields of INFO. So all of it is tested without the machine.
+// Package doctor finds problems of a host, of settings, and of a running server, and describes them. It judges facts
+// that are passed in: a root file system, numbers, the fields of INFO. So it can be tested without the host.
 package doctor
 
 import (
@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level int
 
 // The levels.
 const (
-	Advice Level = iota // it works, and could be better
+	Advice Level = iota // it works, but could be better
 	Wrong               // data, security or service are at risk
 )
 
@@ -26,48 +26,48 @@ func (l Level) String() string { return [...]string{"advice", "wrong"}[l] }
 // MarshalText is the level in JSON.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Finding is one thing that is not as it should be.
+// Finding is one problem.
 type Finding struct {
 	Level Level  `json:"level"`
 	About string `json:"about"` // machine, settings, server
-	What  string `json:"what"`  // what is so, and what follows from it
-	Do    string `json:"do"`    // how to change it
+	What  string `json:"what"`  // the problem and its consequence
+	Do    string `json:"do"`    // the solution
 }
 
 // String returns the finding on one line.
 func (f Finding) String() string { return f.What + "; " + f.Do }
 
-// Facts are what the machine and the settings are. Zero fields are not known, and not judged.
+// Facts describe the host and the settings. Zero fields are unknown, and not judged.
 type Facts struct {
-	Root fs.FS // of the machine: proc and sys are read
+	Root fs.FS // of the host: proc and sys are read
 
-	OpenFiles    uint64 // that the process may have: ulimit -n
+	OpenFiles    uint64 // limit of open files of the process: ulimit -n
 	Clients      uint64 // maxclients
 	MaxOpenFiles int64  // rocksdb.max_open_files; negative = all
 	Backlog      uint64 // tcp-backlog
 
-	FileSystem      string // that holds the data: ext4, xfs, tmpfs, ...
-	DiskFree, Disk  uint64 // bytes of it
+	FileSystem      string // of the data: ext4, xfs, tmpfs, ...
+	DiskFree, Disk  uint64 // bytes of that file system
 	DataMode        fs.FileMode
 	Dir, ConfigFile string
 	ConfigMode      fs.FileMode
-	Secrets         []string // settings of the file that are secret and given
+	Secrets         []string // secret settings given in the file
 
-	Open      []string // addresses that other machines reach
+	Open      []string // addresses that other hosts can reach
 	Protected bool     // protected-mode
-	Password  bool     // the default user has one
+	Password  bool     // the default user has a password
 	Sync      bool
 	NoWAL     bool
 	LogLevel  string
-	Plan      string // of the memory, in words; empty = it fits
+	Plan      string // problem of the memory plan; empty = none
 	Warnings  []string
 
 	Certificate    string    // file
-	CertificateEnd time.Time // when it expires
+	CertificateEnd time.Time // end of its validity
 	Now            time.Time
 }
 
-// Machine looks at the kernel's settings and at the limits of the process.
+// Machine checks the kernel's settings and the limits of the process.
 func Machine(f *Facts) (found []Finding) {
 	add := func(l Level, what, do string) { found = append(found, Finding{l, "machine", what, do}) }
 	if f.Root != nil {
@@ -91,8 +91,9 @@ func Machine(f *Facts) (found []Finding) {
 		add(Wrong, fmt.Sprintf("%s lies on a %s: all data is gone after a restart of the machine", f.Dir, f.FileSystem),
 			"let dir name a directory on a disk")
 	case "nfs", "nfs4", "cifs", "smb2", "fuse":
-		add(Advice, fmt.Sprintf("%s lies on a file system of another machine (%s): its fsync and its locks may not hold what "+
-			"RocksDB expects", f.Dir, f.FileSystem), "use a local disk")
+		add(Advice,
+			fmt.Sprintf("%s lies on a file system of another machine (%s): its fsync and its locks may not hold what "+
+				"RocksDB expects", f.Dir, f.FileSystem), "use a local disk")
 	}
 	if f.Disk > 0 {
 		percent := 100 - f.DiskFree*100/f.Disk
@@ -108,10 +109,10 @@ func Machine(f *Facts) (found []Finding) {
 	return found
 }
 
-// reserved is how many files a server needs besides clients and tables.
+// reserved is the number of files that a server needs besides clients and tables.
 const reserved = 64
 
-// kernel looks at /proc and /sys.
+// kernel checks /proc and /sys.
 func kernel(root fs.FS, backlog uint64, add func(l Level, what, do string)) {
 	text := func(name string) string {
 		b, _ := fs.ReadFile(root, name)
@@ -145,7 +146,8 @@ func kernel(root fs.FS, backlog uint64, add func(l Level, what, do string)) {
 	}
 	if clock := text("sys/devices/system/clocksource/clocksource0/current_clocksource"); slices.Contains(
 		[]string{"hpet", "acpi_pm", "xen", "jiffies", "refined-jiffies"}, clock) {
-		add(Advice, fmt.Sprintf("the clock source is %s: reading the time, which every command does, enters the kernel", clock),
+		add(Advice, fmt.Sprintf("the clock source is %s: reading the time, which every command does, enters the kernel",
+			clock),
 			"echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if the processor has a stable one")
 	}
 	if text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") == "powersave" &&
@@ -154,7 +156,7 @@ func kernel(root fs.FS, backlog uint64, add func(l Level, what, do string)) {
 	}
 }
 
-// Settings looks at what the configuration says.
+// Settings checks the configuration.
 func Settings(f *Facts) (found []Finding) {
 	add := func(l Level, what, do string) { found = append(found, Finding{l, "settings", what, do}) }
 	if len(f.Secrets) > 0 && f.ConfigMode&0o004 != 0 {
@@ -177,12 +179,14 @@ func Settings(f *Facts) (found []Finding) {
 		add(Wrong, "rocksdb.write_options.disable_wal is on: a crash loses what was written since the last flush",
 			"turn it off, unless the data can be made again")
 	} else if !f.Sync {
-		add(Advice, "sync is off: when the machine loses power, writes of the last moments may be lost; a crash of the server "+
-			"alone loses none", "turn rocksdb.write_options.sync on if that is too much, at a price: docs/tuning.md")
+		add(Advice,
+			"sync is off: when the machine loses power, writes of the last moments may be lost; a crash of the server "+
+				"alone loses none", "turn rocksdb.write_options.sync on if that is too much, at a price: docs/tuning.md")
 	}
 	if f.Plan != "" {
-		add(Wrong, "memory: "+f.Plan, "lower rocksdb.block_cache_size, rocksdb.write_buffer_size or memory-budget-mb, or leave "+
-			"them out: then sizes are chosen that fit")
+		add(Wrong, "memory: "+f.Plan,
+			"lower rocksdb.block_cache_size, rocksdb.write_buffer_size or memory-budget-mb, or leave "+
+				"them out: then sizes are chosen that fit")
 	}
 	if f.LogLevel == "debug" {
 		add(Advice, "log-level is debug: the log grows fast", "set log-level info")
@@ -190,10 +194,12 @@ func Settings(f *Facts) (found []Finding) {
 	if f.Certificate != "" && !f.CertificateEnd.IsZero() {
 		switch left := f.CertificateEnd.Sub(f.Now); {
 		case left <= 0:
-			add(Wrong, fmt.Sprintf("the certificate in %s has expired on %s", f.Certificate, f.CertificateEnd.Format(time.DateOnly)),
+			add(Wrong, fmt.Sprintf("the certificate in %s has expired on %s", f.Certificate,
+				f.CertificateEnd.Format(time.DateOnly)),
 				"renew it; SIGHUP lets the server read it again")
 		case left < 30*24*time.Hour:
-			add(Advice, fmt.Sprintf("the certificate in %s expires on %s", f.Certificate, f.CertificateEnd.Format(time.DateOnly)),
+			add(Advice, fmt.Sprintf("the certificate in %s expires on %s", f.Certificate,
+				f.CertificateEnd.Format(time.DateOnly)),
 				"renew it; SIGHUP lets the server read it again")
 		}
 	}

@@ -20,7 +20,8 @@ func root(files ...string) fstest.MapFS {
 func sound() Facts {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	return Facts{
-		Root: root("proc/sys/vm/overcommit_memory", "0", "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never",
+		Root: root("proc/sys/vm/overcommit_memory", "0", "sys/kernel/mm/transparent_hugepage/enabled",
+			"always [madvise] never",
 			"proc/sys/net/core/somaxconn", "4096", "proc/swaps", "Filename Type Size Used Priority",
 			"proc/sys/vm/swappiness", "60", "sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc",
 			"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance"),
@@ -60,7 +61,8 @@ func TestFacts(t *testing.T) {
 		{func(f *Facts) { set(f, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave") },
 			"advice: the processor saves power", ""},
 		{func(f *Facts) { f.OpenFiles = 10000 },
-			"advice: the process may open 10000 files; 10000 clients, 8096 table files and some more need 18160", "LimitNOFILE=18160"},
+			"advice: the process may open 10000 files; 10000 clients, 8096 table files and some more need 18160",
+			"LimitNOFILE=18160"},
 		{func(f *Facts) { f.OpenFiles = 1024 }, "wrong: the process may open 1024 files", ""},
 		{func(f *Facts) { f.FileSystem = "tmpfs" }, "wrong: /data lies on a tmpfs", ""},
 		{func(f *Facts) { f.FileSystem = "nfs" }, "advice: /data lies on a file system of another machine (nfs)", ""},
@@ -76,7 +78,8 @@ func TestFacts(t *testing.T) {
 		{func(f *Facts) { f.Sync = false }, "advice: sync is off", ""},
 		{func(f *Facts) { f.Plan = "too much" }, "wrong: memory: too much", ""},
 		{func(f *Facts) { f.LogLevel = "debug" }, "advice: log-level is debug", ""},
-		{func(f *Facts) { f.CertificateEnd = f.Now.AddDate(0, 0, 7) }, "advice: the certificate in cert.pem expires on 2026-01-09", ""},
+		{func(f *Facts) { f.CertificateEnd = f.Now.AddDate(0, 0, 7) },
+			"advice: the certificate in cert.pem expires on 2026-01-09", ""},
 		{func(f *Facts) { f.CertificateEnd = f.Now }, "wrong: the certificate in cert.pem has expired", ""},
 		{func(f *Facts) { f.Warnings = []string{"settings without effect here: a"} }, "advice: settings without effect", ""},
 	} {
@@ -93,7 +96,8 @@ func TestFacts(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
-	const sound = "# Server\r\nversion:2.10.0\r\ncorrupt_reads:0\r\nrecovery_lost:\r\nused_disk_percent: 20%\r\nmaxclients:100\r\n" +
+	const sound = "# Server\r\nversion:2.10.0\r\ncorrupt_reads:0\r\nrecovery_lost:\r\nused_disk_percent: 20%\r\n" +
+		"maxclients:100\r\n" +
 		"connected_clients:3\r\nlevel0_file_limit_stop[metadata]:0\r\nrole:master\r\nlast_bgsave_status:ok\r\n" +
 		"used_memory_rss:100\r\ntotal_system_memory:1000\r\nmemory_budget:200\r\nloading:0\r\n"
 	for _, tt := range []struct{ more, want string }{
@@ -110,8 +114,10 @@ func TestServer(t *testing.T) {
 		{"rejected_connections:5", "advice: 5 connections were refused"},
 		{"client_output_buffer_limit_disconnections:2", "advice: 2 clients were cut off"},
 		{"acl_access_denied_auth:101", "advice: 101 attempts"},
-		{"level0_file_limit_stop[metadata]:7\nmemtable_count_limit_stop[default]:1", "advice: RocksDB has stopped writes 8 times"},
-		{"role:slave\nmaster_link_status:down\nmaster_host:h\nmaster_port:1", "wrong: the replica has no connection to its master h:1"},
+		{"level0_file_limit_stop[metadata]:7\nmemtable_count_limit_stop[default]:1",
+			"advice: RocksDB has stopped writes 8 times"},
+		{"role:slave\nmaster_link_status:down\nmaster_host:h\nmaster_port:1",
+			"wrong: the replica has no connection to its master h:1"},
 		{"last_bgsave_status:err", "wrong: the last backup failed"},
 		{"block_cache_data_hit:100000\nblock_cache_data_miss:300000", "advice: 75 % of the blocks"},
 	} {

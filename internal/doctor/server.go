@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseInfo takes the reply of INFO apart.
+// ParseInfo parses the reply of INFO.
 func ParseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -18,7 +18,7 @@ func ParseInfo(text string) map[string]string {
 	return info
 }
 
-// Server looks at the fields of INFO of a running server.
+// Server checks the fields of INFO of a running server.
 func Server(info map[string]string) (found []Finding) {
 	add := func(l Level, what, do string) { found = append(found, Finding{l, "server", what, do}) }
 	n := func(name string) float64 {
@@ -40,10 +40,12 @@ func Server(info map[string]string) (found []Finding) {
 		add(Advice, "the server loads its data", "wait until loading is 0 in INFO")
 	}
 	if used := n("used_disk_percent"); used >= 95 {
-		add(Wrong, fmt.Sprintf("the disk of the data is %s full: compactions and backups need space", info["used_disk_percent"]),
+		add(Wrong, fmt.Sprintf("the disk of the data is %s full: compactions and backups need space",
+			info["used_disk_percent"]),
 			"make room")
 	} else if used >= 85 {
-		add(Advice, fmt.Sprintf("the disk of the data is %s full: compactions and backups need space", info["used_disk_percent"]),
+		add(Advice, fmt.Sprintf("the disk of the data is %s full: compactions and backups need space",
+			info["used_disk_percent"]),
 			"plan for more space")
 	}
 	if total, rss := n("total_system_memory"), n("used_memory_rss"); total > 0 && rss > 0.9*total {

@@ -1,4 +1,4 @@
-// Package hugepage gets memory from the kernel that is read at random: backed by huge pages, outside of Go's heap.
+// Package hugepage allocates memory for random reads: backed by huge pages, outside Go's heap.
 package hugepage
 
 import (
@@ -8,11 +8,11 @@ import (
 	"unsafe"
 )
 
-// Advise asks the kernel to back a big table that is read at random with huge pages: with small ones a read
-// misses the TLB nearly always. It comes before the first use of the memory. That the kernel has none is no error.
+// Advise asks the kernel to back a large table for random reads with huge pages: with small pages nearly every read
+// misses the TLB. It must be called before the memory is first used. If the kernel has no huge pages, that is no error.
 //
-// The kernel then gives 2 MiB for the first byte that is used of them. So such a table must be one of which all is used
-// soon, or that grows from its beginning.
+// The kernel then provides 2 MiB for the first byte used of them. So such a table should soon be used completely, or
+// grow from its beginning.
 func Advise[T any](table []T) {
 	if len(table) == 0 {
 		return
@@ -26,9 +26,9 @@ func Advise[T any](table []T) {
 	_ = syscall.Madvise(b[:len(b)&^(pageSize-1)], syscall.MADV_HUGEPAGE)
 }
 
-// Map returns zeroed memory for n values of a type without pointers, backed by huge pages, which the kernel gives only
-// where it is used. It is not in Go's heap: there it would let as much garbage gather before each collection as it is
-// long. It is given back when nothing refers to its owner any more: who uses the memory must refer to the owner.
+// Map returns zeroed memory for n values of a type without pointers, backed by huge pages that the kernel provides on
+// first use. The memory is outside Go's heap, where its size would let as much garbage gather before each collection.
+// It is unmapped when owner becomes unreachable: users of the memory must keep a reference to the owner.
 func Map[T, O any](owner *O, n int) ([]T, bool) {
 	memory, err := syscall.Mmap(-1, 0, n*int(unsafe.Sizeof(*new(T))), syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
@@ -40,11 +40,11 @@ func Map[T, O any](owner *O, n int) ([]T, bool) {
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), n), true
 }
 
-// Slab is memory that is not in Go's heap, see Map, and knows how much of it the kernel has given. mincore(2) does
-// not: it counts the zero page, which costs nothing, for what was read and never written.
+// Slab is memory from Map that knows how much of it the kernel has provided. mincore(2) cannot tell: it also counts the
+// zero page, which costs nothing, for memory that was read but never written.
 type Slab struct {
 	Bytes   []byte
-	written []atomic.Bool // one a huge page, which is what the kernel gives for the first byte
+	written []atomic.Bool // one for each huge page, which the kernel provides at the first write
 }
 
 const pageSize = 2 << 20
@@ -56,7 +56,7 @@ func MapSlab[O any](owner *O, size int) (s Slab, ok bool) {
 	return s, ok
 }
 
-// Write returns the memory from one offset to another, which is about to be written.
+// Write returns the memory in [from, to) for writing.
 func (s *Slab) Write(from, to int) []byte {
 	if w := &s.written[from/pageSize]; !w.Load() {
 		w.Store(true)
@@ -64,7 +64,7 @@ func (s *Slab) Write(from, to int) []byte {
 	return s.Bytes[from:to]
 }
 
-// Resident returns about how many bytes the kernel has given.
+// Resident returns approximately how many bytes the kernel has provided.
 func (s *Slab) Resident() (n int) {
 	for i := range s.written {
 		if s.written[i].Load() {

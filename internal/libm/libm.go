@@ -1,7 +1,8 @@
-// Package libm is the mathematics of the C library. Go's own functions differ from them in the last bit now and then,
-// and in the sign of what is no number; what a Lua script computes is to be the number that Redis computes.
+// Package libm calls the mathematical functions of the C library. Go's functions sometimes differ from them in the last
+// bit, and in the sign of NaN; a Lua script must compute the same numbers as in Redis.
 //
-// A call takes about 40 ns longer than one of package math. Nothing is allocated and nobody owns anything.
+// A call takes about 40 ns longer than one of package math. The functions take and return numbers, so neither side owns
+// memory.
 package libm
 
 /*

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// waitingThreads is how many threads more may run Go code while reads wait for the disk: enough for its queue.
+	// waitingThreads is how many additional threads may run Go code while reads wait for the disk: enough for its
+	// queue.
 	waitingThreads = 32
-	// manyBlocks is the rate in blocks of 512 bytes a second from which on reads wait for the disk: 2 MiB, or a few
-	// hundred point reads, which hold a thread for 1/20 of the time.
+	// manyBlocks is the rate in blocks of 512 bytes a second from which reads count as waiting for the disk: 2 MiB, or
+	// a few hundred point reads, which block a thread for 1/20 of the time.
 	manyBlocks = 4096
-	// So long after the last such step more threads are allowed still.
+	// diskRest is how long additional threads remain allowed after the last such step.
 	diskRest = time.Second
 )
 
-// diskReads decides how many threads may run Go code beside one a core, as some wait for the disk.
+// diskReads decides how many threads may run Go code in addition to one a core, because some wait for the disk.
 //
 // A goroutine that calls into C keeps its place among the running threads until the scheduler notices that the call
 // lasts, 20 microseconds to 10 milliseconds later. RocksDB's reads from the disk take 100 microseconds each: they leave
@@ -25,12 +26,12 @@ const (
 // cost, as idle threads look for work, so they are given only while commands read from a disk: what compactions read
 // does not count, see background.
 type diskReads struct {
-	blocks int64         // that were read, up to the last step
-	rest   time.Duration // more threads are allowed for so long
+	blocks int64         // total blocks read up to the last step
+	rest   time.Duration // for how long additional threads remain allowed
 }
 
-// step takes the blocks of 512 bytes that were read from disks since the process began, and the time since the last
-// step. It returns how many more threads may run Go code.
+// step takes the total number of blocks of 512 bytes that the process has read from disks, and the time since the last
+// step. It returns how many additional threads may run Go code.
 func (d *diskReads) step(blocks int64, span time.Duration) int {
 	read := blocks - d.blocks
 	d.blocks = blocks
@@ -86,7 +87,8 @@ func (b *background) blocks() int64 {
 	return sum
 }
 
-// readBlocks returns the blocks of 512 bytes that an io file of /proc counts as read from disks, 0 if it cannot be read.
+// readBlocks returns the blocks of 512 bytes that an io file of /proc counts as read from disks, 0 if it cannot be
+// read.
 func readBlocks(proc fs.FS, name string) int64 {
 	text, err := fs.ReadFile(proc, name)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 // tick is the unit of /proc/stat: USER_HZ is 100 on every architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// A meter measures what other processes use of the cores that this process may use.
+// meter measures how much other processes use the cores that this process may use.
 type meter struct {
-	cpus   []int // numbers of these cores, ascending
+	cpus   []int // the cores, ascending
 	niced  bool  // this process has a lower priority than usual
 	unused time.Duration
-	known  bool // unused is that of the last measurement
+	known  bool // unused is valid: a measurement was made
 }
 
-// newMeter returns a meter for the cores in the affinity mask of this process. proc is /proc.
+// newMeter returns a meter for the cores in the affinity mask of this process. proc is the file system /proc.
 func newMeter(proc fs.FS, niced bool) (*meter, error) {
 	status, err := fs.ReadFile(proc, "self/status")
 	if err != nil {
@@ -31,11 +31,11 @@ func newMeter(proc fs.FS, niced bool) (*meter, error) {
 
 func (m *meter) cores() int { return len(m.cpus) }
 
-// forget lets the next measurement be a first one.
+// forget makes the next measurement the first one.
 func (m *meter) forget() { m.known = false }
 
-// others returns how many cores others used since the last measurement, a span ago, in which this process used mine.
-// The first measurement knows nothing.
+// others returns how many cores other processes used since the last measurement, span ago, while this process used
+// mine. The first measurement returns ok false.
 func (m *meter) others(proc fs.FS, span time.Duration, mine float64) (cores float64, ok bool, err error) {
 	stat, err := fs.ReadFile(proc, "stat")
 	if err != nil {
@@ -70,7 +70,7 @@ func parseAllowed(status string) (cpus []int, err error) {
 			}
 			first, err1 := strconv.Atoi(from)
 			last, err2 := strconv.Atoi(to)
-			const most = 1 << 16 // cores
+			const most = 1 << 16 // max number of cores
 			if err1 != nil || err2 != nil || first < 0 || last < first || last >= most {
 				return nil, errStatus
 			}
@@ -83,12 +83,12 @@ func parseAllowed(status string) (cpus []int, err error) {
 	return nil, errStatus
 }
 
-// parseUnused returns the CPU time since the start of the machine that no process has used of the cores cpus, or only
-// one of a lower priority, unless this process has such a one itself. The kernel knows exactly how long a core was
-// idle, while it counts at the ticks of its clock what a core was used for.
+// parseUnused returns the total CPU time of the given cores, since the start of the host, that no process has used.
+// Unless this process is niced itself, time of niced processes counts as unused. The kernel measures idle time exactly,
+// but attributes used time only at clock ticks.
 //
-// The lines of /proc/stat are "cpu" and the number of a core, then the ticks of user, nice, system, idle, iowait, irq,
-// softirq, steal and more that do not count here (man 5 proc_stat).
+// A line of /proc/stat is "cpu" and the number of a core, then the ticks of user, nice, system, idle, iowait, irq,
+// softirq, steal, and others that are not needed here (man 5 proc_stat).
 func parseUnused(stat string, cpus []int, niced bool) (time.Duration, error) {
 	var sum int64
 	left := cpus

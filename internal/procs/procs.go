@@ -1,16 +1,16 @@
-// Package procs fits the number of threads that run Go code to the cores that other processes leave, and to the reads
-// that wait for the disk: see diskReads.
+// Package procs adapts the number of threads that run Go code to the cores that other processes leave idle, and to
+// reads that wait for the disk: see diskReads.
 //
-// The Go scheduler wakes a sleeping thread whenever there is more to run than running threads, as if all cores were
-// its own. Where clients on the same machine keep some of them busy, each such thread only takes turns with a client:
-// with 2 cores and redis-benchmark without pipelining, GET reached 0.66 of redis-server on two threads and 0.97 on
-// one, as every request woke a thread. So a Governor watches how many cores others use and lowers GOMAXPROCS by as
-// many, to half of the cores at the least: other processes cannot crowd this one out by being greedy. Those of a lower
-// priority (a positive nice value) do not count, they give way by themselves.
+// The Go scheduler wakes a sleeping thread whenever there is more runnable work than running threads, as if it had all
+// cores to itself. If clients on the same host keep some cores busy, such a thread only takes turns with a client: with
+// 2 cores and redis-benchmark without pipelining, GET reached 0.66 of redis-server's throughput on two threads and 0.97
+// on one, because every request woke a thread. So a Governor measures how many cores other processes use and lowers
+// GOMAXPROCS by as many, to at least half of the cores: greedy processes cannot crowd this one out. Processes of lower
+// priority (a positive nice value) do not count, because they yield by themselves.
 //
-// Cores are those that this process may use: its affinity mask, which a cpuset narrows. What others do on the rest of
-// the machine is not seen. Others do not count where GOMAXPROCS is fewer than these, by the CPU quota of a control
-// group. Nothing is changed where the environment sets GOMAXPROCS.
+// The cores are those that this process may use: its affinity mask, which a cpuset narrows. Use of other cores of the
+// host is ignored. Other processes are ignored too if a CPU quota of a control group makes GOMAXPROCS smaller than the
+// number of these cores. If the environment sets GOMAXPROCS, the package changes nothing.
 package procs
 
 import (
@@ -22,39 +22,39 @@ import (
 )
 
 const (
-	// period is the time between two looks. The kernel rounds the idle time of each core to 10 ms.
+	// period is the time between two measurements. The kernel rounds the idle time of each core to 10 ms.
 	period = 100 * time.Millisecond
-	// idle is the use of the CPU, in cores, below which the process does little.
+	// idle is the CPU use, in cores, below which the process counts as idle.
 	idle = 0.25
-	// A step counts one part in so many of the moving average.
+	// smoothing: a step has the weight 1/smoothing in the moving average.
 	smoothing = 2
-	// After so many steps of doing little what was learned of the others is out of date.
+	// forget is the number of idle steps after which the average of the others is out of date.
 	forget = int(5 * time.Second / period)
 )
 
-// A Governor decides how many threads may run Go code. It belongs to one goroutine.
+// Governor decides how many threads may run Go code. It must be used by one goroutine.
 type Governor struct {
 	cores  int
 	now    int
-	others float64 // cores that others use: a moving average
-	seen   int     // steps that it is made of, at most smoothing
-	little int     // steps in which this process did little, the last ones
+	others float64 // moving average of the cores that others use
+	seen   int     // number of steps in the average, at most smoothing
+	little int     // number of the latest consecutive idle steps
 }
 
-// NewGovernor returns the governor of a process that may use all of cores.
+// NewGovernor returns the governor of a process that may use the given number of cores.
 func NewGovernor(cores int) *Governor {
 	return &Governor{cores: cores, now: cores}
 }
 
-// Step takes what this process and all others used since the last step, in cores, and returns how many threads may
-// run Go code from now on.
+// Step takes what this process and all others used since the last step, in cores, and returns how many threads may run
+// Go code from now on.
 //
-// The process gives way when others use more than 0.7 of a core, and returns when they use less than 0.6: between the
-// two limits nothing changes, lest it goes to and fro. Nor does it while this process does little, for some seconds:
-// what comes after a pause is most likely what was before.
+// The process yields a core when others use more than 0.7 of it, and takes it back when they use less than 0.6; the gap
+// prevents oscillation. Nor does anything change during some idle seconds, because the load after a pause is probably
+// the load before it.
 //
-// Others is a moving average: what one step sees of them is off by about 0.15. With 2 cores, redis-benchmark uses 0.8
-// to 1 without pipelining and 0.4 with 16 commands at a time, where the second thread is worth a quarter of all writes.
+// others is averaged, because a single measurement is off by about 0.15. With 2 cores, redis-benchmark uses 0.8 to 1
+// without pipelining, and 0.4 with 16 commands at a time, where the second thread is worth a quarter of all writes.
 func (g *Governor) Step(own, others float64) int {
 	if own < idle {
 		if g.little++; g.little >= forget {
@@ -74,8 +74,8 @@ func (g *Governor) Step(own, others float64) int {
 	return g.now
 }
 
-// Run governs this process until done is closed and then restores the number of threads. It returns at once when
-// GOMAXPROCS in the environment has set that. enabled is asked again and again whether other processes count.
+// Run governs this process until done is closed, and then restores the number of threads. It returns at once if the
+// environment sets GOMAXPROCS. enabled is called repeatedly and says whether other processes count.
 func Run(done <-chan struct{}, enabled func() bool) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -98,8 +98,8 @@ func Run(done <-chan struct{}, enabled func() bool) {
 	run(done, enabled, proc, m, cores, commands, func(n int) { runtime.GOMAXPROCS(n) })
 }
 
-// run is Run on so many cores, apart from the process: use returns the CPU time that the process has used and the blocks
-// that its commands have read, and set sets the number of threads. m is nil where other processes do not count.
+// run is Run on so many cores, apart from the process: use returns the CPU time that the process has used and the
+// blocks that its commands have read, and set sets the number of threads. m is nil where other processes do not count.
 func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores int,
 	use func() (cpu time.Duration, blocks int64), set func(n int)) {
 	threads := cores

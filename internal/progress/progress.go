@@ -1,5 +1,5 @@
-// Package progress shows on a terminal how far long work has come: share, rate and time left on one line, which the
-// next state overwrites. Without a terminal nothing is shown.
+// Package progress shows the progress of long work on a terminal: share, rate and remaining time on one line, which is
+// overwritten by each update. Without a terminal it shows nothing.
 package progress
 
 import (
@@ -21,12 +21,12 @@ const (
 
 const (
 	redrawEvery = 200 * time.Millisecond
-	// rateWindow is the time over which the rate is taken: long enough for a steady number, short enough to follow.
+	// rateWindow is the time over which the rate is averaged: long enough to be steady, short enough to follow changes.
 	rateWindow = 5 * time.Second
 )
 
-// Bar is the progress of one piece of work. A nil Bar shows nothing, so that callers need not ask. All methods may be
-// called by several goroutines.
+// Bar is the progress of one piece of work. A nil Bar shows nothing, so that callers need no check. All methods are
+// safe for concurrent use.
 type Bar struct {
 	w     io.Writer
 	width func() int
@@ -37,7 +37,7 @@ type Bar struct {
 	total   int64 // 0 = unknown
 	done    int64
 	note    string
-	samples []sample // of the last rateWindow, the oldest first
+	samples []sample // of the last rateWindow, oldest first
 	drawn   bool
 
 	stop chan struct{}
@@ -49,8 +49,8 @@ type sample struct {
 	done int64
 }
 
-// Start shows the progress of work on w, a terminal of width() columns, until [Bar.Stop]. It returns nil where width
-// says 0, which is no terminal. A total of 0 is unknown.
+// Start shows the progress of work on w, a terminal of width() columns, until [Bar.Stop]. It returns nil if width
+// returns 0, which means no terminal. A total of 0 is unknown.
 func Start(w io.Writer, width func() int, what string, total int64, unit Unit) *Bar {
 	if width == nil || width() == 0 {
 		return nil
@@ -72,7 +72,7 @@ func Start(w io.Writer, width func() int, what string, total int64, unit Unit) *
 	return b
 }
 
-// Add says that n bytes or items more are done.
+// Add records that n more bytes or items are done.
 func (b *Bar) Add(n int64) {
 	if b == nil {
 		return
@@ -82,7 +82,7 @@ func (b *Bar) Add(n int64) {
 	b.mu.Unlock()
 }
 
-// SetTotal says how much there is to do; 0 is unknown.
+// SetTotal sets the total amount of work; 0 = unknown.
 func (b *Bar) SetTotal(n int64) {
 	if b == nil {
 		return
@@ -92,7 +92,7 @@ func (b *Bar) SetTotal(n int64) {
 	b.mu.Unlock()
 }
 
-// Note names what is worked on at the moment, such as a file.
+// Note sets the name of the current work item, such as a file.
 func (b *Bar) Note(s string) {
 	if b == nil {
 		return
@@ -125,7 +125,7 @@ func (b *Bar) draw(now time.Time) {
 	io.WriteString(b.w, "\r"+line+"\x1b[K")
 }
 
-// line describes the state at a time, which must not go backwards. mu must be held.
+// line returns the status line for a time, which must not go backwards. mu must be held.
 func (b *Bar) line(now time.Time) string {
 	b.samples = append(b.samples, sample{now, b.done})
 	for len(b.samples) > 2 && now.Sub(b.samples[0].at) > rateWindow {
@@ -160,17 +160,17 @@ func (b *Bar) amount(n int64) string {
 	return Count(n)
 }
 
-// Size prints bytes with a binary unit: "17 B", "4.2 KiB", "310 MiB".
+// Size formats bytes with a binary unit: "17 B", "4.2 KiB", "310 MiB".
 func Size(n int64) string {
 	return scaled(n, 1024, " ", []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"})
 }
 
-// Count prints a number with a decimal unit: "950", "4.2k", "310M".
+// Count formats a number with a decimal unit: "950", "4.2k", "310M".
 func Count(n int64) string {
 	return scaled(n, 1000, "", []string{"", "k", "M", "G", "T", "P", "E"})
 }
 
-// scaled prints n in the largest unit of which there is at least one, with a digit after the point below 10.
+// scaled formats n in the largest unit that is not greater than n, with one decimal below 10.
 func scaled(n int64, base float64, blank string, units []string) string {
 	v, i := float64(n), 0
 	for v >= base-0.5 && i < len(units)-1 {
@@ -184,7 +184,7 @@ func scaled(n int64, base float64, blank string, units []string) string {
 	return fmt.Sprintf(format, v, blank, units[i])
 }
 
-// duration prints seconds in one or two units: "18s", "4m10s", "3h05m".
+// duration formats seconds in one or two units: "18s", "4m10s", "3h05m".
 func duration(seconds float64) string {
 	s := int64(min(seconds, 1e9) + 0.5)
 	switch {

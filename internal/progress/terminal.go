@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Width returns the columns of the terminal that f is, 0 if it is none.
+// Width returns the number of columns of the terminal f, 0 if f is not a terminal.
 func Width(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	switch {
 	case err != nil:
 		return 0
 	case size.Col == 0:
-		return 80 // a terminal that does not say, such as a serial line
+		return 80 // a terminal of unknown width, such as a serial line
 	default:
 		return int(size.Col)
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. File is its own one.
+// Authority signs certificates. File is the file of its own certificate.
 type Authority struct {
 	File string
 	Pool *x509.CertPool
@@ -31,7 +31,7 @@ type Authority struct {
 
 var serial atomic.Int64
 
-// New makes an authority whose files are in a temporary directory.
+// New creates an authority with files in a temporary directory.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir(), Pool: x509.NewCertPool()}
@@ -47,7 +47,7 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Issue writes a certificate for 127.0.0.1, ::1 and localhost, and its key, and returns their files.
+// Issue creates a certificate for 127.0.0.1, ::1 and localhost, and its key, and returns their file names.
 func (a *Authority) Issue(name string) (cert, key string) {
 	a.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +65,7 @@ func (a *Authority) Issue(name string) (cert, key string) {
 	return a.write(name+".crt", "CERTIFICATE", c.Raw), a.write(name+".key", "PRIVATE KEY", der)
 }
 
-// Client returns the configuration of a client that trusts the authority; with a name it has a certificate.
+// Client returns the TLS configuration of a client that trusts the authority; with a name, it has a client certificate.
 func (a *Authority) Client(name string) *tls.Config {
 	a.t.Helper()
 	c := &tls.Config{RootCAs: a.Pool, ServerName: "localhost"}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Address is where a server is, and who we are there.
+// Address is the address of a server, with credentials.
 type Address struct {
 	Network, Host  string // "tcp" and host:port, or "unix" and a path
 	TLS            bool
@@ -22,7 +22,7 @@ type Address struct {
 	DB             int
 }
 
-// ParseAddress reads an address:
+// ParseAddress parses an address:
 //
 //	HOST:PORT
 //	unix:PATH
@@ -80,7 +80,7 @@ type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
 
-// Err returns the error that the reply is.
+// Err returns the error if the reply is one.
 func (r *Reply) Err() error {
 	if r.Kind == '-' {
 		return ReplyError(r.Text)
@@ -88,7 +88,7 @@ func (r *Reply) Err() error {
 	return nil
 }
 
-// Conn is a connection to a server, for one goroutine, or one that writes and one that reads.
+// Conn is a connection to a server. It may be used by one goroutine, or by one that writes and one that reads.
 type Conn struct {
 	c net.Conn
 	r *bufio.Reader
@@ -99,13 +99,13 @@ type Conn struct {
 const (
 	dialTimeout = 5 * time.Second
 	connBuffer  = 256 << 10
-	// What a server may reply at most: one that sends more is broken, or none.
+	// Limits of a server's reply: a server that exceeds them is broken, or not a server.
 	maxReplyText  = 1 << 30
 	maxReplyElems = 1 << 24
 	maxReplyDepth = 16
 )
 
-// Dial connects and signs in. The connection is closed when the context ends.
+// Dial connects and authenticates. The connection is closed when the context ends.
 func Dial(ctx context.Context, a Address) (*Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	var c net.Conn
@@ -163,17 +163,17 @@ func appendArg[T string | []byte](dst []byte, a T) []byte {
 	return append(append(appendHead(dst, '$', len(a)), a...), '\r', '\n')
 }
 
-// Send puts a command into the buffer.
+// Send adds a command to the buffer.
 func (c *Conn) Send(args ...string) error {
 	c.b = appendCommand(c.b[:0], args...)
 	_, err := c.w.Write(c.b)
 	return err
 }
 
-// Flush sends what is in the buffer.
+// Flush sends the buffer.
 func (c *Conn) Flush() error { return c.w.Flush() }
 
-// Do sends a command and returns its reply; one that is an error is a [ReplyError].
+// Do sends a command and returns its reply; an error reply is returned as a [ReplyError].
 func (c *Conn) Do(args ...string) (Reply, error) {
 	if err := c.Send(args...); err != nil {
 		return Reply{}, err
@@ -241,18 +241,18 @@ func (c *Conn) receive(depth int) (r Reply, err error) {
 	return r, nil
 }
 
-// maxPending is how many commands may be without their reply.
+// maxPending is the max number of commands without a reply.
 const maxPending = 16 << 10
 
-// Pipe sends commands without waiting for replies. One goroutine sends, another of its own reads the replies.
+// Pipe sends commands without waiting for replies. One goroutine sends, another one reads the replies.
 type Pipe struct {
 	c       *Conn
 	pending chan func(*Reply)
 	done    chan struct{}
-	err     error // of reading, after done
+	err     error // of reading; valid after done
 }
 
-// NewPipe begins to use a connection.
+// NewPipe starts using a connection.
 func NewPipe(c *Conn) *Pipe {
 	p := &Pipe{c: c, pending: make(chan func(*Reply), maxPending), done: make(chan struct{})}
 	go p.read()
@@ -263,19 +263,19 @@ func (p *Pipe) read() {
 	defer close(p.done)
 	for f := range p.pending {
 		if p.err != nil {
-			continue // until the sender has noticed
+			continue // discard the rest until the sender notices the error
 		}
 		r, err := p.c.Receive()
 		if err != nil {
 			p.err = err
-			p.c.Close() // so that the sender notices
+			p.c.Close() // makes the sender notice
 			continue
 		}
 		f(&r)
 	}
 }
 
-// Send sends commands, of which the last one calls f with its reply, in the goroutine that reads. b may be changed
+// Send sends commands. It calls f with the reply of the last one, in the reading goroutine. The caller may reuse b
 // afterwards.
 func (p *Pipe) Send(b []byte, f func(*Reply)) error {
 	select {

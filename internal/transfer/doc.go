@@ -1,4 +1,4 @@
-// Package transfer moves data into and out of servers and data directories: files of Redis and Valkey (RDB and
-// append-only files), streams of commands, and JSON lines. What it reads may come from anywhere: nothing takes a length
-// or a count for granted, and no value needs more memory than a part of it.
+// Package transfer imports data into servers and data directories and exports it: files of Redis and Valkey (RDB and
+// append-only files), streams of commands, and JSON lines. Input is not trusted: no length or count is assumed to be
+// right, and no value needs more memory than a part of it.
 package transfer

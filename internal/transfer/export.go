@@ -19,24 +19,24 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// ExportOptions say what is exported, and how.
+// ExportOptions say what to export, and how.
 type ExportOptions struct {
-	// Exactly one of the next two: a running server, or a data directory that no server uses.
+	// Exactly one of the next two must be set: a running server, or a data directory that no server has open.
 	Server *Address
 	Dir    string
 	Config string // configuration file of the directory, "" = defaults
 
 	Format string // "rdb", "resp" or "jsonl"
-	// Version is that of an RDB file: 11 (Redis 7.2), or 12 (Redis 7.4), which has expiries of the fields of hashes.
+	// Version is the version of an RDB file: 11 (Redis 7.2), or 12 (Redis 7.4), which has the expiries of hash fields.
 	Version int
-	DB      int    // the only database that is exported, < 0 = all
-	Match   string // a pattern of keys, "" = all
+	DB      int    // the only database to export, < 0 = all
+	Match   string // key pattern, "" = all
 	Out     io.Writer
-	// Progress is told how many keys were exported since the last call, of about how many; it may be nil.
+	// Progress is called with the number of keys since the last call and the approximate total; it may be nil.
 	Progress func(n, total int64)
 }
 
-// ExportResult is what an export has done.
+// ExportResult is the result of an export.
 type ExportResult struct {
 	Keys      int64 `json:"keys"`
 	Libraries int64 `json:"libraries"`
@@ -46,7 +46,7 @@ type ExportResult struct {
 	Seconds float64              `json:"seconds"`
 }
 
-// exporter is an export that runs.
+// exporter is the state of an export.
 type exporter struct {
 	o      ExportOptions
 	c      *Conn
@@ -99,7 +99,7 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	return e.w.Flush()
 }
 
-// write writes to the file, and adds to the checksum of one that has some.
+// write writes to the file, and updates the checksum if the format has one.
 func (e *exporter) write(b []byte) error {
 	if e.o.Format == "rdb" {
 		e.sum = crc64.Update(e.sum, b)
@@ -117,7 +117,7 @@ func (e *exporter) skip(reason, key string) {
 	s.add("%q", key)
 }
 
-// head writes what comes before the keys: the libraries of functions.
+// head writes what precedes the keys: the function libraries.
 func (e *exporter) head() error {
 	var b []byte
 	if e.o.Format == "rdb" {
@@ -162,7 +162,7 @@ func (e *exporter) end() error {
 	return err
 }
 
-// databases returns the databases that have keys, and how many there are about.
+// databases returns the databases that have keys, and the approximate number of keys.
 func (e *exporter) databases() (dbs []int, total int64, err error) {
 	r, err := e.c.Do("INFO", "keyspace")
 	if err != nil {
@@ -179,7 +179,7 @@ func (e *exporter) databases() (dbs []int, total int64, err error) {
 		}
 		count, _, _ := strings.Cut(rest, ",")
 		n, _ := strconv.ParseInt(count, 10, 64)
-		if n > 0 || db == 0 { // the number of a large database is an estimate
+		if n > 0 || db == 0 { // the size of a large database is an estimate
 			dbs = append(dbs, db)
 			total += n
 		}
@@ -234,7 +234,7 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 	}
 }
 
-// at a time: a DUMP may be large, so that not too many are asked for at once.
+// dumpsAtOnce is the number of keys in a pipeline of DUMP: their values may be large.
 const dumpsAtOnce = 16
 
 // keys exports some keys.
@@ -325,7 +325,7 @@ func (e *exporter) value(db int, i *rdb.Item) error {
 	return err
 }
 
-// other exports a key whose type Redis lacks, if the format has a way.
+// other exports a key whose type Redis lacks, if the format can represent it.
 func (e *exporter) other(db int, key []byte, expire int64, kind string, dumpError error) error {
 	switch {
 	case e.o.Format == "rdb":
@@ -399,12 +399,12 @@ func appendLine(dst []byte, v any) []byte {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // only what always has a form is written
+		panic(err) // all values can be marshaled
 	}
 	return append(dst, b.String()...)
 }
 
-// text returns a string, or {"base64": ...} of one that is no UTF-8.
+// text returns b as a string, or {"base64": ...} if it is not UTF-8.
 func text(b []byte) any {
 	if utf8.Valid(b) {
 		return string(b)
@@ -412,7 +412,7 @@ func text(b []byte) any {
 	return map[string]string{"base64": base64.StdEncoding.EncodeToString(b)}
 }
 
-// number returns a score: infinities, which JSON lacks, as strings.
+// number returns a score; infinities, which JSON lacks, as strings.
 func number(f float64) any {
 	if math.IsInf(f, 0) {
 		return string(score(f))
@@ -428,7 +428,7 @@ func texts(elems [][]byte) []any {
 	return list
 }
 
-// lineOf is a key as a line of JSON has it. The form is described in docs/import-export.md.
+// lineOf returns the JSON form of a key, which docs/import-export.md describes.
 func lineOf(db int, i *rdb.Item) map[string]any {
 	v := i.Value
 	line := map[string]any{"key": text(i.Key), "type": v.Kind.String()}
@@ -483,7 +483,8 @@ func streamLine(s *rdb.StreamValue) (entries, groups []any) {
 			consumers = append(consumers, map[string]any{"name": text(c.Name), "seen_ms": c.Seen, "active_ms": c.Active})
 		}
 		for _, p := range g.Pending {
-			pending = append(pending, map[string]any{"id": string(streamID(p.ID)), "consumer": text(g.Consumers[p.Consumer].Name),
+			pending = append(pending, map[string]any{"id": string(streamID(p.ID)),
+				"consumer":     text(g.Consumers[p.Consumer].Name),
 				"delivered_ms": p.Delivered, "deliveries": p.Deliveries})
 		}
 		groups = append(groups, map[string]any{"name": text(g.Name), "last_id": string(streamID(g.Last)),
@@ -492,7 +493,7 @@ func streamLine(s *rdb.StreamValue) (entries, groups []any) {
 	return entries, groups
 }
 
-// Reasons returns the reasons of what was skipped, sorted.
+// Reasons returns the reasons of skipping, sorted.
 func (r *ExportResult) Reasons() []string { return sortedReasons(r.Skipped) }
 
 var errNoDatabase = errors.New("there is no database")

@@ -21,28 +21,28 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// ImportOptions say what is imported, and where to.
+// ImportOptions say what to import, and where to.
 type ImportOptions struct {
 	Path string // see Files
-	// Exactly one of the next two: a running server, or a new data directory.
+	// Exactly one of the next two must be set: a running server, or a new data directory.
 	Server *Address
 	Dir    string
 	Config string // configuration file of the directory, "" = defaults
 
-	DB          int  // the only database of an RDB file that is imported, < 0 = all
-	SkipUnknown bool // values of modules that are not known are listed, and not an error
-	Verify      bool // the files are read again and compared
-	Memory      int  // bytes for sorting
+	DB          int  // the only database of an RDB file to import, < 0 = all
+	SkipUnknown bool // list values of unknown modules instead of failing
+	Verify      bool // read the files again and compare
+	Memory      int  // max bytes for sorting
 	State       string
-	Restart     bool // forget where an earlier run has come to
+	Restart     bool // ignore the position of an earlier run
 
 	Stdin io.Reader
-	// Progress is told the bytes that were read or written since the last call, and of how many, 0 = not known, by
-	// several goroutines; it may be nil.
+	// Progress is called with the number of bytes read or written since the last call and the total, 0 = unknown. It is
+	// called by several goroutines, and may be nil.
 	Progress func(stage string, n, total int64)
 }
 
-// ImportResult is what an import has done.
+// ImportResult is the result of an import.
 type ImportResult struct {
 	Keys      int64 `json:"keys"`
 	Commands  int64 `json:"commands"`
@@ -61,12 +61,12 @@ type ImportResult struct {
 	Seconds  float64              `json:"seconds"`
 }
 
-// Complete reports whether all was carried over.
+// Complete reports whether everything was imported.
 func (r *ImportResult) Complete() bool {
 	return len(r.Skipped) == 0 && r.Errors.count() == 0 && r.Differ.count() == 0
 }
 
-// Examples counts something and keeps the first few.
+// Examples is a counter that keeps the first few items.
 type Examples struct {
 	Count int64    `json:"count"`
 	First []string `json:"first"`
@@ -87,25 +87,24 @@ func (e *Examples) count() int64 {
 	return e.Count
 }
 
-// The bounds of a value in memory: parts are of about partBytes, and one element may have as much as an RDB file can
-// say.
+// Limits of a value in memory: parts have about partBytes, but one element may be as large as an RDB file allows.
 const (
 	partBytes = 1 << 20
 	maxValue  = 1 << 30
 )
 
-// importer is an import that runs.
+// importer is the state of an import.
 type importer struct {
 	o      ImportOptions
 	result ImportResult
 	now    int64
-	db     uint64 // that the server has selected
+	db     uint64 // the server's selected database
 	lastDB uint64 // the greatest one with keys
 
 	// To a server.
 	pipe    *Pipe
 	buf     []byte
-	mu      sync.Mutex // of what replies change: errors and the state
+	mu      sync.Mutex // guards what replies change: errors and the state
 	sent    int64
 	file    int
 	state   *importState
@@ -116,7 +115,7 @@ type importer struct {
 	libraries [][]byte
 }
 
-// Import imports. With an error, the result says how far it has come.
+// Import imports. On an error, the result says how far it has come.
 func Import(ctx context.Context, o ImportOptions) (*ImportResult, error) {
 	begin := time.Now()
 	m := &importer{o: o, now: nowMs()}
@@ -167,7 +166,7 @@ func (s *stopReading) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// each reads an RDB file and calls put for every part of a key that is to be imported. offset is where the part ends.
+// each reads an RDB file and calls put for every part of a key to import. offset is the end of the part.
 func (m *importer) each(f *rdb.File, count bool, put func(i *rdb.Item) error, library func(source []byte) error) error {
 	f.SkipModules()
 	f.Preamble()
@@ -218,7 +217,7 @@ func (m *importer) each(f *rdb.File, count bool, put func(i *rdb.Item) error, li
 	})
 }
 
-// home is the database that the address of the server names.
+// home returns the database in the address of the server.
 func (m *importer) home() uint64 {
 	if m.o.Server == nil {
 		return 0
@@ -269,7 +268,7 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 			return fmt.Errorf("a library of functions: %w", err)
 		}
 	}
-	m.state = &importState{} // that nobody keeps
+	m.state = &importState{} // not saved
 	if err := m.send(ctx, l.Conn, rest); err != nil {
 		return err
 	}
@@ -279,15 +278,15 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	return nil
 }
 
-// source is a file from a place on.
+// source is a file from an offset on.
 type source struct {
 	File
 	index  int
 	offset int64
-	rdb    bool // an RDB file that is read from its beginning, whatever the offset
+	rdb    bool // an RDB file, which is read from its beginning, whatever the offset
 }
 
-// preamble fills the directory with the RDB file that files may begin with, and returns what follows it.
+// preamble loads the RDB file at the beginning of files, if any, into the directory, and returns what follows it.
 func (m *importer) preamble(ctx context.Context, o engine.Options, files []File) (rest []source, err error) {
 	for i, f := range files {
 		rest = append(rest, source{File: f, index: i})
@@ -348,7 +347,7 @@ func (m *importer) preamble(ctx context.Context, o engine.Options, files []File)
 
 // toServer imports into a running server.
 func (m *importer) toServer(ctx context.Context, files []File) error {
-	// An interrupted import waits for the replies to what it has sent, so that it knows where to go on.
+	// An interrupted import waits for the replies to what it has sent, so that it knows where to continue.
 	c, err := Dial(context.WithoutCancel(ctx), *m.o.Server)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.o.Server, err)
@@ -389,7 +388,7 @@ func (m *importer) toServer(ctx context.Context, files []File) error {
 	return nil
 }
 
-// send sends what the files hold.
+// send sends the content of the files.
 func (m *importer) send(ctx context.Context, c *Conn, files []source) (err error) {
 	m.pipe = NewPipe(c)
 	for _, f := range files {
@@ -433,7 +432,7 @@ func (m *importer) sendFile(ctx context.Context, s *source) error {
 			if i.Part == 0 {
 				skipping = file.Offset() <= s.offset && !i.More
 			}
-			// What is before the place is not sent again; a value in parts that it is in is sent from its beginning.
+			// Skip what is before the position; if it is within a value in parts, send the value from its beginning.
 			if skipping {
 				m.result.Keys--
 				return nil
@@ -477,14 +476,14 @@ func (m *importer) selectDB(db uint64, at int64) error {
 	return m.queue(appendCommand(nil, "SELECT", strconv.FormatUint(db, 10)), at, "SELECT "+strconv.FormatUint(db, 10))
 }
 
-// queue sends commands of which only the last reply is looked at; what says what they are.
+// queue sends commands of which only the last reply matters; what describes them.
 func (m *importer) queue(b []byte, end int64, what string) error {
 	file, db := m.file, m.db
 	m.sent = end
 	return m.pipe.Send(b, func(r *Reply) { m.answered(r, file, end, db, what) })
 }
 
-// answered is told the reply to what ends at a place of a file. It runs in the goroutine that reads.
+// answered handles the reply to what ends at an offset of a file. It runs in the reading goroutine.
 func (m *importer) answered(r *Reply, file int, end int64, db uint64, what string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -559,7 +558,7 @@ func (m *importer) sendPart(i *rdb.Item, end int64) error {
 // sendCommands sends the commands of a file.
 func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) error {
 	multi := false
-	safe := c.offset // where no transaction is open
+	safe := c.offset // the end of the last complete transaction
 	for {
 		raw, args, err := c.next()
 		switch {
@@ -625,16 +624,17 @@ func equalFold(b []byte, upper string) bool {
 	return true
 }
 
-// importState is how far an import has come, in a file beside what is imported.
+// importState is the position of an import, stored in a file beside the imported file.
 type importState struct {
 	Path   string      `json:"path"`
 	To     string      `json:"to"`
 	Sizes  []int64     `json:"sizes"` // of the files
-	Times  []time.Time `json:"times"` // when they were changed
+	Times  []time.Time `json:"times"` // modification times
 	File   int         `json:"file"`
-	Offset int64       `json:"offset"` // in that file; everything before it was answered
+	Offset int64       `json:"offset"` // offset in that file; everything before it was answered
 	DB     uint64      `json:"db"`
-	// Unsure is how many commands behind the offset may have been run, because their replies were not seen.
+	// Unsure is the number of commands after the offset that may have been executed, because their replies were not
+	// seen.
 	Unsure int `json:"unsure"`
 
 	where string
@@ -642,10 +642,10 @@ type importState struct {
 	err   error
 }
 
-// stateEvery is how often the state is written.
+// stateEvery is the interval of saving the state.
 const stateEvery = time.Second
 
-// at notes that everything up to a place was answered, and saves that now and then.
+// at records that everything up to an offset was answered, and saves that from time to time.
 func (s *importState) at(file int, offset int64, db uint64) {
 	s.File, s.Offset, s.DB = file, offset, db
 	if s.where != "" && time.Since(s.saved) > stateEvery {
@@ -686,7 +686,7 @@ func (s *importState) remove() error {
 	return err
 }
 
-// loadState returns where an import begins: where an earlier run has come to, or at the beginning.
+// loadState returns the start position of an import: that of an earlier run, or the beginning.
 func loadState(o *ImportOptions, files []File) (*importState, error) {
 	s := &importState{Path: o.Path, To: o.Server.String()}
 	if o.Path == "-" {
@@ -726,7 +726,7 @@ func loadState(o *ImportOptions, files []File) (*importState, error) {
 	return old, nil
 }
 
-// Reasons returns the reasons of what was skipped, sorted.
+// Reasons returns the reasons of skipping, sorted.
 func (r *ImportResult) Reasons() []string { return sortedReasons(r.Skipped) }
 
 func sortedReasons(skipped map[string]*Examples) []string { return slices.Sorted(maps.Keys(skipped)) }

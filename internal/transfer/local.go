@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// local is a server in this process, on a data directory and a Unix socket that nobody else knows.
+// local is a server in this process, with a data directory and a private Unix socket.
 type local struct {
 	Conn *Conn
 
@@ -23,7 +23,7 @@ type local struct {
 	tmp string
 }
 
-// localConfig returns the settings of a data directory, from a configuration file if one is named.
+// localConfig returns the settings for a data directory, from a configuration file if one is given.
 func localConfig(dir, file string, more ...string) (*config.Config, error) {
 	var args []string
 	if file != "" {
@@ -40,8 +40,9 @@ func openLocal(ctx context.Context, dir, file string, log bool, more ...string) 
 		return nil, err
 	}
 	socket := filepath.Join(l.tmp, "socket")
-	cfg, err := localConfig(dir, file, append(more, "--port", "0", "--tls-port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
-		"--requirepass", "", "--admin-listen", "", "--daemonize", "no")...)
+	more = append(more, "--port", "0", "--tls-port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
+		"--requirepass", "", "--admin-listen", "", "--daemonize", "no")
+	cfg, err := localConfig(dir, file, more...)
 	if err == nil {
 		err = l.open(cfg, log)
 	}
@@ -55,7 +56,7 @@ func openLocal(ctx context.Context, dir, file string, log bool, more ...string) 
 	return l, nil
 }
 
-// openExisting serves a data directory that has a database.
+// openExisting serves a data directory with an existing database.
 func openExisting(ctx context.Context, dir, file string) (*local, error) {
 	cfg, err := localConfig(dir, file)
 	if err != nil {
@@ -91,7 +92,7 @@ func (l *local) open(cfg *config.Config, log bool) error {
 	return l.srv.Serve(listeners)
 }
 
-// close ends the server. Everything it holds is on the disk then.
+// close stops the server and syncs its data.
 func (l *local) close() (err error) {
 	if l.Conn != nil {
 		l.Conn.Close()

@@ -13,17 +13,17 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// records makes the records of values and puts them into a [engine.Bulk]. Of collections it makes them itself, part by
-// part; of everything else the data types make them.
+// records writes the records of values to an [engine.Bulk]. It creates the records of collections itself, part by part;
+// for other types the data types do.
 type records struct {
 	bulk  *engine.Bulk
 	slots bool
 
 	nsKey, key, val []byte
 
-	// The collection that is being put in parts.
+	// The collection whose parts are being written.
 	meta   cf.Meta
-	prefix int // bytes of key that all its subkeys begin with
+	prefix int // length of the common prefix of its subkeys
 	ttl    cf.HashTTL
 	on     bool // its fields may expire
 	index  uint64
@@ -34,7 +34,7 @@ type records struct {
 // hllMagic begins the strings that are HyperLogLogs.
 const hllMagic = "HYLL"
 
-// put puts a part of a key that has not expired.
+// put writes a part of a key that has not expired.
 func (w *records) put(i *rdb.Item, now int64) error {
 	ns := cf.DatabaseNamespace(int(i.DB))
 	v := i.Value
@@ -68,9 +68,10 @@ func (w *records) sub(sub []byte) []byte {
 	return w.key
 }
 
-var collectionTypes = [...]cf.Type{rdb.List: cf.TypeList, rdb.Set: cf.TypeSet, rdb.ZSet: cf.TypeZSet, rdb.Hash: cf.TypeHash}
+var collectionTypes = [...]cf.Type{rdb.List: cf.TypeList, rdb.Set: cf.TypeSet, rdb.ZSet: cf.TypeZSet,
+	rdb.Hash: cf.TypeHash}
 
-// collection puts a part of a list, set, sorted set or hash; with the last one its metadata.
+// collection writes a part of a list, set, sorted set or hash, and after the last part its metadata.
 func (w *records) collection(ns string, i *rdb.Item, expire uint64, now int64) error {
 	v := i.Value
 	if i.Part == 0 {
@@ -123,7 +124,7 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 		w.meta.Size += uint64(len(v.Elems))
 	case rdb.ZSet:
 		for n, e := range v.Elems {
-			score := v.Scores[n] + 0 // not -0
+			score := v.Scores[n] + 0 // 0 instead of -0
 			if err := w.bulk.Put(cf.Default, w.sub(e), cf.AppendDouble(b[:0], score)); err != nil {
 				return err
 			}
@@ -161,7 +162,7 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 	return nil
 }
 
-// streamPart puts a part of a stream.
+// streamPart writes a part of a stream.
 func (w *records) streamPart(ns string, i *rdb.Item) (err error) {
 	if i.Part == 0 {
 		w.tx = w.bulk.Begin(ns)
@@ -187,7 +188,7 @@ func (w *records) streamPart(ns string, i *rdb.Item) (err error) {
 	return err
 }
 
-// expireStream gives the stream, whose metadata the transaction has just written, its expiry.
+// expireStream sets the expiry of the stream whose metadata the transaction has just written.
 func (w *records) expireStream(i *rdb.Item) error {
 	rec, err := w.tx.LoadAny(i.Key)
 	if err != nil {
@@ -198,7 +199,7 @@ func (w *records) expireStream(i *rdb.Item) error {
 	return nil
 }
 
-// close ends what is under way.
+// close ends unfinished work.
 func (w *records) close() {
 	if w.tx != nil {
 		w.tx.Release()

@@ -14,27 +14,27 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Kind is what a file holds.
+// Kind is the kind of a file's content.
 type Kind string
 
 // The kinds of files that are read.
 const (
 	RDB      Kind = "rdb"      // a dump of Redis or Valkey
-	Commands Kind = "commands" // an append-only file, or what redis-cli --pipe takes
+	Commands Kind = "commands" // an append-only file, or the input of redis-cli --pipe
 )
 
-// File is a file to be read.
+// File is a file to read.
 type File struct {
 	Path string
 	Kind Kind
 	Size int64 // < 0 = not known
 }
 
-// ErrFormat: the file is none that is read.
+// ErrFormat: the file has none of the known formats.
 var ErrFormat = errors.New("neither an RDB file, nor an append-only file, nor commands")
 
-// Files returns the files that a path stands for, in the order in which they are read: itself; for a directory, or a
-// manifest, those of the append-only file in several parts that it describes. "-" is the standard input.
+// Files returns the files of a path in reading order: the path itself; for a directory or a manifest, the files of the
+// append-only file in several parts that it describes. "-" is the standard input.
 func Files(path string) ([]File, error) {
 	if path == "-" {
 		return []File{{Path: path, Size: -1}}, nil
@@ -60,7 +60,7 @@ func Files(path string) ([]File, error) {
 	return manifest(path)
 }
 
-// detect tells by its beginning what a file is.
+// detect determines the kind of a file from its beginning.
 func detect(path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func kindOf(head []byte) (Kind, error) {
 	return Commands, nil
 }
 
-// manifest reads the manifest of an append-only file, a line for each part:
+// manifest parses the manifest of an append-only file, a line for each part:
 //
 //	file NAME seq N type b|i|h
 //
@@ -157,10 +157,10 @@ func manifest(path string) ([]File, error) {
 	return files, nil
 }
 
-// maxCommand is how many bytes a command may have.
+// maxCommand is the max size of a command in bytes.
 const maxCommand = 1 << 30
 
-// commandReader cuts commands from a file.
+// commandReader splits a file into commands.
 type commandReader struct {
 	r      io.Reader
 	d      resp.Decoder
@@ -180,12 +180,11 @@ func newCommandReader(r io.Reader, offset int64) *commandReader {
 // errTruncated: the file ends within a command.
 var errTruncated = errors.New("the file ends within a command")
 
-// next returns the next command, its bytes and its arguments, valid until the next call. At the end the error is
-// io.EOF.
+// next returns the next command, as bytes and as arguments, valid until the next call. At the end the error is io.EOF.
 func (c *commandReader) next() (raw []byte, args [][]byte, err error) {
 	for {
 		rest := c.buf[c.pos:]
-		if len(rest) > 0 && rest[0] == '#' { // an annotation of an append-only file
+		if len(rest) > 0 && rest[0] == '#' { // an annotation in an append-only file
 			if n := bytes.IndexByte(rest, '\n'); n >= 0 {
 				c.skip(n + 1)
 				continue
@@ -221,7 +220,7 @@ func (c *commandReader) skip(n int) {
 	c.offset += int64(n)
 }
 
-// fill reads more, and moves what is left to the beginning of the buffer.
+// fill moves the remaining data to the beginning of the buffer and reads more.
 func (c *commandReader) fill() error {
 	rest := copy(c.buf[:cap(c.buf)], c.buf[c.pos:])
 	c.buf, c.pos = c.buf[:rest], 0

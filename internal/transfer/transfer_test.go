@@ -364,7 +364,8 @@ func sorted(lines string) string {
 	all := strings.SplitAfter(withoutTimes(lines), "\n")
 	// Redis's sets and hashes have no order.
 	for i, s := range all {
-		if strings.Contains(s, `"type":"set"`) || strings.Contains(s, `"type":"hash"`) || strings.Contains(s, `"type":"zset"`) {
+		if strings.Contains(s, `"type":"set"`) || strings.Contains(s, `"type":"hash"`) ||
+			strings.Contains(s, `"type":"zset"`) {
 			b := []byte(s)
 			slices.Sort(b)
 			all[i] = string(b)
@@ -492,7 +493,8 @@ func TestImportErrors(t *testing.T) {
 			t.Errorf("%s: %s is there", tt.name, data)
 		}
 	}
-	for _, text := range []string{"", "file x seq 1 type z\n", "file ../x seq 1 type b\n", "seq 1 type b\n", "file a seq x type i",
+	for _, text := range []string{"", "file x seq 1 type z\n", "file ../x seq 1 type b\n", "seq 1 type b\n",
+		"file a seq x type i",
 		"file a seq 1\n"} {
 		if err := os.WriteFile(path+".manifest", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -504,7 +506,8 @@ func TestImportErrors(t *testing.T) {
 }
 
 func FuzzCommands(f *testing.F) {
-	for _, s := range []string{"*1\r\n$4\r\nPING\r\n", "#TS:1\r\nSET \"a\\x00\" b\n", "*-1\r\n*0\r\n", "*2\r\n$3\r\nGET\r\n$1\r\n"} {
+	for _, s := range []string{"*1\r\n$4\r\nPING\r\n", "#TS:1\r\nSET \"a\\x00\" b\n", "*-1\r\n*0\r\n",
+		"*2\r\n$3\r\nGET\r\n$1\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

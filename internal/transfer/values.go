@@ -8,11 +8,11 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// commandElems is how many elements a command gets that adds to a collection.
+// commandElems is the max number of elements in a command that adds to a collection.
 const commandElems = 256
 
-// appendValue appends commands that make a value, or a part of it that follows others, out of nothing; one is called
-// after each command, with the commands so far. There is no expiry among them.
+// appendValue appends commands that create a value, or add a part of it. It calls one after each command, with the
+// commands so far. The commands set no expiry.
 func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b []byte, err error) {
 	v := i.Value
 	step := 1
@@ -64,7 +64,7 @@ func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b
 	return b, nil
 }
 
-// score returns a score as commands take it.
+// score formats a score for commands.
 func score(f float64) []byte {
 	switch {
 	case math.IsInf(f, 1):
@@ -79,7 +79,7 @@ func streamID(id cf.StreamID) []byte {
 	return strconv.AppendUint(append(strconv.AppendUint(nil, id.Ms, 10), '-'), id.Seq, 10)
 }
 
-// appendStream appends commands that make a stream, as a rewritten append-only file has them.
+// appendStream appends commands that create a stream, as in a rewritten append-only file.
 func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b []byte, err error) {
 	s := i.Value.Stream
 	b = dst
@@ -97,7 +97,7 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 	if i.More {
 		return b, nil
 	}
-	if len(s.Entries) == 0 && i.Part == 0 { // XGROUP CREATE with MKSTREAM, as there is no other way to an empty stream
+	if len(s.Entries) == 0 && i.Part == 0 { // XGROUP CREATE with MKSTREAM, the only way to an empty stream
 		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
 		b = appendCommand(b, word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
 		if b, err = one(b); err != nil {

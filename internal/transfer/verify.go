@@ -9,10 +9,10 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// verifyElems is how many elements a question asks for.
+// verifyElems is the number of elements compared by one command.
 const verifyElems = 512
 
-// verify reads the RDB file again that files begin with, and compares what it holds with a server.
+// verify reads again the RDB file at the beginning of the files, and compares its content with a server.
 func (m *importer) verify(ctx context.Context, c *Conn, files []File) error {
 	f := files[0]
 	if f.Kind != RDB {
@@ -41,7 +41,7 @@ func (m *importer) verify(ctx context.Context, c *Conn, files []File) error {
 	return err
 }
 
-// verifier compares the parts of values with what a server has.
+// verifier compares the parts of values with those of a server.
 type verifier struct {
 	m    *importer
 	pipe *Pipe
@@ -49,10 +49,11 @@ type verifier struct {
 	db   uint64
 	err  error
 	buf  []byte
-	n    int64 // elements of the parts so far
+	n    int64 // number of elements in the parts so far
 }
 
-// ask asks a question about a key; answer says what is wrong, "" = nothing. It runs in the goroutine that reads.
+// ask sends a command about a key; answer checks the reply and returns a description of a difference, "" = none. answer
+// runs in the reading goroutine.
 func (v *verifier) ask(answer func(r *Reply) string, args ...string) {
 	if v.err != nil {
 		return
@@ -83,7 +84,7 @@ func isInt(want int64) func(*Reply) string {
 	}
 }
 
-// have wants a list of strings, null for those that expire and may have expired.
+// have expects a list of strings, where those marked in maybe may be null because they have expired.
 func have(want []string, maybe []bool) func(*Reply) string {
 	return func(r *Reply) string {
 		if len(r.Elems) != len(want) {

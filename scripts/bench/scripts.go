@@ -58,7 +58,8 @@ func scriptRows() []script {
 		{name: "Lua empty loop", source: `for i = 1, 200000 do end`},
 		{name: "Lua byte and sub", source: `local s, n = ('abcdefghij'):rep(100), 0
 			for i = 1, #s do n = n + s:byte(i) + #s:sub(i, i + 3) end return n`},
-		{name: "Lua fib", source: `local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(18)`},
+		{name: "Lua fib",
+			source: `local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(18)`},
 		{name: "Lua pairs", source: `local t, n = {}, 0 for i = 1, 100 do t['k' .. i] = i end
 			for i = 1, 100 do for k, v in pairs(t) do n = n + v end end return n`},
 		{name: "Lua table fields",
@@ -66,7 +67,8 @@ func scriptRows() []script {
 		{name: "Lua pcall", source: `local function f(x) return x end local n = 0
 			for i = 1, 3000 do local ok, v = pcall(f, i) n = n + v end return n`},
 		{name: "Lua sort", source: `local t = {} for i = 1, 2000 do t[i] = (i * 7919) % 2003 end table.sort(t) return t[1]`},
-		{name: "Lua format", source: `local s for i = 1, 2000 do s = string.format('%d:%s:%5.2f', i, 'name', i / 3) end return s`},
+		{name: "Lua format",
+			source: `local s for i = 1, 2000 do s = string.format('%d:%s:%5.2f', i, 'name', i / 3) end return s`},
 		{name: "Lua concat", source: `local t = {} for i = 1, 2000 do t[#t + 1] = 'k' .. i end return #table.concat(t, ',')`},
 	}
 }

@@ -8,8 +8,8 @@
 //	       a write of both. The master and the load have one core, the replica another one.
 //	lag    time from a write's reply on the master until the replica shows it, with half of the writes a second that
 //	       master and replica reach together
-//	sync   bytes a second of a full synchronisation, and of cp between the same directories until the copy is on the disk,
-//	       as a full synchronisation does; the peak of the memory
+//	sync   bytes a second of a full synchronisation, and of cp between the same directories until the copy is synced,
+//	       as in a full synchronisation; the peak of the memory
 //
 // Writes are SETs of 128 bytes over -keys keys, of 50 connections with pipelines of 16. Arguments after the flags go to
 // both basalts.
@@ -261,7 +261,8 @@ func (b *bench) apply(dir string) error {
 		fmt.Sprintf("%.0f writes a second; the rest took %v", r.Rate(), rest.Round(time.Millisecond)))
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / written }
 	m, p := micros(end.masterCPU-before.masterCPU), micros(end.replicaCPU-before.replicaCPU)
-	b.report("apply: processor time, replica / master", p/m, 1, true, fmt.Sprintf("%.2f and %.2f microseconds a write", p, m))
+	b.report("apply: processor time, replica / master", p/m, 1, true,
+		fmt.Sprintf("%.2f and %.2f microseconds a write", p, m))
 	return nil
 }
 
@@ -301,7 +302,8 @@ func (b *bench) lag(dir string) error {
 	}
 	ms := func(p float64) float64 { return float64(lags.Percentile(p).Microseconds()) / 1000 }
 	b.report("lag: p99 in milliseconds at half load", ms(99), 100, true,
-		fmt.Sprintf("%.0f writes a second; p50 %.1f, p99.9 %.1f, %d probes", float64(total)/b.time.Seconds(), ms(50), ms(99.9),
+		fmt.Sprintf("%.0f writes a second; p50 %.1f, p99.9 %.1f, %d probes", float64(total)/b.time.Seconds(), ms(50),
+			ms(99.9),
 			lags.Total()))
 	return nil
 }

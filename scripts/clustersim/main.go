@@ -4,9 +4,9 @@
 // usage: go run ./scripts/clustersim [-nodes 1000] [-clients 10000] [-rate 100]
 //
 // Half of the nodes are masters with equal shares of the slots, the others their replicas. A client has a table of all
-// slots, and sends commands for random slots at a rate. One that is redirected either fetches the whole table (go-redis,
-// ioredis, Lettuce, redis-py) or notes the one slot (redis-cli -c). How many commands it takes until a client meets a slot
-// that has moved is drawn from the distribution; where it is sent then is what Topology.Route says.
+// slots, and sends commands for random slots at a rate. One that is redirected either fetches the whole table
+// (go-redis, ioredis, Lettuce, redis-py) or notes the one slot (redis-cli -c). How many commands it takes until a
+// client meets a slot that has moved is drawn from the distribution; where it is sent then is what Topology.Route says.
 package main
 
 import (

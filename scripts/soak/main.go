@@ -198,15 +198,16 @@ func judge(samples []tenth, limit int) error {
 		}
 	}
 	if ratio := float64(last.mean) / float64(first.mean); ratio > growth {
-		return fmt.Errorf("memory grows: %d MiB resident in the last tenth, %d MiB in the first (x%.3f, at most x%.2f is flat)",
+		return fmt.Errorf("memory grows: %d MiB resident in the last tenth, %d MiB in the first (x%.3f, at most x%.2f is "+
+			"flat)",
 			last.mean/mib, first.mean/mib, ratio, growth)
 	}
 	fmt.Printf("flat: last tenth x%.3f of the first; most %d MiB of %d\n",
-		float64(last.mean)/float64(first.mean), mostOf(samples)/mib, limit/mib)
+		float64(last.mean)/float64(first.mean), peakOf(samples)/mib, limit/mib)
 	return nil
 }
 
-func mostOf(samples []tenth) (most int) {
+func peakOf(samples []tenth) (most int) {
 	for _, s := range samples {
 		most = max(most, s.most)
 	}

@@ -1,6 +1,6 @@
 package acl
 
-// Denied is why something is denied. Of several reasons the greatest is told.
+// Denied is the reason of a denial. Of several reasons the greatest is reported.
 type Denied uint8
 
 // The reasons.
@@ -8,7 +8,7 @@ const (
 	Allowed Denied = iota
 	DeniedCommand
 	DeniedKey
-	DeniedAuth // a failed authentication; only in the log
+	DeniedAuth // failed authentication; only in the log
 	DeniedChannel
 
 	numReasons
@@ -19,7 +19,7 @@ func (d Denied) String() string {
 	return [numReasons]string{"allowed", "command", "key", "auth", "channel"}[d]
 }
 
-// Text says what is denied to a user as ACL DRYRUN does; name is the command's and object the key or channel.
+// Text returns the text of ACL DRYRUN; name is the command and object the key or channel.
 func (d Denied) Text(user, name, object string) string {
 	what := "run the '" + name + "' command"
 	switch d {
@@ -31,7 +31,7 @@ func (d Denied) Text(user, name, object string) string {
 	return "User " + user + " has no permissions to " + what
 }
 
-// Reply is the text of the error NOPERM that a client gets: it does not tell which key or channel it was.
+// Reply returns the text of the NOPERM error for clients. It does not reveal the key or channel.
 func (d Denied) Reply(user, name string) string {
 	switch d {
 	case DeniedKey:
@@ -42,21 +42,21 @@ func (d Denied) Reply(user, name string) string {
 	return d.Text(user, name, "")
 }
 
-// Key says which argument is a key and what the command does with the value there. A command that only looks at
-// the key itself, as EXISTS does, neither reads nor writes; the key must then match any pattern.
+// Key says which argument is a key and how the command accesses its value. A command that only accesses the key itself,
+// such as EXISTS, neither reads nor writes; any key pattern of the user may then match.
 type Key struct {
 	Arg         int
 	Read, Write bool
 }
 
-// Channels says which arguments are channels: those from First up to Last, which is not one of them. Pattern is
-// true when they are patterns (PSUBSCRIBE): these must be allowed literally. The zero value is no channels.
+// Channels says which arguments are channels: those in [First, Last). Pattern says that they are patterns (PSUBSCRIBE),
+// which must be allowed literally. The zero value means no channels.
 type Channels struct {
 	First, Last int
 	Pattern     bool
 }
 
-// Unrestricted reports whether the user may do everything, so that nothing needs to be checked.
+// Unrestricted reports whether the user may do everything, so that no check is needed.
 func (u *User) Unrestricted() bool { return u.unrestricted }
 
 // NeedsKeys reports whether Check needs the keys of commands.
@@ -65,9 +65,8 @@ func (u *User) NeedsKeys() bool { return u.needKeys }
 // NeedsChannels reports whether Check needs the channels of commands.
 func (u *User) NeedsChannels() bool { return u.needChannels }
 
-// Check reports whether the user may run a command with these arguments, of which the first one is the name. If
-// not, at is the argument that is the reason: 0, or the key or channel that is denied. Keys and channels outside of
-// args are not looked at.
+// Check reports whether the user may run a command with these arguments; args[0] is the name. If not, at is the index
+// of the denied argument: 0, or that of the key or channel. Keys and channels outside args are ignored.
 func (u *User) Check(cmd ID, args [][]byte, keys []Key, channels Channels) (reason Denied, at int) {
 	if u.unrestricted {
 		return Allowed, 0
@@ -119,7 +118,7 @@ func (s *selector) allowsFirstArg(cmd ID, args [][]byte) bool {
 	return false
 }
 
-// equalFold compares without regard to the case of ASCII letters; word has none in upper case.
+// equalFold compares ignoring the case of ASCII letters; word must be lower case.
 func equalFold(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false
@@ -160,7 +159,7 @@ func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
 	return false
 }
 
-// MayAccessKey reports whether one of the user's selectors allows a key, whatever the command.
+// MayAccessKey reports whether a selector of the user allows access to a key, whatever the command.
 func (u *User) MayAccessKey(key []byte, read, write bool) bool {
 	for _, s := range u.selectors {
 		if s.allowsKey(key, read, write) {
@@ -170,8 +169,8 @@ func (u *User) MayAccessKey(key []byte, read, write bool) bool {
 	return false
 }
 
-// MayReadAllKeys reports whether a selector that allows the command, with its keys, lets it read every key, as BY
-// and GET of SORT do.
+// MayReadAllKeys reports whether a selector that allows the command with its keys also allows reading every key, as BY
+// and GET of SORT require.
 func (u *User) MayReadAllKeys(cmd ID, args [][]byte, keys []Key) bool {
 	for _, s := range u.selectors {
 		if d, _ := s.check(u.table.open.has(cmd), cmd, args, keys, Channels{}); d == Allowed && s.readsAllKeys() {
@@ -193,8 +192,8 @@ func (s *selector) readsAllKeys() bool {
 	return false
 }
 
-// MayAccessChannel reports whether one of the user's selectors allows a channel or, if isPattern, a pattern of
-// channels. A subscriber whose user was changed must be disconnected when one of its channels is not allowed.
+// MayAccessChannel reports whether a selector of the user allows a channel or, if isPattern, a channel pattern. After a
+// change of its user, a subscriber must be disconnected if one of its channels is not allowed.
 func (u *User) MayAccessChannel(channel []byte, isPattern bool) bool {
 	for _, s := range u.selectors {
 		if s.allowsChannel(channel, isPattern) {
@@ -204,8 +203,8 @@ func (u *User) MayAccessChannel(channel []byte, isPattern bool) bool {
 	return false
 }
 
-// LosesChannels reports whether a change of u into next may take a channel away: only then need subscribers be
-// looked at.
+// LosesChannels reports whether the change from u to next may remove access to a channel: otherwise subscribers need
+// not be checked.
 func (u *User) LosesChannels(next *User) bool {
 	for _, s := range next.selectors {
 		if s.allChannels {

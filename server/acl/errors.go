@@ -5,31 +5,37 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// Why a rule is refused, with Redis's texts.
+// The reasons for refusing a rule, with Redis's texts.
 var (
 	errSyntax       error = replyError("Syntax error")
 	errUnknown      error = replyError("Unknown command or category name in ACL")
-	errAfterAllKeys error = replyError("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. " +
+	errAfterAllKeys error = replyError("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and " +
+		"does not have any effect. " +
 		"Try 'resetkeys' to start with an empty list of patterns")
-	errAfterAllChannels error = replyError("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. " +
+	errAfterAllChannels error = replyError("Adding a pattern after the * pattern (or the 'allchannels' flag) is not " +
+		"valid and does not have any effect. " +
 		"Try 'resetchannels' to start with an empty list of channels")
 	errNoPassword error = replyError("The password you are trying to remove from the user does not exist")
-	errHash       error = replyError("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
-	errFirstArg   error = replyError("Allowing first-arg of a subcommand is not supported")
+	errHash       error = replyError("The password hash must be exactly 64 characters and contain only lowercase " +
+		"hexadecimal characters")
+	errFirstArg error = replyError("Allowing first-arg of a subcommand is not supported")
 )
 
-// Errors of the functions of a [Store], with Redis's texts where Redis has them.
+// Errors of the methods of [Store], with Redis's texts where Redis has them.
 var (
 	ErrUserName    error = replyError("Usernames can't contain spaces or null characters")
 	ErrDefaultUser error = replyError("The 'default' user cannot be removed")
-	ErrNoFile      error = replyError("This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command " +
-		"and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration.")
-	ErrSave error = replyError("There was an error trying to save the ACLs. Please check the server logs for more information")
+	ErrNoFile      error = replyError("This Redis instance is not configured to use an ACL file. You may want to " +
+		"specify users via the ACL SETUSER command " +
+		"and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the " +
+		"Redis configuration.")
+	ErrSave error = replyError("There was an error trying to save the ACLs. Please check the server logs for more " +
+		"information")
 )
 
-// RuleError is a rule that is refused. Its text is that of ACL SETUSER.
+// RuleError is a refused rule. Its text is that of ACL SETUSER.
 type RuleError struct {
-	Rule string // as it was given, a selector that was in several arguments with blanks between them
+	Rule string // as given; a selector from several arguments is joined by blanks
 	Err  error
 }
 
@@ -39,16 +45,16 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// UnmatchedError is a selector whose closing parenthesis is missing.
+// UnmatchedError is a selector without closing parenthesis.
 type UnmatchedError struct {
-	Rule string // the argument that opens it
+	Rule string // the argument with the opening parenthesis
 }
 
 func (e *UnmatchedError) Error() string {
 	return "Unmatched parenthesis in acl selector starting at '" + cString(e.Rule) + "'."
 }
 
-// cString cuts a text at its first zero byte, as Redis does when it repeats what it was given.
+// cString truncates a text at its first zero byte, as Redis does when it repeats its input.
 func cString(s string) string {
 	for i := range len(s) {
 		if s[i] == 0 {

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 )
 
-// replaceFile writes a file anew. Who sees the path sees the old file or the new one, even after a loss of power.
+// replaceFile replaces a file atomically: readers see the old file or the new one, even after a power failure.
 func replaceFile(path string, data []byte) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	perm := fs.FileMode(0o600) // hashes of passwords are nobody else's business
+	perm := fs.FileMode(0o600) // password hashes are private
 	if info, err := os.Stat(path); err == nil {
 		perm = info.Mode().Perm()
 	}

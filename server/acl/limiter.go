@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// FailureLimiter counts failed authentications and decides which of them are written to the server's log, so that
-// guessing passwords does not fill the disk: the first ones of a second, which begins with the first one after the
-// second before. Its methods may be called by several goroutines.
+// FailureLimiter counts failed authentications and decides which of them are logged, so that guessing passwords does
+// not fill the disk: the first ones of each second. A second begins with the first failure after the previous second.
+// Its methods are safe for concurrent use.
 type FailureLimiter struct {
 	mu         sync.Mutex
 	perSecond  int
-	window     time.Time // when the second began
-	lines      int       // written in it
+	window     time.Time // start of the current second
+	lines      int       // lines logged in it
 	suppressed int64
 	total      int64
 }
 
-// NewFailureLimiter lets perSecond lines through in a second.
+// NewFailureLimiter returns a limiter that allows perSecond lines in a second.
 func NewFailureLimiter(perSecond int) *FailureLimiter { return &FailureLimiter{perSecond: perSecond} }
 
-// Fail counts a failure. When write is true, it is to be logged, together with how many before it were not.
+// Fail counts a failure. If write is true, the caller must log it, with the number of suppressed failures before it.
 func (l *FailureLimiter) Fail(now time.Time) (write bool, suppressed int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *FailureLimiter) Fail(now time.Time) (write bool, suppressed int64) {
 	return true, suppressed
 }
 
-// Total returns how many failures there were.
+// Total returns the number of failures.
 func (l *FailureLimiter) Total() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

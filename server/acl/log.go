@@ -7,15 +7,16 @@ import (
 
 const (
 	defaultLogEntries = 128
-	// groupWithin is how long equal events count for one entry.
+	// groupWithin is how long equal events are added to one entry.
 	groupWithin = 60 * time.Second
 	// groupDepth is how many of the newest entries are compared with an event.
 	groupDepth = 10
-	// maxLogText bounds the object, the user's name and the client's description in bytes: clients choose them.
+	// maxLogText is the max length in bytes of the object, the user name and the client description, which clients
+	// choose.
 	maxLogText = 4096
 )
 
-// Context is where something was denied.
+// Context is the context of a denied action.
 type Context uint8
 
 // The contexts.
@@ -28,18 +29,18 @@ const (
 // String returns the name of the context in ACL LOG.
 func (c Context) String() string { return [...]string{"toplevel", "multi", "lua"}[c] }
 
-// Event is something that was denied.
+// Event is a denied action.
 type Event struct {
 	Reason  Denied
 	Context Context
-	// Object is the key or channel, the name of the command, or for a failed authentication the name of the
-	// command that was used for it.
+	// Object is the key, the channel or the command name; for a failed authentication, the name of the authenticating
+	// command.
 	Object   string
 	Username string
-	Client   string // as CLIENT LIST describes it
+	Client   string // in the form of CLIENT LIST
 }
 
-// Entry is equal events in the log. What they are equal in is all but the client.
+// Entry is a group of events in the log that are equal except for the client.
 type Entry struct {
 	Event
 	ID               int64
@@ -47,12 +48,12 @@ type Entry struct {
 	Created, Updated time.Time
 }
 
-// Log is the latest events that were denied. Its memory is bounded. Its methods may be called by several goroutines.
+// Log holds the latest denied actions, with bounded memory. Its methods are safe for concurrent use.
 type Log struct {
 	mu      sync.Mutex
 	max     int
 	nextID  int64
-	entries []Entry // the newest last
+	entries []Entry // newest last
 	counts  [numReasons]int64
 }
 
@@ -63,7 +64,7 @@ func newLog(max int) *Log {
 	return &Log{max: max}
 }
 
-// Add notes an event.
+// Add adds an event.
 func (l *Log) Add(e Event, now time.Time) {
 	e.Object, e.Username, e.Client = bounded(e.Object), bounded(e.Username), bounded(e.Client)
 	l.mu.Lock()
@@ -94,7 +95,7 @@ func (l *Log) Add(e Event, now time.Time) {
 
 func bounded(s string) string { return s[:min(len(s), maxLogText)] }
 
-// Entries returns the newest entries, at most n, the newest first.
+// Entries returns the n newest entries, newest first.
 func (l *Log) Entries(n int) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,14 +106,14 @@ func (l *Log) Entries(n int) []Entry {
 	return list
 }
 
-// Reset forgets the entries; the counts and the numbering go on.
+// Reset removes the entries; the counters and the numbering continue.
 func (l *Log) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = nil
 }
 
-// SetMax changes how many entries are kept; 0 = none.
+// SetMax changes the max number of entries; 0 = none.
 func (l *Log) SetMax(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +123,8 @@ func (l *Log) SetMax(n int) {
 	}
 }
 
-// Count returns how often something was denied for a reason since the start: acl_access_denied_auth and the like in
-// INFO.
+// Count returns how many actions were denied for a reason since the start: INFO's acl_access_denied_auth and similar
+// fields.
 func (l *Log) Count(reason Denied) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

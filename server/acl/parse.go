@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Parse reads the line of a user: user <name> <rule> ..., with single blanks between the words; what is in quotes is
-// not special but in selectors. The user starts as [Table.NewUser] makes it.
+// Parse parses the line of a user: user <name> <rule> ..., separated by single blanks. Quotes are only special within
+// selectors. The user starts as in [Table.NewUser].
 func (t *Table) Parse(line string, allChannels bool) (*User, error) {
 	name, rules, err := splitLine(strings.Trim(line, " \t\r\n"))
 	if err != nil {
@@ -16,7 +16,7 @@ func (t *Table) Parse(line string, allChannels bool) (*User, error) {
 	return t.NewUser(name, allChannels).Apply(rules...)
 }
 
-// Declare makes a user by rules, as a configuration file declares it.
+// Declare creates a user from rules of a configuration file.
 func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, error) {
 	if hasSpace(name) {
 		return nil, &nameError{name}
@@ -24,7 +24,7 @@ func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, e
 	return t.NewUser(name, allChannels).Apply(rules...)
 }
 
-// splitLine splits a line that has neither blanks around it nor is empty.
+// splitLine splits a line that is not empty and has no surrounding blanks.
 func splitLine(line string) (name string, rules []string, err error) {
 	words := strings.Split(line, " ")
 	if words[0] != "user" || len(words) < 2 {
@@ -46,8 +46,8 @@ type nameError struct{ name string }
 
 func (e *nameError) Error() string { return "username '" + e.name + "' contains invalid characters" }
 
-// ParseFile reads an aclfile: a user on each line, empty lines in between. If anything is wrong, the error names
-// every place, with file before the number of the line, in the words of Redis.
+// ParseFile parses an aclfile: a user on each line, and empty lines. The error lists every mistake, each with the file
+// and the line number, in Redis's words.
 func (t *Table) ParseFile(file string, data []byte, allChannels bool) ([]*User, error) {
 	var users []*User
 	var faults strings.Builder
@@ -87,8 +87,8 @@ func (t *Table) ParseFile(file string, data []byte, allChannels bool) ([]*User, 
 	return users, nil
 }
 
-// applyAll applies rules to a user under construction and returns all that is wrong, each behind the place. Of
-// errors other than unknown commands only the first is told: others may follow from it.
+// applyAll applies rules to a user under construction and returns all mistakes, each after the place. It reports every
+// unknown command, but only the first of other errors, because others may follow from it.
 func (u *User) applyAll(rules []string, place string) (faults string) {
 	merged, err := mergeSelectors(rules)
 	if err != nil {
@@ -108,7 +108,7 @@ func (u *User) applyAll(rules []string, place string) (faults string) {
 	return faults
 }
 
-// Format writes an aclfile: a line for each user.
+// Format returns the content of an aclfile: a line for each user.
 func Format(users []*User) []byte {
 	var out []byte
 	for _, u := range users {

@@ -2,9 +2,9 @@ package acl
 
 import "strings"
 
-// quote writes a rule of a selector so that it is read again as it is, where the inside of a selector is split by
-// [resp.SplitArgs]. Only a quote, or a closing parenthesis at its end, make that necessary; the parenthesis is
-// written in hexadecimal, as lines are cut into selectors before quotes are looked at.
+// quote returns a rule of a selector in a form that [resp.SplitArgs], which splits the inside of a selector, reads back
+// unchanged. That is only necessary for a quote, or for a closing parenthesis at the end. The parenthesis is written in
+// hexadecimal, because lines are split into selectors before quotes are interpreted.
 func quote(rule string) string {
 	if !strings.ContainsAny(rule, `"'`) && !strings.HasSuffix(rule, ")") {
 		return rule

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// selector is a set of permissions: a command may run when one selector of the user allows the command, all its
-// keys and all its channels.
+// selector is a set of permissions: a command may run if one selector of the user allows the command, all its keys and
+// all its channels.
 type selector struct {
 	allKeys, allChannels bool
 	keys                 []keyPattern
 	channels             []channelPattern
 
 	allowed bitmap // by command ID
-	// base is whether +@all, and not -@all, is what rules start from.
+	// base says that the rules start from +@all, not from -@all.
 	base bool
-	// rules are the command rules in the order in which they have effect, as "+get" or "-@write"; names are in
-	// lower case. Applied to the base they give allowed and firstArgs.
+	// rules are the command rules in the order of their effect, such as "+get" or "-@write"; names are in lower case.
+	// Applied to the base they give allowed and firstArgs.
 	rules []string
-	// firstArgs are the first arguments, in lower case, with which a command that is not allowed may still run.
+	// firstArgs are the first arguments, in lower case, with which a command that is not in allowed may still run.
 	firstArgs map[ID][]string
 }
 
@@ -92,7 +92,7 @@ func (s *selector) apply(t *Table, rule string) error {
 	return errSyntax
 }
 
-// addKeys adds a pattern of keys: ~pattern, or with % and the letters R and W before the tilde.
+// addKeys adds a key pattern: ~pattern, or % with the letters R and W before the tilde.
 func (s *selector) addKeys(t *Table, rule string) error {
 	if s.allKeys {
 		return errAfterAllKeys
@@ -179,7 +179,7 @@ func (s *selector) setCategory(t *Table, rule string) error {
 	return nil
 }
 
-// allowPart allows a subcommand, or a command that has none with a first argument.
+// allowPart allows a subcommand, or one first argument of a command without subcommands.
 func (s *selector) allowPart(t *Table, name string) error {
 	cut := strings.LastIndexByte(name, '|')
 	arg := name[cut+1:]
@@ -207,8 +207,8 @@ func (s *selector) allowPart(t *Table, name string) error {
 	return nil
 }
 
-// note adds a command rule behind the others. It takes away those that have no effect any more: the same name, and
-// the subcommands and first arguments of it.
+// note appends a command rule. It removes the rules that no longer have an effect: those with the same name, and those
+// for its subcommands and first arguments.
 func (s *selector) note(rule string) {
 	name := rule[1:]
 	s.rules = slices.DeleteFunc(s.rules, func(have string) bool {
@@ -218,7 +218,7 @@ func (s *selector) note(rule string) {
 	s.rules = append(s.rules, rule)
 }
 
-// commandText is the command rules with the base before them.
+// commandText returns the base followed by the command rules.
 func (s *selector) commandText() string {
 	base := "-@all"
 	if s.base {
@@ -237,13 +237,13 @@ func (p *keyPattern) String() string {
 	return "~" + p.pattern
 }
 
-// keyRules are the rules that give the patterns of keys.
+// keyRules returns the rules for the key patterns.
 func (s *selector) keyRules() []string {
 	var rules []string
 	for i := range s.keys {
 		rules = append(rules, s.keys[i].String())
 	}
-	// A pattern * is for all keys when it came to be both for reading and writing; no other can then be added.
+	// A pattern * covers all keys if it is for both reading and writing; then no other pattern can be added.
 	if s.allKeys || slices.Contains(rules, "~*") {
 		return []string{"~*"}
 	}
@@ -261,7 +261,7 @@ func (s *selector) channelRules() []string {
 	return rules
 }
 
-// allRules are rules that make the selector out of a new one.
+// allRules returns rules that turn a new selector into this one.
 func (s *selector) allRules() []string {
 	rules := s.keyRules()
 	if !s.allChannels {
@@ -271,5 +271,5 @@ func (s *selector) allRules() []string {
 	return append(rules, strings.Split(s.commandText(), " ")...)
 }
 
-// hasSpace reports whether a name or pattern has bytes that cannot stand in a line of rules.
+// hasSpace reports whether a name or pattern has bytes that are impossible in a line of rules.
 func hasSpace(s string) bool { return strings.ContainsAny(s, " \t\n\v\f\r\x00") }

@@ -14,10 +14,10 @@ import (
 	"unicode"
 )
 
-// Account is what a connection has authenticated as. It points at the present snapshot of a user.
+// Account is the identity as which a connection has authenticated. It points at the current snapshot of a user.
 type Account struct{ user atomic.Pointer[User] }
 
-// User returns the present snapshot. That of a user who was deleted may run nothing.
+// User returns the current snapshot. That of a deleted user has no permissions.
 func (a *Account) User() *User { return a.user.Load() }
 
 func newAccount(u *User) *Account {
@@ -26,37 +26,37 @@ func newAccount(u *User) *Account {
 	return a
 }
 
-// Identity is what a connection is after it has authenticated.
+// Identity is the result of an authentication.
 type Identity struct {
 	Account   *Account
 	Namespace string // "" = the default one
-	Admin     bool   // the namespace is the default one
+	Admin     bool   // the user is in the default namespace
 }
 
 // Options of a [Store].
 type Options struct {
 	// File is the path of the aclfile, "" = none.
 	File string
-	// AllChannels lets new users and selectors start with all channels: acl-pubsub-default allchannels.
+	// AllChannels gives new users and selectors access to all channels: acl-pubsub-default allchannels.
 	AllChannels bool
-	// LogEntries is the length of the log, acllog-max-len; 0 = 128.
+	// LogEntries is the max length of the log, acllog-max-len; 0 = 128.
 	LogEntries int
-	// OnChange is called after a user was made (old is nil), changed, or deleted (next is nil). Calls do not overlap
-	// and come in the order of the changes; it must not change the Store.
+	// OnChange is called after a user was created (old is nil), changed, or deleted (next is nil). Calls do not overlap
+	// and have the order of the changes. OnChange must not change the Store.
 	OnChange func(old, next *User)
-	// Warn writes a line to the server's log; nil = it is lost.
+	// Warn writes a line to the server's log; nil = warnings are lost.
 	Warn func(text string)
 }
 
-// Store is the users of a server and the tokens of its namespaces. Its methods may be called by several goroutines.
+// Store holds the users of a server and the tokens of its namespaces. Its methods are safe for concurrent use.
 type Store struct {
 	table *Table
 	opts  Options
 	log   *Log
 
-	changing sync.Mutex // held by those who change users, from reading them to OnChange
+	changing sync.Mutex // held while users are changed, from reading them to OnChange
 
-	mu       sync.RWMutex // guards what follows; held shortly
+	mu       sync.RWMutex // guards the following fields; held briefly
 	accounts map[string]*Account
 	tokens   []token
 	tenant   *Account // of all who have authenticated by a token
@@ -67,7 +67,7 @@ type token struct {
 	hash      hash
 }
 
-// NewStore makes a store with the user default, who may do everything without a password.
+// NewStore returns a store with the user default, who may do everything without a password.
 func NewStore(t *Table, opts Options) *Store {
 	s := &Store{table: t, opts: opts, log: newLog(opts.LogEntries), accounts: map[string]*Account{}}
 	u := s.newDefault()
@@ -79,18 +79,18 @@ func (s *Store) newDefault() *User {
 	u, err := s.table.NewUser(DefaultUser, s.opts.AllChannels).Apply("allkeys", "allchannels", "allcommands", "on",
 		"nopass")
 	if err != nil {
-		panic("acl: " + err.Error()) // these rules name nothing that could be missing
+		panic("acl: " + err.Error()) // these rules use only names that exist
 	}
 	return u
 }
 
-// Table returns the commands.
+// Table returns the table of commands.
 func (s *Store) Table() *Table { return s.table }
 
-// Log returns the log of what was denied.
+// Log returns the log of denied actions.
 func (s *Store) Log() *Log { return s.log }
 
-// User returns the snapshot of a user, nil when there is none.
+// User returns the snapshot of a user, nil if the user does not exist.
 func (s *Store) User(name string) *User {
 	if a := s.account(name); a != nil {
 		return a.User()
@@ -115,8 +115,8 @@ func (s *Store) Users() []*User {
 	return users
 }
 
-// SetUser makes a user or changes it by rules: all, or none when one is refused. The error is ErrUserName, a
-// [*RuleError] or an [*UnmatchedError].
+// SetUser creates a user or changes it by rules: by all of them, or by none if one is refused. The error is
+// ErrUserName, a [*RuleError] or an [*UnmatchedError].
 func (s *Store) SetUser(name string, rules ...string) error {
 	if hasSpace(name) {
 		return ErrUserName
@@ -136,7 +136,7 @@ func (s *Store) SetUser(name string, rules ...string) error {
 	return nil
 }
 
-// put makes next the snapshot of its user. The caller holds changing.
+// put replaces the snapshot of a user by next. changing must be held.
 func (s *Store) put(old, next *User) {
 	s.mu.Lock()
 	if a := s.accounts[next.name]; a != nil {
@@ -154,8 +154,8 @@ func (s *Store) changed(old, next *User) {
 	}
 }
 
-// DeleteUsers deletes users and returns the names of those that there were. Their connections can run nothing any
-// more and are to be closed. ErrDefaultUser when one is the default user; then none is deleted.
+// DeleteUsers deletes users and returns the names of those that existed. Their connections lose all permissions, and
+// the caller should close them. If one is the default user, it deletes none and returns ErrDefaultUser.
 func (s *Store) DeleteUsers(names ...string) (deleted []string, err error) {
 	if slices.Contains(names, DefaultUser) {
 		return nil, ErrDefaultUser
@@ -175,24 +175,24 @@ func (s *Store) DeleteUsers(names ...string) (deleted []string, err error) {
 	return deleted, nil
 }
 
-// retire takes all permissions from the connections of an account that is not in accounts any more.
+// retire removes all permissions from the connections of a removed account.
 func (s *Store) retire(a *Account) {
 	old := a.user.Swap(s.table.NewUser(a.User().name, false))
 	s.changed(old, nil)
 }
 
-// SetRequirePass gives the default user a password instead of those that it has; without one it is nopass.
+// SetRequirePass replaces the passwords of the default user by one; an empty one makes the user nopass.
 func (s *Store) SetRequirePass(password string) {
 	rules := []string{"resetpass", ">" + password}
 	if password == "" {
 		rules[1] = "nopass"
 	}
 	if err := s.SetUser(DefaultUser, rules...); err != nil {
-		panic("acl: " + err.Error()) // these rules cannot be refused
+		panic("acl: " + err.Error()) // these rules are always valid
 	}
 }
 
-// SetTokens replaces the tokens; they are by namespace.
+// SetTokens replaces the tokens, indexed by namespace.
 func (s *Store) SetTokens(tokens map[string]string) {
 	var list []token
 	for namespace, text := range tokens {
@@ -203,7 +203,7 @@ func (s *Store) SetTokens(tokens map[string]string) {
 	s.mu.Unlock()
 }
 
-// Anonymous returns what a connection is before it authenticates; ok is false when it must authenticate.
+// Anonymous returns the identity of a connection before it authenticates; ok is false if it must authenticate.
 func (s *Store) Anonymous() (id Identity, ok bool) {
 	a := s.account(DefaultUser)
 	if u := a.User(); !u.enabled || !u.noPass {
@@ -217,8 +217,8 @@ func identity(a *Account) Identity {
 	return Identity{Account: a, Namespace: ns, Admin: ns == ""}
 }
 
-// Authenticate returns what a name and a password, or the token of a namespace with the name default, stand for. It
-// takes the same time whichever password fits, and hashes the password even when there is no such user.
+// Authenticate returns the identity for a name and a password, or for a namespace's token with the name default. Its
+// time does not depend on which password matches, and it hashes the password even if the user does not exist.
 func (s *Store) Authenticate(name string, password []byte) (id Identity, ok bool) {
 	h := hash(sha256.Sum256(password))
 	s.mu.RLock()
@@ -248,7 +248,7 @@ func (s *Store) Authenticate(name string, password []byte) (id Identity, ok bool
 	return Identity{}, false
 }
 
-// Declare makes users of a configuration file, or replaces those that are there already, as default.
+// Declare creates the users of a configuration file, replacing existing ones such as default.
 func (s *Store) Declare(users []*User) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -257,14 +257,14 @@ func (s *Store) Declare(users []*User) {
 	}
 }
 
-// DefaultIs reports whether the default user is what it is at the start with that password for requirepass.
+// DefaultIs reports whether the default user equals the initial one with the given requirepass.
 func (s *Store) DefaultIs(requirepass string) bool {
 	fresh := NewStore(s.table, Options{AllChannels: s.opts.AllChannels})
 	fresh.SetRequirePass(requirepass)
 	return s.User(DefaultUser).String() == fresh.User(DefaultUser).String()
 }
 
-// Lines returns the line of each user sorted by name.
+// Lines returns the lines of all users, sorted by name.
 func (s *Store) Lines() []string {
 	var lines []string
 	for _, u := range s.Users() {
@@ -273,10 +273,10 @@ func (s *Store) Lines() []string {
 	return lines
 }
 
-// Load replaces all users by those of the aclfile; the default user is the initial one when the file does not have
-// it. Gone are the names of the users that are not in the file or differ: their connections can run nothing any more
-// and are to be closed. Those of the default user and of users that stay as they were go on. With an error nothing
-// is changed; it is ErrNoFile or describes everything that is wrong in the file.
+// Load replaces all users by those of the aclfile; if the file does not have the default user, it becomes the initial
+// one. gone are the names of users that are missing in the file or differ: their connections lose all permissions, and
+// the caller should close them. Connections of the default user and of unchanged users continue. On an error nothing
+// changes; the error is ErrNoFile or lists all mistakes in the file.
 func (s *Store) Load() (gone []string, err error) {
 	if s.opts.File == "" {
 		return nil, ErrNoFile
@@ -328,7 +328,7 @@ func (s *Store) Load() (gone []string, err error) {
 	return gone, nil
 }
 
-// reasonOf is what the system says, as C's strerror spells it.
+// reasonOf returns the system's error text in the spelling of C's strerror.
 func reasonOf(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -341,8 +341,8 @@ func reasonOf(err error) string {
 	return string(text)
 }
 
-// Save writes all users to the aclfile. The new file is complete on disk before it takes the old one's name; a
-// symbolic link stays one. The error is ErrNoFile or ErrSave; Warn is told more.
+// Save writes all users to the aclfile. The new file is synced before it replaces the old one; a symbolic link remains
+// one. The error is ErrNoFile or ErrSave; Warn gets the details.
 func (s *Store) Save() error {
 	if s.opts.File == "" {
 		return ErrNoFile

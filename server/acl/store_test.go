@@ -268,7 +268,8 @@ func TestLoadAndSave(t *testing.T) {
 	}
 
 	must(t, os.WriteFile(path,
-		[]byte("user same on nopass +@all ~*\nuser changed on nopass -@all ~*\nuser new on nopass +@all\nuser default on nopass +get ~*\n"), 0o600))
+		[]byte("user same on nopass +@all ~*\nuser changed on nopass -@all ~*\nuser new on nopass +@all\nuser default on "+
+			"nopass +get ~*\n"), 0o600))
 	gone, err := s.Load()
 	must(t, err)
 	if !slices.Equal(gone, []string{"changed", "gone"}) {

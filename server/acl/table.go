@@ -8,13 +8,13 @@ import (
 // ID is the number of a command or subcommand in a [Table].
 type ID int
 
-// Command describes a command to the [Table].
+// Command describes a command for the [Table].
 type Command struct {
-	// Name is in lower case; a subcommand's has its container's before it: "config|get".
+	// Name is in lower case; a subcommand's name begins with its container's: "config|get".
 	Name string
-	// Categories are the names of its categories, without the @.
+	// Categories are the names of its categories, without @.
 	Categories []string
-	// NoAuth marks the commands that every connection may run, as AUTH.
+	// NoAuth marks commands that every connection may run, such as AUTH.
 	NoAuth bool
 }
 
@@ -23,27 +23,27 @@ type Matcher interface {
 	Match(subject []byte) bool
 }
 
-// Table is the commands that rules can name, under their original names: renaming a command does not change the
-// rules. It does not change; any number of goroutines may use it.
+// Table holds the commands that rules can name, under their original names: renaming a command does not affect rules.
+// It is immutable and safe for concurrent use.
 type Table struct {
 	commands []Command
-	parent   []ID   // of a subcommand, -1 of others
+	parent   []ID   // of a subcommand; -1 for other commands
 	subs     [][]ID // of a container
 	byName   map[string]ID
 
-	categories []string // Redis's and then those that it does not have
+	categories []string // Redis's, followed by additional ones
 	byCategory map[string][]ID
-	open       bitmap // commands that are NoAuth
+	open       bitmap // commands with NoAuth
 	glob       func(pattern []byte) Matcher
 }
 
-// redisCategories are those of Redis 7, in its order.
+// redisCategories are the categories of Redis 7, in its order.
 var redisCategories = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
 	"hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection",
 	"transaction", "scripting"}
 
-// NewTable makes a table; the index of a command is its ID. Glob compiles patterns of keys and channels. The error
-// says that names are not unique or that a container is missing.
+// NewTable returns a table; the index of a command is its ID. glob compiles patterns of keys and channels. Repeated
+// names and missing containers are errors.
 func NewTable(commands []Command, glob func(pattern []byte) Matcher) (*Table, error) {
 	t := &Table{
 		commands: commands, parent: make([]ID, len(commands)), subs: make([][]ID, len(commands)),
@@ -83,12 +83,12 @@ func NewTable(commands []Command, glob func(pattern []byte) Matcher) (*Table, er
 	return t, nil
 }
 
-// Categories returns the names of the categories, without the @: those of Redis in its order, then others. The
-// caller must not change them.
+// Categories returns the names of the categories, without @: Redis's in its order, then additional ones. The slice is
+// read-only.
 func (t *Table) Categories() []string { return t.categories }
 
-// InCategory returns the names of the commands of a category, given in any case without the @. Ok is false when
-// there is no such category.
+// InCategory returns the names of the commands in a category, given in any case and without @. ok is false if the
+// category does not exist.
 func (t *Table) InCategory(category string) (names []string, ok bool) {
 	ids, ok := t.byCategory[lower(category)]
 	for _, id := range ids {
@@ -97,13 +97,13 @@ func (t *Table) InCategory(category string) (names []string, ok bool) {
 	return names, ok
 }
 
-// lookup finds a command by its name in any case.
+// lookup finds a command by name, ignoring case.
 func (t *Table) lookup(name string) (ID, bool) {
 	id, ok := t.byName[lower(name)]
 	return id, ok
 }
 
-// lower turns ASCII letters, and no others, to lower case: names are bytes.
+// lower converts only ASCII letters to lower case: names are bytes.
 func lower(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {
@@ -124,7 +124,7 @@ type bitmap []uint64
 
 func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
 
-// has reports whether id is in the set. What is not in the table is in no set.
+// has reports whether the set contains id. IDs outside the table are in no set.
 func (b bitmap) has(id ID) bool {
 	word := uint(id) >> 6
 	return word < uint(len(b)) && b[word]&(1<<(uint(id)&63)) != 0
@@ -133,7 +133,7 @@ func (b bitmap) has(id ID) bool {
 func (b bitmap) set(id ID)   { b[id>>6] |= 1 << (id & 63) }
 func (b bitmap) clear(id ID) { b[id>>6] &^= 1 << (id & 63) }
 
-// fill makes it all IDs below n, or none.
+// fill sets the set to all IDs below n, or to none.
 func (b bitmap) fill(n int, all bool) {
 	clear(b)
 	if all {
@@ -143,7 +143,7 @@ func (b bitmap) fill(n int, all bool) {
 	}
 }
 
-// full reports whether all IDs below n are in the set.
+// full reports whether the set contains all IDs below n.
 func (b bitmap) full(n int) bool {
 	for id := range ID(n) {
 		if !b.has(id) {

@@ -10,29 +10,29 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// DefaultUser is the name of the user that connections are until they authenticate.
+// DefaultUser is the name of the user of connections that have not authenticated.
 const DefaultUser = "default"
 
 // hash is the SHA-256 of a password.
 type hash [sha256.Size]byte
 
-// User is a snapshot of a user. It does not change; any number of goroutines may use it.
+// User is a snapshot of a user. It is immutable and safe for concurrent use.
 type User struct {
 	name         string
 	table        *Table
-	allChannels  bool // what a new selector has, see Options.AllChannels
+	allChannels  bool // for new selectors, see Options.AllChannels
 	enabled      bool
-	noPass       bool // every password fits
+	noPass       bool // any password is accepted
 	skipSanitize bool
 	namespace    string // "" = the default one
 	passwords    []hash
-	selectors    []*selector // the first one is the user's own
+	selectors    []*selector // the first one holds the user's own permissions
 
-	// What follows is derived by compile.
+	// The following fields are derived by compile.
 	unrestricted, needKeys, needChannels bool
 }
 
-// NewUser makes a user as ACL SETUSER starts with: off, without passwords and permissions, but with all channels if
+// NewUser returns the initial user of ACL SETUSER: off, without passwords and permissions, but with all channels if
 // allChannels is true (acl-pubsub-default allchannels).
 func (t *Table) NewUser(name string, allChannels bool) *User {
 	u := &User{name: name, table: t, allChannels: allChannels, selectors: []*selector{t.newSelector(allChannels)}}
@@ -40,7 +40,7 @@ func (t *Table) NewUser(name string, allChannels bool) *User {
 	return u
 }
 
-// Apply returns the user changed by rules. The error is a [*RuleError] or an [*UnmatchedError].
+// Apply returns a copy of the user with rules applied. The error is a [*RuleError] or an [*UnmatchedError].
 func (u *User) Apply(rules ...string) (*User, error) {
 	merged, err := mergeSelectors(rules)
 	if err != nil {
@@ -66,8 +66,7 @@ func (u *User) clone() *User {
 	return &c
 }
 
-// mergeSelectors joins the arguments that together are a selector: from one that begins with ( to one that ends
-// with ).
+// mergeSelectors joins the arguments that form a selector: from one that begins with ( to one that ends with ).
 func mergeSelectors(args []string) ([]string, error) {
 	var merged []string
 	for i := 0; i < len(args); i++ {
@@ -84,7 +83,7 @@ func mergeSelectors(args []string) ([]string, error) {
 	return merged, nil
 }
 
-// apply changes a user under construction by one rule.
+// apply applies one rule to a user under construction.
 func (u *User) apply(rule string) error {
 	if rule == "" {
 		return nil
@@ -148,7 +147,7 @@ func (u *User) apply(rule string) error {
 	return u.selectors[0].apply(u.table, rule)
 }
 
-// passwordOf is the hash in >password, <password, #hash and !hash.
+// passwordOf returns the hash in >password, <password, #hash or !hash.
 func passwordOf(rule string) (h hash, err error) {
 	text := rule[1:]
 	if rule[0] == '>' || rule[0] == '<' {
@@ -181,10 +180,10 @@ func (u *User) addSelector(text string) error {
 	return nil
 }
 
-// namespaceRule begins the rule that puts a user into a namespace.
+// namespaceRule is the prefix of the rule that puts a user into a namespace.
 const namespaceRule = "namespace:"
 
-// setNamespace checks a name by the rules of Kvrocks: at most 255 bytes, and not 0x7f at the end.
+// setNamespace validates a name by Kvrocks's rules: at most 255 bytes, and not 0x7f at the end.
 func (u *User) setNamespace(name string) error {
 	if len(name) > 255 || hasSpace(name) || strings.HasSuffix(name, "\x7f") {
 		return errSyntax
@@ -193,7 +192,7 @@ func (u *User) setNamespace(name string) error {
 	return nil
 }
 
-// compile derives what Check wants to know first.
+// compile computes the derived fields.
 func (u *User) compile() {
 	n := len(u.table.commands)
 	u.unrestricted, u.needKeys, u.needChannels = false, false, false
@@ -210,16 +209,16 @@ func (u *User) Name() string { return u.name }
 // Enabled reports whether the user can authenticate.
 func (u *User) Enabled() bool { return u.enabled }
 
-// NoPass reports whether every password fits.
+// NoPass reports whether any password is accepted.
 func (u *User) NoPass() bool { return u.noPass }
 
-// Namespace returns the namespace that the rule namespace: has given, "" without one.
+// Namespace returns the namespace of the rule namespace:, "" without one.
 func (u *User) Namespace() string { return u.namespace }
 
-// SkipSanitize reports whether RESTORE shall trust this user's payloads.
+// SkipSanitize reports whether RESTORE should trust this user's payloads.
 func (u *User) SkipSanitize() bool { return u.skipSanitize }
 
-// fits compares a hash with all passwords and takes the same time whichever fits.
+// fits compares a hash with all passwords, in a time that does not depend on which one matches.
 func (u *User) fits(h hash) bool {
 	var found int
 	for i := range u.passwords {
@@ -243,7 +242,7 @@ func (u *User) Flags() []string {
 	return append(flags, "sanitize-payload")
 }
 
-// Passwords returns the SHA-256 of each password in hexadecimal, in the order in which they were set.
+// Passwords returns the SHA-256 of each password in hexadecimal, in the order in which the passwords were added.
 func (u *User) Passwords() []string {
 	list := make([]string, len(u.passwords))
 	for i, h := range u.passwords {
@@ -252,9 +251,9 @@ func (u *User) Passwords() []string {
 	return list
 }
 
-// Permissions is how ACL GETUSER shows a selector.
+// Permissions is a selector in the form of ACL GETUSER.
 type Permissions struct {
-	Commands, Keys, Channels string // rules with blanks between them
+	Commands, Keys, Channels string // rules separated by blanks
 }
 
 // Permissions returns the user's own permissions and then those of its selectors.
@@ -266,7 +265,7 @@ func (u *User) Permissions() []Permissions {
 	return list
 }
 
-// String returns the line of the user, as ACL LIST shows it. It holds hashes of the passwords, never passwords.
+// String returns the user's line in ACL LIST. It contains hashes of the passwords, never passwords.
 func (u *User) String() string {
 	var b strings.Builder
 	b.WriteString("user " + u.name)

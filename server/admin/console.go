@@ -23,9 +23,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The console is one page that shows what commands reply. Each browser that has signed in has a connection to the server
-// of its own, over which its commands run: so the user's rights are those of the ACL, and nothing here decides about
-// them. Beyond that only commands that read are let through, unless [Console.Writes] says otherwise.
+// The console is one page that shows what commands reply. Each browser that has signed in has a connection to the
+// server of its own, over which its commands run: so the user's rights are those of the ACL, and nothing here decides
+// about them. Beyond that only commands that read are let through, unless [Console.Writes] says otherwise.
 
 //go:embed static
 var static embed.FS
@@ -394,7 +394,8 @@ func (a *argument) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// run runs commands and answers with their replies, in JSON: strings as text or {"base64": ...}, errors as {"error": ...}.
+// run runs commands and answers with their replies, in JSON: strings as text or {"base64": ...}, errors as {"error":
+// ...}.
 func (c *consoles) run(w http.ResponseWriter, r *http.Request, s *consoleSession) error {
 	var body struct{ Commands [][]argument }
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxConsoleBody)).Decode(&body); err != nil {

@@ -14,49 +14,49 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Settings are the passwords of the configuration. A change of a namespace outlives the process.
+// Settings are the passwords of the configuration. Changes of namespaces are persistent.
 type Settings interface {
 	// RequirePass returns the password of the default user, "" = none.
 	RequirePass() string
-	// Namespaces returns the token of each namespace but the default one.
+	// Namespaces returns the token of each namespace except the default one.
 	Namespaces() map[string]string
 	AddNamespace(name, token string) error
 	SetNamespace(name, token string) error
 	DeleteNamespace(name string) error
 }
 
-// Options say where users and passwords come from.
+// Options are the sources of users and passwords, and callbacks.
 type Options struct {
 	Settings Settings
 	Log      *zap.Logger
-	// ACL has the options of the users but for OnChange and Warn.
+	// ACL holds the options of the ACL except OnChange and Warn.
 	ACL acl.Options
-	// FromMaster reports whether the namespaces are those of a master and cannot be changed here.
+	// FromMaster reports whether the namespaces are a master's, so that they cannot be changed here.
 	FromMaster func() bool
-	// OnChannelsLost is called when a user has lost channels: clients of that name may be subscribed to them.
+	// OnChannelsLost is called when a user has lost access to channels: its clients may be subscribed to them.
 	OnChannelsLost func(user string)
-	// Describe returns what CLIENT INFO shows of a client, for ACL LOG.
+	// Describe returns the CLIENT INFO line of a client, for ACL LOG.
 	Describe func(id int64) string
 }
 
-// Auth is the users of the ACL, of which default has requirepass as its password, and the tokens of the namespaces. It
-// implements command.Users. Any number of goroutines may use it.
+// Auth holds the users of the ACL, among them default with requirepass as its password, and the tokens of the
+// namespaces. It implements command.Users. It is safe for concurrent use.
 type Auth struct {
 	options  Options
 	users    *acl.Store
 	failures *acl.FailureLimiter
 
-	change sync.Mutex // held from the reading of the passwords until they are in force
-	// What is in force of the settings. ACL SETUSER may have changed the default user since: only a new requirepass
-	// takes that back.
+	change sync.Mutex // held from reading the passwords until they are in force
+	// The applied values of the settings. ACL SETUSER may have changed the default user since; only a new requirepass
+	// overrides that.
 	known       bool
 	requirepass string
 }
 
-// failuresLogged is how many failed authentications are written to the log in a second.
+// failuresLogged is the max number of failed authentications logged in a second.
 const failuresLogged = 5
 
-// New returns the users that exist without a declaration. The passwords are in force after Refresh.
+// New returns the users that exist without declaration. Refresh puts the passwords in force.
 func New(o Options) *Auth {
 	a := &Auth{options: o, failures: acl.NewFailureLimiter(failuresLogged)}
 	o.ACL.OnChange = a.userChanged
@@ -65,7 +65,7 @@ func New(o Options) *Auth {
 	return a
 }
 
-// Declare makes the users of the configuration, or reads the aclfile if there is one.
+// Declare declares the users of the configuration, or loads the aclfile if that is set.
 func (a *Auth) Declare(users []*acl.User) error {
 	a.users.Declare(users)
 	if !a.HasFile() {
@@ -77,20 +77,20 @@ func (a *Auth) Declare(users []*acl.User) error {
 	return nil
 }
 
-// HasFile reports whether the users live in an aclfile.
+// HasFile reports whether the users are in an aclfile.
 func (a *Auth) HasFile() bool { return a.options.ACL.File != "" }
 
 // ACL returns the users and their permissions.
 func (a *Auth) ACL() *acl.Store { return a.users }
 
-// Refresh takes over the passwords of the settings.
+// Refresh applies the passwords of the settings.
 func (a *Auth) Refresh() {
 	a.change.Lock()
 	defer a.change.Unlock()
 	a.set(a.options.Settings.RequirePass(), a.options.Settings.Namespaces())
 }
 
-// set puts passwords in force; tokens are by namespace. change must be held.
+// set applies passwords; tokens is indexed by namespace. change must be held.
 func (a *Auth) set(requirepass string, tokens map[string]string) {
 	if !a.known || requirepass != a.requirepass {
 		a.users.SetRequirePass(requirepass)
@@ -117,7 +117,7 @@ func (a *Auth) PasswordRequired() bool {
 	return !ok
 }
 
-// Authenticate returns what a name and a password, or the token of a namespace, stand for.
+// Authenticate returns the identity for a name and a password, or for the token of a namespace.
 func (a *Auth) Authenticate(user, password []byte) (id command.Identity, ok bool) {
 	who, ok := a.users.Authenticate(string(user), password)
 	return identity(who), ok
@@ -131,7 +131,7 @@ func identity(a acl.Identity) command.Identity {
 	return id
 }
 
-// AuthFailed notes a failed authentication by a command.
+// AuthFailed records a failed authentication by a command.
 func (a *Auth) AuthFailed(sess *command.Session, name string, user []byte) {
 	a.failed(name, string(user), a.options.Describe(sess.ID), sess.Addr)
 }
@@ -149,5 +149,5 @@ func (a *Auth) failed(object, user, client, addr string) {
 	}
 }
 
-// Failures returns how many authentications have failed.
+// Failures returns the number of failed authentications.
 func (a *Auth) Failures() int64 { return a.failures.Total() }

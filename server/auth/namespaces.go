@@ -12,13 +12,13 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// errReplicaNamespaces is what Kvrocks answers on a replica that has its namespaces from its master.
+// errReplicaNamespaces is Kvrocks's error on a replica whose namespaces come from its master.
 var errReplicaNamespaces = engine.NewError("ERR", "namespace is read-only for slave")
 
-// Namespaces are the namespaces as commands see them. It implements command.Namespaces.
+// Namespaces implements command.Namespaces.
 type Namespaces struct{ *Auth }
 
-// List returns the namespaces sorted by their tokens, the default one with requirepass last.
+// List returns the namespaces sorted by token; the default one, with requirepass, is last.
 func (n Namespaces) List() []command.Namespace {
 	var all []command.Namespace
 	for name, token := range n.options.Settings.Namespaces() {
@@ -28,17 +28,17 @@ func (n Namespaces) List() []command.Namespace {
 	return append(all, command.Namespace{Name: cf.DefaultNamespace, Token: n.options.Settings.RequirePass()})
 }
 
-// Add is NAMESPACE ADD.
+// Add implements NAMESPACE ADD.
 func (n Namespaces) Add(name, token string) error {
 	return n.changed("add", name, func() error { return n.options.Settings.AddNamespace(name, token) })
 }
 
-// Set is NAMESPACE SET.
+// Set implements NAMESPACE SET.
 func (n Namespaces) Set(name, token string) error {
 	return n.changed("set", name, func() error { return n.options.Settings.SetNamespace(name, token) })
 }
 
-// Delete is NAMESPACE DEL. Connections that are in the namespace stay there.
+// Delete implements NAMESPACE DEL. Connections in the namespace remain there.
 func (n Namespaces) Delete(name string) error {
 	return n.changed("delete", name, func() error { return n.options.Settings.DeleteNamespace(name) })
 }
@@ -55,10 +55,10 @@ func (n Namespaces) changed(what, name string, change func() error) error {
 	return nil
 }
 
-// NamespaceStore keeps namespaces in the propagate family of a database, as Kvrocks does.
+// NamespaceStore stores namespaces in the propagate family of a database, as Kvrocks does.
 type NamespaceStore struct{ DB *engine.DB }
 
-// LoadNamespaces returns the tokens of the namespaces in the database.
+// LoadNamespaces returns the tokens of the namespaces in the database by namespace.
 func (n NamespaceStore) LoadNamespaces() (tokens map[string]string, err error) {
 	err = n.DB.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		value, found, err := tx.Get(cf.Propagate, []byte(cf.PropagateNamespaces))

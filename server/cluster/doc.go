@@ -39,8 +39,8 @@
 // destination was asked, and one that was imported has just arrived ([Topology.Arrival]): its commands get TRYAGAIN.
 // The keys of slots that were migrated are deleted when the slots have another owner, by [Options.DeleteSlots].
 //
-// The room of the migration implements [Migrator] and is given to [Map.SetMigrator]: CLUSTERX MIGRATE and CLUSTER IMPORT
-// come from there, checked against the topology, and CLUSTER INFO and CLUSTER NODES ask it for [Jobs].
+// The room of the migration implements [Migrator] and is given to [Map.SetMigrator]: CLUSTERX MIGRATE and CLUSTER
+// IMPORT come from there, checked against the topology, and CLUSTER INFO and CLUSTER NODES ask it for [Jobs].
 //
 // Sources of the formats and of the order of the rules: Kvrocks 2.10's src/cluster/cluster.cc and
 // src/commands/cmd_cluster.cc.

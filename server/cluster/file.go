@@ -211,7 +211,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// Master returns the node whose replica the topology in a file makes this node. known is false when no topology was kept.
+// Master returns the node whose replica the topology in a file makes this node. known is false when no topology was
+// kept.
 func Master(path string) (master *Node, known bool, err error) {
 	t, err := load(path)
 	if err != nil || t.Version < 0 {

@@ -36,7 +36,8 @@ func (m *Map) Nodes() (string, error) {
 
 // nodesText returns the lines of CLUSTER NODES:
 //
-//	<id> <host>:<port>@<port+10000> [myself,]master|slave[,fail] -|<master id> <now-1> <now> <version> connected [<slots>]
+//	<id> <host>:<port>@<port+10000> [myself,]master|slave[,fail] -|<master id> <now-1> <now> <version> connected
+//	[<slots>]
 //
 // with [<range>->-<id>] and [<range>-<-<id>] on the line of this node while slots are migrated and imported. The times
 // are Unix milliseconds.
@@ -134,7 +135,8 @@ func (t *Topology) keptJobs(jobs Jobs) Jobs {
 	return jobs
 }
 
-// infoText returns the lines of CLUSTER INFO. The five fields of migrations have a blank after the colon, as in Kvrocks.
+// infoText returns the lines of CLUSTER INFO. The five fields of migrations have a blank after the colon, as in
+// Kvrocks.
 func (t *Topology) infoText(jobs Jobs) string {
 	assigned, masters := 0, map[uint16]bool{}
 	for _, o := range t.owners {

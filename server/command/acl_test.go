@@ -103,8 +103,10 @@ func TestACL(t *testing.T) {
 		{"ACL DRYRUN bob MGET r x", aclBulk("User bob has no permissions to access the 'x' key")},
 		{"ACL DRYRUN bob config get x", aclBulk("User bob has no permissions to run the 'config|get' command")},
 		{"ACL GENPASS x", "-ERR value is not an integer or out of range\r\n"},
-		{"ACL GENPASS 0", "-ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096\r\n"},
-		{"ACL GENPASS 4097", "-ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096\r\n"},
+		{"ACL GENPASS 0",
+			"-ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096\r\n"},
+		{"ACL GENPASS 4097",
+			"-ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096\r\n"},
 		{"ACL genpass 1 2", "-ERR unknown subcommand or wrong number of arguments for 'genpass'. Try ACL HELP.\r\n"},
 		{"ACL CAT nosuch", "-ERR Unknown category 'nosuch'\r\n"},
 		{"ACL CAT a b", "-ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.\r\n"},
@@ -176,7 +178,8 @@ func TestACLLoadCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "-ERR " + path +
-		":1 should start with user keyword followed by the username. WARNING: ACL errors detected, no change to the previously active ACL rules was performed\r\n"
+		":1 should start with user keyword followed by the username. WARNING: ACL errors detected, no change to the " +
+		"previously active ACL rules was performed\r\n"
 	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != want {
 		t.Errorf("%q", got)
 	}

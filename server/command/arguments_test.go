@@ -10,7 +10,8 @@ import (
 // TestArgumentsOfCommands: every command that takes arguments has them described, and nothing else has.
 func TestArgumentsOfCommands(t *testing.T) {
 	// What Redis does not describe, and the containers of subcommands of our own.
-	without := " debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex namespace perflog|get json.debug json.info "
+	without := " debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex namespace " +
+		"perflog|get json.debug json.info "
 	for id := range NumSpecs() {
 		s := ByID(id)
 		own := 1
@@ -68,11 +69,14 @@ func TestCommandDocsArguments(t *testing.T) {
 		"unlink": {"[{name key type key display_text key key_spec_index 0 flags [multiple]}]"},
 		"set": {"{name value type string display_text value}",
 			"{name get type pure-token display_text get token GET since 6.2.0 flags [optional]}",
-			"{name condition type oneof since 2.6.12 flags [optional] arguments [{name nx type pure-token display_text nx token NX}",
+			"{name condition type oneof since 2.6.12 flags [optional] arguments [{name nx type pure-token display_text nx " +
+				"token NX}",
 			"{name unix-time-seconds type unix-time display_text unix-time-seconds token EXAT since 6.2.0}"},
 		"xadd": {"{name approximately type pure-token display_text approximately token ~}",
-			"{name data type block flags [multiple] arguments [{name field type string display_text field} {name value type string display_text value}]}"},
-		"sort": {"{name get-pattern type pattern display_text pattern key_spec_index 1 token GET flags [optional multiple multiple_token]}"},
+			"{name data type block flags [multiple] arguments [{name field type string display_text field} {name value type " +
+				"string display_text value}]}"},
+		"sort": {"{name get-pattern type pattern display_text pattern key_spec_index 1 token GET flags [optional multiple " +
+			"multiple_token]}"},
 	} {
 		got := readable(t, do3(t, db, "COMMAND", "DOCS", name))
 		for _, w := range want {

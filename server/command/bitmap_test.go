@@ -54,7 +54,8 @@ func TestBitmapCommands(t *testing.T) {
 		{"BITFIELD b GET u8", badSyntax},
 		{"BITFIELD b SET u8 0", badSyntax},
 		{"BITFIELD b INCRBY u8 0 x", badInt},
-		{"BITFIELD c OVERFLOW FAIL INCRBY u2 0 4 INCRBY u2 2 3 OVERFLOW SAT INCRBY u2 2 9 OVERFLOW WRAP INCRBY u2 2 1 GET i8 0", "*5\r\n$-1\r\n:3\r\n:3\r\n:0\r\n:0\r\n"},
+		{"BITFIELD c OVERFLOW FAIL INCRBY u2 0 4 INCRBY u2 2 3 OVERFLOW SAT INCRBY u2 2 9 OVERFLOW WRAP INCRBY u2 2 1 GET " +
+			"i8 0", "*5\r\n$-1\r\n:3\r\n:3\r\n:0\r\n:0\r\n"},
 		{"BITOP NOT d c", ":1\r\n"},
 		{"GET d", "$1\r\n\xff\r\n"},
 		{"BITOP NOT d c b", "-ERR BITOP NOT must be called with a single source key.\r\n"},
@@ -267,7 +268,8 @@ func TestBitmapLimitSetting(t *testing.T) {
 // TestBitmapLimit: without the setting a bitmap of more than 16 MiB is no string.
 func TestBitmapLimit(t *testing.T) {
 	db := enginetest.Open(t)
-	const tooLong = "-ERR Operation aborted: The size of the bitmap string exceeds the configuration item max-bitmap-to-string-mb\r\n"
+	const tooLong = "-ERR Operation aborted: The size of the bitmap string exceeds the configuration item " +
+		"max-bitmap-to-string-mb\r\n"
 	script(t, db, [][2]string{
 		{"SETBIT b 134217727 1", ":0\r\n"}, // the last bit of 16 MiB
 		{"SETBIT c 134217728 1", ":0\r\n"},

@@ -158,7 +158,7 @@ func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
 		}
 		elem, found, err := list.Move(c.Tx, key, c.Args[2], fromLeft, toLeft)
 		if found && err == nil {
-			c.Replaced()
+			c.MarkRewrote()
 			c.Out.Bulk(elem)
 		}
 		return found, err

@@ -33,7 +33,8 @@ func talk(t *testing.T, script []probabilistic) {
 
 // bloomInfo is the reply of BF.INFO.
 func bloomInfo(header string, capacity, size, filters, items int, expansion string) string {
-	return fmt.Sprintf("%s\r\n+Capacity\r\n:%d\r\n+Size\r\n:%d\r\n+Number of filters\r\n:%d\r\n+Number of items inserted\r\n:%d\r\n+Expansion rate\r\n%s\r\n",
+	return fmt.Sprintf("%s\r\n+Capacity\r\n:%d\r\n+Size\r\n:%d\r\n+Number of filters\r\n:%d\r\n+Number of items "+
+		"inserted\r\n:%d\r\n+Expansion rate\r\n%s\r\n",
 		header, capacity, size, filters, items, expansion)
 }
 

@@ -35,14 +35,14 @@ type Ctx struct {
 	// Events receives the keyspace events that do not follow from the command and from the existence of its keys
 	// before and after it, see [Change]. nil = events are not wanted.
 	Events *[]KeyEvent
-	// Rewrote says that the handler has replaced something, possibly by the same value, see Replaced.
+	// Rewrote says that the handler has replaced something, possibly by the same value, see MarkRewrote.
 	Rewrote bool
 }
 
-// Replaced says that the command has replaced a value in its first key, if the key exists. If the new value equals
-// the old one nothing is written, but for Redis the key has changed: events are published, WATCH notices the change,
-// and clients that track the key are notified.
-func (c *Ctx) Replaced() { c.Rewrote = true }
+// MarkRewrote records that the command has replaced a value in its first key, if the key exists. If the new value
+// equals the old one nothing is written, but for Redis the key has changed: events are published, WATCH notices the
+// change, and clients that track the key are notified.
+func (c *Ctx) MarkRewrote() { c.Rewrote = true }
 
 // Tell adds an event of the running command. The key must be one of its arguments.
 func (c *Ctx) Tell(class EventClass, name string, key []byte) {

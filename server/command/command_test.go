@@ -170,8 +170,10 @@ func TestAppendKeys(t *testing.T) {
 func TestCommandInfo(t *testing.T) {
 	db := enginetest.Open(t)
 	// name, arity, flags, first, last, step, categories, tips, key specifications, subcommands
-	ping := "*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@fast\r\n+@connection\r\n*2\r\n$25\r\nrequest_policy:all_shards\r\n$29\r\nresponse_policy:all_succeeded\r\n*0\r\n*0\r\n"
-	list := "*10\r\n$11\r\nclient|list\r\n:-2\r\n*4\r\n+admin\r\n+noscript\r\n+loading\r\n+stale\r\n:0\r\n:0\r\n:0\r\n*4\r\n+@admin\r\n+@slow\r\n+@dangerous\r\n+@connection\r\n*1\r\n$23\r\nnondeterministic_output\r\n*0\r\n*0\r\n"
+	ping := "*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@fast\r\n+@connection\r\n*2\r\n$25\r\n" +
+		"request_policy:all_shards\r\n$29\r\nresponse_policy:all_succeeded\r\n*0\r\n*0\r\n"
+	list := "*10\r\n$11\r\nclient|list\r\n:-2\r\n*4\r\n+admin\r\n+noscript\r\n+loading\r\n+stale\r\n:0\r\n:0\r\n:0\r\n" +
+		"*4\r\n+@admin\r\n+@slow\r\n+@dangerous\r\n+@connection\r\n*1\r\n$23\r\nnondeterministic_output\r\n*0\r\n*0\r\n"
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND INFO ping nosuch PING", "*3\r\n" + ping + "$-1\r\n" + ping},
 		{"COMMAND INFO client|list", "*1\r\n" + list},
@@ -247,8 +249,10 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND DOCS nosuch", "*0\r\n"},
 		{"COMMAND DOCS quit nosuch",
-			"*2\r\n$4\r\nquit\r\n*14\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
-				"$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$11\r\nreplaced_by\r\n$22\r\nclosing the connection\r\n"},
+			"*2\r\n$4\r\nquit\r\n*14\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\n" +
+				"group\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
+				"$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$11\r\nreplaced_by\r\n$22\r\n" +
+				"closing the connection\r\n"},
 		{"COMMAND LIST FILTERBY PATTERN CONFIG|re*", "*2\r\n$14\r\nconfig|rewrite\r\n$16\r\nconfig|resetstat\r\n"},
 		{"COMMAND LIST FILTERBY MODULE x", "*0\r\n"},
 		{"COMMAND LIST FILTERBY ACLCAT nosuch", "*0\r\n"},

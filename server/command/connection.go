@@ -30,9 +30,11 @@ func init() { register(connectionCommands...) }
 var (
 	errWrongPass = engine.NewError("WRONGPASS", "invalid username-password pair or user is disabled.")
 	errNoPass    = engine.NewError("ERR",
-		"AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		"AUTH <password> called without any password configured for the default user. Are you sure your configuration is "+
+			"correct?")
 	errHelloAuth = engine.NewError("NOAUTH",
-		"HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+		"HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option "+
+			"can be used to authenticate the client and select the RESP protocol version at the same time")
 	errNoProto   = engine.NewError("NOPROTO", "unsupported protocol version")
 	errProtoText = engine.NewError("ERR", "Protocol version is not an integer or out of range")
 	errName      = engine.NewError("ERR", "Client names cannot contain spaces, newlines or special characters.")

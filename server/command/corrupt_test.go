@@ -19,36 +19,46 @@ var corruptTypes = []struct {
 	commands []string
 }{
 	{"hash", []string{"HSET k a 1 b 2 c 3", "HEXPIRE k 10000 FIELDS 1 a"}, []string{
-		"HGET k a", "HMGET k a b", "HGETALL k", "HKEYS k", "HVALS k", "HLEN k", "HSTRLEN k a", "HEXISTS k a", "HSET k a 5", "HSETNX k a 5", "HDEL k a", "HINCRBY k a 1",
-		"HINCRBYFLOAT k a 1", "HSCAN k 0", "HRANDFIELD k 2", "HTTL k FIELDS 1 a", "HPERSIST k FIELDS 1 a", "HEXPIRE k 5 FIELDS 1 b", "HRANGEBYLEX k - +", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
+		"HGET k a", "HMGET k a b", "HGETALL k", "HKEYS k", "HVALS k", "HLEN k", "HSTRLEN k a", "HEXISTS k a", "HSET k a 5",
+		"HSETNX k a 5", "HDEL k a", "HINCRBY k a 1", "HINCRBYFLOAT k a 1", "HSCAN k 0", "HRANDFIELD k 2", "HTTL k FIELDS 1 a",
+		"HPERSIST k FIELDS 1 a", "HEXPIRE k 5 FIELDS 1 b", "HRANGEBYLEX k - +", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
 	{"list", []string{"RPUSH k a b c d"}, []string{
-		"LRANGE k 0 -1", "LINDEX k 1", "LPOP k", "RPOP k 2", "LPUSH k x", "LINSERT k BEFORE b x", "LREM k 0 b", "LSET k 1 x", "LTRIM k 1 2", "LPOS k c", "LMOVE k k2 LEFT LEFT", "LLEN k",
-		"SORT k ALPHA", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
+		"LRANGE k 0 -1", "LINDEX k 1", "LPOP k", "RPOP k 2", "LPUSH k x", "LINSERT k BEFORE b x", "LREM k 0 b", "LSET k 1 x",
+		"LTRIM k 1 2", "LPOS k c", "LMOVE k k2 LEFT LEFT", "LLEN k", "SORT k ALPHA", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
 	{"set", []string{"SADD k a b c"}, []string{"SMEMBERS k", "SPOP k", "SRANDMEMBER k 2", "SINTER k", "SSCAN k 0",
 		"SREM k a", "SCARD k", "DUMP k", "COPY k k2"}},
 	{"zset", []string{"ZADD k 1 a 2 b 3 c 4 d"}, []string{
-		"ZSCORE k a", "ZMSCORE k a b", "ZADD k 5 a", "ZADD k 5 a 6 b", "ZADD k GT 1 a", "ZINCRBY k 1 a", "ZRANGE k 0 -1", "ZRANGE k 0 -1 REV WITHSCORES", "ZRANGEBYSCORE k 1 3", "ZRANGEBYLEX k - +",
-		"ZRANK k b", "ZREVRANK k b", "ZREM k a", "ZREM k a b", "ZREMRANGEBYRANK k 0 1", "ZREMRANGEBYSCORE k 1 2", "ZREMRANGEBYLEX k - +", "ZPOPMIN k", "ZPOPMAX k 2", "ZCOUNT k 1 2", "ZLEXCOUNT k - +",
-		"ZSCAN k 0", "ZRANDMEMBER k 2 WITHSCORES", "ZUNION 1 k WITHSCORES", "ZINTER 2 k k WITHSCORES", "ZDIFF 1 k WITHSCORES", "ZUNIONSTORE k2 1 k", "ZRANGESTORE k2 k 0 -1", "DUMP k", "COPY k k2",
-		"GEOPOS k a b", "GEODIST k a b", "GEOHASH k a", "GEOSEARCH k FROMLONLAT 0 0 BYRADIUS 40000 km ASC", "GEOSEARCH k FROMMEMBER a BYRADIUS 40000 km", "GEOADD k 1 1 a", "GEOADD k 1 1 a 2 2 b",
+		"ZSCORE k a", "ZMSCORE k a b", "ZADD k 5 a", "ZADD k 5 a 6 b", "ZADD k GT 1 a", "ZINCRBY k 1 a", "ZRANGE k 0 -1",
+		"ZRANGE k 0 -1 REV WITHSCORES", "ZRANGEBYSCORE k 1 3", "ZRANGEBYLEX k - +", "ZRANK k b", "ZREVRANK k b", "ZREM k a",
+		"ZREM k a b", "ZREMRANGEBYRANK k 0 1", "ZREMRANGEBYSCORE k 1 2", "ZREMRANGEBYLEX k - +", "ZPOPMIN k", "ZPOPMAX k 2",
+		"ZCOUNT k 1 2", "ZLEXCOUNT k - +", "ZSCAN k 0", "ZRANDMEMBER k 2 WITHSCORES", "ZUNION 1 k WITHSCORES",
+		"ZINTER 2 k k WITHSCORES", "ZDIFF 1 k WITHSCORES", "ZUNIONSTORE k2 1 k", "ZRANGESTORE k2 k 0 -1", "DUMP k",
+		"COPY k k2", "GEOPOS k a b", "GEODIST k a b", "GEOHASH k a", "GEOSEARCH k FROMLONLAT 0 0 BYRADIUS 40000 km ASC",
+		"GEOSEARCH k FROMMEMBER a BYRADIUS 40000 km", "GEOADD k 1 1 a", "GEOADD k 1 1 a 2 2 b",
 		"GEOSEARCHSTORE k2 k FROMLONLAT 0 0 BYRADIUS 40000 km", "SORT k ALPHA"}},
 	{"bitmap", []string{"SETBIT k 1 1", "SETBIT k 100000 1"}, []string{
-		"GETBIT k 1", "SETBIT k 2 1", "BITCOUNT k", "BITPOS k 1", "BITPOS k 0", "BITOP NOT k2 k", "BITOP OR k2 k k", "BITFIELD k GET u8 0", "GET k", "STRLEN k", "GETRANGE k 0 -1", "APPEND k x", "DUMP k", "COPY k k2"}},
+		"GETBIT k 1", "SETBIT k 2 1", "BITCOUNT k", "BITPOS k 1", "BITPOS k 0", "BITOP NOT k2 k", "BITOP OR k2 k k",
+		"BITFIELD k GET u8 0", "GET k", "STRLEN k", "GETRANGE k 0 -1", "APPEND k x", "DUMP k", "COPY k k2"}},
 	{"sortedint", []string{"SIADD k 1 2 3"}, []string{"SIRANGE k 0 10", "SIREVRANGE k 0 10", "SIRANGEBYVALUE k 0 10",
 		"SIEXISTS k 1", "SIREM k 1", "SIADD k 5", "SICARD k", "COPY k k2"}},
 	{"stream", []string{"XADD k 1-1 f v", "XADD k 1-2 f v", "XGROUP CREATE k g 0",
 		"XREADGROUP GROUP g c COUNT 1 STREAMS k >"}, []string{
-		"XRANGE k - +", "XREVRANGE k + -", "XLEN k", "XADD k * a b", "XDEL k 1-1", "XTRIM k MAXLEN 1", "XINFO STREAM k", "XINFO STREAM k FULL", "XINFO GROUPS k", "XINFO CONSUMERS k g", "XREAD STREAMS k 0",
-		"XREADGROUP GROUP g c STREAMS k >", "XREADGROUP GROUP g c COUNT 1 STREAMS k >", "XREADGROUP GROUP g c STREAMS k 0", "XACK k g 1-1", "XPENDING k g", "XPENDING k g - + 10", "XCLAIM k g d 0 1-1", "XAUTOCLAIM k g d 0 0",
+		"XRANGE k - +", "XREVRANGE k + -", "XLEN k", "XADD k * a b", "XDEL k 1-1", "XTRIM k MAXLEN 1", "XINFO STREAM k",
+		"XINFO STREAM k FULL", "XINFO GROUPS k", "XINFO CONSUMERS k g", "XREAD STREAMS k 0",
+		"XREADGROUP GROUP g c STREAMS k >", "XREADGROUP GROUP g c COUNT 1 STREAMS k >", "XREADGROUP GROUP g c STREAMS k 0",
+		"XACK k g 1-1", "XPENDING k g", "XPENDING k g - + 10", "XCLAIM k g d 0 1-1", "XAUTOCLAIM k g d 0 0",
 		"XGROUP DELCONSUMER k g c", "XGROUP DESTROY k g", "XGROUP CREATE k h $", "XSETID k 9-9", "DUMP k", "COPY k k2"}},
 	{"hyperloglog", []string{"PFADD k a b c d e f g"}, []string{"PFADD k x", "PFCOUNT k", "PFCOUNT k k",
 		"PFMERGE k2 k", "COPY k k2", "DUMP k"}},
 	{"bloom", []string{"BF.RESERVE k 0.01 100", "BF.ADD k a"}, []string{"BF.ADD k b", "BF.MADD k b c",
 		"BF.EXISTS k a", "BF.MEXISTS k a b", "BF.INFO k", "BF.CARD k", "BF.INSERT k ITEMS x", "COPY k k2"}},
 	{"json", []string{`JSON.SET k $ {"a":[1,2],"b":"c"}`}, []string{
-		"JSON.GET k", "JSON.SET k $.a 1", "JSON.DEL k $.a", "JSON.TYPE k", "JSON.ARRLEN k $.a", "JSON.OBJKEYS k", "JSON.NUMINCRBY k $.a[0] 1", "JSON.MGET k k2 $", "JSON.RESP k", "JSON.DEBUG MEMORY k", "JSON.MERGE k $ {}", "JSON.CLEAR k", "COPY k k2"}},
+		"JSON.GET k", "JSON.SET k $.a 1", "JSON.DEL k $.a", "JSON.TYPE k", "JSON.ARRLEN k $.a", "JSON.OBJKEYS k",
+		"JSON.NUMINCRBY k $.a[0] 1", "JSON.MGET k k2 $", "JSON.RESP k", "JSON.DEBUG MEMORY k", "JSON.MERGE k $ {}",
+		"JSON.CLEAR k", "COPY k k2"}},
 	{"tdigest", []string{"TDIGEST.CREATE k", "TDIGEST.ADD k 1 2 3", "TDIGEST.QUANTILE k 0.5"}, []string{
-		"TDIGEST.ADD k 4", "TDIGEST.MIN k", "TDIGEST.QUANTILE k 0.1", "TDIGEST.CDF k 2", "TDIGEST.RANK k 2", "TDIGEST.INFO k", "TDIGEST.MERGE k2 1 k", "TDIGEST.TRIMMED_MEAN k 0.1 0.9", "TDIGEST.BYRANK k 1", "COPY k k2"}},
+		"TDIGEST.ADD k 4", "TDIGEST.MIN k", "TDIGEST.QUANTILE k 0.1", "TDIGEST.CDF k 2", "TDIGEST.RANK k 2", "TDIGEST.INFO k",
+		"TDIGEST.MERGE k2 1 k", "TDIGEST.TRIMMED_MEAN k 0.1 0.9", "TDIGEST.BYRANK k 1", "COPY k k2"}},
 }
 
 // corruptions spoil the records of a key. Each one is called with all of the records, metadata first.

@@ -50,7 +50,8 @@ func init() {
 		{"object", 1, 2, debugObject, []string{"OBJECT <key>", "    Facts about the record of a key."}},
 		{"pause-cron", 1, 1, ok, nil},
 		{"populate", 1, 3, debugPopulate, []string{"POPULATE <count> [<prefix>] [<size>]",
-			"    Make that many string keys <prefix>:<number>, by default key:<number>. Those that are there stay as they are."}},
+			"    Make that many string keys <prefix>:<number>, by default key:<number>.",
+			"    Existing keys stay as they are."}},
 		{"protocol", 1, 1, debugProtocol,
 			[]string{"PROTOCOL <type>",
 				"    A reply of that type: string, integer, double, null, array, set, map, attrib,",
@@ -235,7 +236,8 @@ func debugObject(c *Ctx) error {
 		if err != nil {
 			return err
 		}
-		c.Out.SimpleString(fmt.Sprintf("Value at:0x%x refcount:1 encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0 type:%s version:%d size:%d",
+		c.Out.SimpleString(fmt.Sprintf("Value at:0x%x refcount:1 encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0 "+
+			"type:%s version:%d size:%d",
 			rec.Version, encoding, size, rec.Type, rec.Version, rec.Size))
 		return nil
 	})
@@ -270,7 +272,8 @@ func debugStringLength(c *Ctx) error {
 		case rec.Type != cf.TypeString:
 			return engine.NewError("ERR", "Not an sds encoded string.")
 		}
-		c.Out.SimpleString(fmt.Sprintf("key_sds_len:%d, key_sds_avail:0, key_zmalloc: %d, val_sds_len:%d, val_sds_avail:0, val_zmalloc: %d",
+		c.Out.SimpleString(fmt.Sprintf("key_sds_len:%d, key_sds_avail:0, key_zmalloc: %d, val_sds_len:%d, val_sds_avail:0, "+
+			"val_zmalloc: %d",
 			len(key), len(key), len(rec.Tail)+rec.Rest, len(rec.Tail)+rec.Rest))
 		return nil
 	})
@@ -340,7 +343,8 @@ func debugProtocol(c *Ctx) error {
 		w.BigNumber("1234567999999999999999999999999999999")
 	default:
 		return engine.NewError("ERR",
-			"Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
+			"Wrong protocol type name. Please use one of the following: "+
+				"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
 	}
 	return nil
 }

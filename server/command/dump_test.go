@@ -163,7 +163,8 @@ func TestRestore(t *testing.T) {
 		{[]string{"m", "9223372036854775807", good, "ABSTTL"}, "+OK\r\n"},
 		// The greatest id of all.
 		{[]string{"greatest", "0", payload("\x0f\x01\x10"+strings.Repeat("\xff", 16)+"\x1d\x1d\x00\x00\x00\x0a\x00"+
-			"\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01"+"\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01"+"\xff\x01\x81"+strings.Repeat("\xff", 8)+"\x81"+strings.Repeat("\xff", 8)+"\x00", 11)},
+			"\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01"+"\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01"+"\xff\x01\x81"+
+			strings.Repeat("\xff", 8)+"\x81"+strings.Repeat("\xff", 8)+"\x00", 11)},
 			"+OK\r\n"},
 	} {
 		if got := do(t, db, append([]string{"RESTORE"}, tt.args...)...); got != tt.want {

@@ -27,7 +27,8 @@ const (
 	EventNew                             // n: a key was created
 
 	// EventAll is A: all classes but m and n.
-	EventAll = EventGeneric | EventString | EventList | EventSet | EventHash | EventZSet | EventExpired | EventEvicted | EventStream | EventModule
+	EventAll = EventGeneric | EventString | EventList | EventSet | EventHash | EventZSet | EventExpired |
+		EventEvicted | EventStream | EventModule
 )
 
 const eventLetters = "KEg$lshzxetdmn"

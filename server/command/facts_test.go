@@ -74,9 +74,10 @@ func TestFactNotation(t *testing.T) {
 func TestCommandDocsHistory(t *testing.T) {
 	db := enginetest.Open(t)
 	for name, want := range map[string][]string{
-		"getset":         {"doc_flags [deprecated] deprecated_since 6.2.0 replaced_by `SET`, `GET` arguments"},
-		"bitpos":         {"history [[7.0.0 `BYTE` and `BIT`.]] arguments"},
-		"georadius":      {"replaced_by `GEOSEARCH` or `GEOSEARCHSTORE`, `BYRADIUS` history [[6.2.0 `ANY` after `COUNT`.] [7.0.0 Units in capital letters.]]"},
+		"getset": {"doc_flags [deprecated] deprecated_since 6.2.0 replaced_by `SET`, `GET` arguments"},
+		"bitpos": {"history [[7.0.0 `BYTE` and `BIT`.]] arguments"},
+		"georadius": {"replaced_by `GEOSEARCH` or `GEOSEARCHSTORE`, `BYRADIUS` history [[6.2.0 `ANY` after `COUNT`.] " +
+			"[7.0.0 Units in capital letters.]]"},
 		"restore-asking": {"doc_flags [syscmd] history [[3.0.0 `REPLACE`.]"},
 		"client":         {"history [[6.2.0 The mode, with `WRITE`.]]"},
 	} {

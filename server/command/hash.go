@@ -54,7 +54,7 @@ func hset(c *Ctx) error {
 	}
 	n, err := hash.Set(c.Tx, c.Args[1], pairs)
 	if err == nil {
-		c.Replaced()
+		c.MarkRewrote()
 		c.Out.Int(int64(n))
 	}
 	return err
@@ -66,7 +66,7 @@ func hmset(c *Ctx) error {
 		return err
 	}
 	if _, err = hash.Set(c.Tx, c.Args[1], pairs); err == nil {
-		c.Replaced()
+		c.MarkRewrote()
 		c.Out.OK()
 	}
 	return err

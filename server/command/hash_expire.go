@@ -118,7 +118,7 @@ func hexpire(unit int64, relative bool) Handler {
 		results, err := hash.Expire(c.Tx, c.Args[1], fields, at, when)
 		if slices.Contains(results, hash.Done) || slices.Contains(results, hash.Deleted) {
 			tellOfExpiry(c, at)
-			c.Replaced()
+			c.MarkRewrote()
 		}
 		return writeInts(c, results, err)
 	}
@@ -217,7 +217,7 @@ func hgetex(c *Ctx) error {
 	case !changed:
 	case ttl.Do == hash.SetTTL:
 		tellOfExpiry(c, ttl.At)
-		c.Replaced()
+		c.MarkRewrote()
 	default:
 		c.Tell(EventHash, "hpersist", c.Args[1])
 	}
@@ -307,7 +307,7 @@ func hsetex(c *Ctx) error {
 		if a.ttl.Do == hash.SetTTL {
 			tellOfExpiry(c, a.ttl.At)
 		}
-		c.Replaced()
+		c.MarkRewrote()
 	}
 	c.Out.Int(boolInt(done))
 	return nil

@@ -76,7 +76,8 @@ func (t *Table) byFullName(name []byte) *Spec {
 // categories are the ACL categories in the order in which Redis lists them.
 var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string",
 	"@bitmap", "@hyperloglog",
-	"@geo", "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction", "@scripting"}
+	"@geo", "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction",
+	"@scripting"}
 
 // ACLCategories returns the categories of a command: the categories implied by its flags, and its own.
 func (s *Spec) ACLCategories() []string {

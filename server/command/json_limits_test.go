@@ -14,10 +14,11 @@ func TestJSONWrongType(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "HSET", "h", "f", "v")
 	for _, line := range []string{
-		`JSON.SET h $ 1`, `JSON.SET h $.a 1`, `JSON.MSET h $ 1`, `JSON.MERGE h $ 1`, `JSON.DEL h`, `JSON.FORGET h $.a`, `JSON.CLEAR h`,
-		`JSON.TOGGLE h`, `JSON.NUMINCRBY h $ 1`, `JSON.NUMMULTBY h $ 1`, `JSON.STRAPPEND h '"x"'`, `JSON.ARRAPPEND h $ 1`, `JSON.ARRINSERT h $ 0 1`,
-		`JSON.ARRPOP h`, `JSON.ARRTRIM h $ 0 1`, `JSON.GET h`, `JSON.TYPE h`, `JSON.ARRLEN h`, `JSON.ARRINDEX h $ 1`, `JSON.OBJKEYS h`, `JSON.OBJLEN h`,
-		`JSON.STRLEN h`, `JSON.RESP h`, `JSON.INFO h`, `JSON.DEBUG MEMORY h`,
+		`JSON.SET h $ 1`, `JSON.SET h $.a 1`, `JSON.MSET h $ 1`, `JSON.MERGE h $ 1`, `JSON.DEL h`, `JSON.FORGET h $.a`,
+		`JSON.CLEAR h`, `JSON.TOGGLE h`, `JSON.NUMINCRBY h $ 1`, `JSON.NUMMULTBY h $ 1`, `JSON.STRAPPEND h '"x"'`,
+		`JSON.ARRAPPEND h $ 1`, `JSON.ARRINSERT h $ 0 1`, `JSON.ARRPOP h`, `JSON.ARRTRIM h $ 0 1`, `JSON.GET h`,
+		`JSON.TYPE h`, `JSON.ARRLEN h`, `JSON.ARRINDEX h $ 1`, `JSON.OBJKEYS h`, `JSON.OBJLEN h`, `JSON.STRLEN h`,
+		`JSON.RESP h`, `JSON.INFO h`, `JSON.DEBUG MEMORY h`,
 	} {
 		if got, want := do(t, db,
 			quotedWords(line)...), "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"; got != want {

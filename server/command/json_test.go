@@ -89,8 +89,11 @@ const noJSONKey = "ERR could not perform this operation on a key that doesn't ex
 
 // TestJSONDocumentation runs the examples of the documentation of RedisJSON.
 func TestJSONDocumentation(t *testing.T) {
-	const item = `{"name":"Noise-cancelling Bluetooth headphones","description":"Wireless Bluetooth headphones with noise-cancelling technology","connection":{"wireless":true,"type":"Bluetooth"},"price":99.98,"stock":25,"colors":["black","silver"]}`
-	const two = `[{"name":"Healthy headphones","max_level":[60,70,80]},{"name":"Noisy headphones","max_level":[80,90,100,120]}]`
+	const item = `{"name":"Noise-cancelling Bluetooth headphones","description":"Wireless Bluetooth headphones with ` +
+		`noise-cancelling technology","connection":{"wireless":true,"type":"Bluetooth"},"price":99.98,"stock":25,` +
+		`"colors":["black","silver"]}`
+	const two = `[{"name":"Healthy headphones","max_level":[60,70,80]},{"name":"Noisy ` +
+		`headphones","max_level":[80,90,100,120]}]`
 	runJSON(t, []jsonCase{
 		// JSON.SET
 		{`JSON.SET doc $ '{"a":2}'`, jsonOK, nil},
@@ -121,7 +124,8 @@ func TestJSONDocumentation(t *testing.T) {
 		{`JSON.MERGE doc $ '{"f1": null, "f2":{"a":3, "b":4}, "f3":[2,4,6]}'`, jsonOK, nil},
 		{`JSON.GET doc`, `{"f2":{"a":3,"b":4},"f3":[2,4,6]}`, nil},
 		// JSON.MGET, JSON.MSET
-		{`JSON.MSET doc1 $ '{"a":1, "b": 2, "nested": {"a": 3}, "c": null}' doc2 $ '{"a":4, "b": 5, "nested": {"a": 6}, "c": null}'`, jsonOK, nil},
+		{`JSON.MSET doc1 $ '{"a":1, "b": 2, "nested": {"a": 3}, "c": null}' doc2 $ '{"a":4, "b": 5, "nested": {"a": 6}, ` +
+			`"c": null}'`, jsonOK, nil},
 		{`JSON.MGET doc1 doc2 $..a`, array{`[1,3]`, `[4,6]`}, nil},
 		{`JSON.MSET doc1 $ '{"a":1}' doc2 $ '{"f":{"a":2}}' doc3 $ '{"f1":{"a":0},"f2":{"a":0}}'`, jsonOK, nil},
 		{`JSON.MSET doc1 $ '{"a":2}' doc2 $.f.a '3' doc3 $ '{"f1":{"a":1},"f2":{"a":2}}'`, jsonOK, nil},
@@ -149,7 +153,8 @@ func TestJSONDocumentation(t *testing.T) {
 		{`JSON.ARRLEN item:2 '$.[*]'`, array{nil, 2, 3}, nil},
 		{`JSON.ARRLEN item:2 '$.max_level'`, array{3}, nil},
 		// JSON.CLEAR
-		{`JSON.SET doc $ '{"obj":{"a":1, "b":2}, "arr":[1,2,3], "str": "foo", "bool": true, "int": 42, "float": 3.14}'`, jsonOK, nil},
+		{`JSON.SET doc $ '{"obj":{"a":1, "b":2}, "arr":[1,2,3], "str": "foo", "bool": true, "int": 42, "float": 3.14}'`,
+			jsonOK, nil},
 		{`JSON.CLEAR doc $.*`, 4, nil},
 		{`JSON.GET doc $`, `[{"obj":{},"arr":[],"str":"foo","bool":true,"int":0,"float":0}]`, nil},
 		{`JSON.CLEAR doc $.*`, 0, nil},
@@ -183,7 +188,9 @@ func TestJSONDocumentation(t *testing.T) {
 		{`JSON.TYPE doc $..a`, array{"integer", "boolean"}, array{array{"integer", "boolean"}}},
 		{`JSON.TYPE doc $..dummy`, array{}, array{array{}}},
 		// JSON.RESP
-		{`JSON.SET item:2 $ '{"name":"Wireless earbuds","connection":{"wireless":true,"type":"Bluetooth"},"price":64.99,"stock":17,"colors":["black","white"],"x":null}'`, jsonOK, nil},
+		{`JSON.SET item:2 $ '{"name":"Wireless ` +
+			`earbuds","connection":{"wireless":true,"type":"Bluetooth"},"price":64.99,"stock":17,"colors":["black","white"],` +
+			`"x":null}'`, jsonOK, nil},
 		{`JSON.RESP item:2`, array{raw("+{"), "name", "Wireless earbuds", "connection",
 			array{raw("+{"), "wireless", raw("+true"), "type", "Bluetooth"},
 			"price", 64.99, "stock", 17, "colors", array{raw("+["), "black", "white"}, "x", nil}, nil},
@@ -312,7 +319,8 @@ func TestJSONWrites(t *testing.T) {
 		{`JSON.SET nokey $ '{"a":}'`, jsonErr("ERR expected value at line 1 column 6"), nil},
 		{`JSON.SET d $ '{"a":}' NX`, jsonErr("ERR expected value at line 1 column 6"), nil},
 		{`JSON.SET d $.a '[1,]'`, jsonErr("ERR trailing comma at line 1 column 4"), nil},
-		{`JSON.SET d '' 1`, jsonErr(`ERR Error occurred on position 2, "$. <<<<----", expected one of the following: <string>, '*', '['.`), nil},
+		{`JSON.SET d '' 1`,
+			jsonErr(`ERR Error occurred on position 2, "$. <<<<----", expected one of the following: <string>, '*', '['.`), nil},
 		{`EXISTS nokey`, 0, nil},
 		{`JSON.GET d`, `{"a":{"b":[1],"c":6,"d":"x"}}`, nil},
 
@@ -430,14 +438,17 @@ func TestJSONWrites(t *testing.T) {
 // document come in the order in which Kvrocks was given them; it sorts them.
 func TestJSONFixture(t *testing.T) {
 	runJSON(t, []jsonCase{
-		{`JSON.SET json:doc $ '{"name":"kvrocks","n":1,"f":1.5,"arr":[1,2,{"x":null}],"t":true,"nested":{"a":{"b":"c"}},"u":"h\u00e9"}'`, jsonOK, nil},
+		{`JSON.SET json:doc $ ` +
+			`'{"name":"kvrocks","n":1,"f":1.5,"arr":[1,2,{"x":null}],"t":true,"nested":{"a":{"b":"c"}},"u":"h\u00e9"}'`, jsonOK,
+			nil},
 		{`JSON.SET json:doc $.nested.a.b '"changed"'`, jsonOK, nil},
 		{`JSON.ARRAPPEND json:doc $.arr '"tail"'`, array{4}, nil},
 		{`JSON.NUMINCRBY json:doc $.n 41`, "[42]", array{42}},
 		{`JSON.SET json:scalar $ 3.5`, jsonOK, nil},
 		{`JSON.MSET json:m1 $ '{"a":1}' json:m2 $ '{"b":2}'`, jsonOK, nil},
 		{`JSON.GET json:doc`,
-			`{"name":"kvrocks","n":42,"f":1.5,"arr":[1,2,{"x":null},"tail"],"t":true,"nested":{"a":{"b":"changed"}},"u":"hé"}`, nil},
+			`{"name":"kvrocks","n":42,"f":1.5,"arr":[1,2,{"x":null},"tail"],"t":true,"nested":{"a":{"b":"changed"}},"u":"hé"}`,
+			nil},
 		{`JSON.GET json:scalar`, `3.5`, nil},
 		{`JSON.GET json:m2`, `{"b":2}`, nil},
 	})

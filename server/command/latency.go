@@ -219,7 +219,8 @@ func latencyDoctor(c *Ctx) error {
 func latencyReport(events []LatencyEvent, threshold string) string {
 	var b strings.Builder
 	if threshold == "" || threshold == "0" {
-		b.WriteString("The latency monitor is switched off: CONFIG SET latency-monitor-threshold <milliseconds> switches it on.\n")
+		b.WriteString("The latency monitor is switched off: CONFIG SET latency-monitor-threshold <milliseconds> switches " +
+			"it on.\n")
 	}
 	if len(events) == 0 {
 		b.WriteString("No latency spike was observed.\n")
@@ -248,10 +249,13 @@ func latencyReport(events []LatencyEvent, threshold string) string {
 		return slices.ContainsFunc(events, func(e LatencyEvent) bool { return e.Name == name })
 	}
 	if has("command") {
-		b.WriteString("- SLOWLOG GET shows which commands were slow (slowlog-log-slower-than says from when on). Long collections are better read in parts: HSCAN, SSCAN, ZSCAN, LRANGE.\n")
+		b.WriteString("- SLOWLOG GET shows which commands were slow (slowlog-log-slower-than says from when on). Long " +
+			"collections are better read in parts: HSCAN, SSCAN, ZSCAN, LRANGE.\n")
 	}
 	if has("fast-command") {
-		b.WriteString("- Commands that do little were slow: they waited for the disk, for a commit or for the lock of a key. INFO rocksdb shows stalls (level0_*, memtable_*, pending_compaction_*) and misses of the block cache; INFO cpu, whether there is time left.\n")
+		b.WriteString("- Commands that do little were slow: they waited for the disk, for a commit or for the lock of a " +
+			"key. INFO rocksdb shows stalls (level0_*, memtable_*, pending_compaction_*) and misses of the block cache; INFO " +
+			"cpu, whether there is time left.\n")
 	}
 	return b.String()
 }

@@ -138,7 +138,7 @@ func lset(c *Ctx) error {
 	}
 	err := list.Set(c.Tx, c.Args[1], i, c.Args[3])
 	if err == nil {
-		c.Replaced()
+		c.MarkRewrote()
 		c.Out.OK()
 	}
 	return err
@@ -174,7 +174,7 @@ func ltrim(c *Ctx) error {
 		return err
 	}
 	if err = list.Trim(c.Tx, c.Args[1], start, stop); err == nil {
-		c.Replaced()
+		c.MarkRewrote()
 		c.Out.OK()
 	}
 	return err
@@ -182,7 +182,8 @@ func ltrim(c *Ctx) error {
 
 var (
 	errRankZero = engine.NewError("ERR",
-		"RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
+		"RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the "+
+			"end of the list")
 	errRankRange = engine.NewError("ERR",
 		"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
@@ -267,7 +268,7 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 	case err != nil:
 		return err
 	case found:
-		c.Replaced()
+		c.MarkRewrote()
 		c.Out.Bulk(elem)
 	default:
 		c.Out.Null()

@@ -68,7 +68,8 @@ func memoryHelp(c *Ctx) error {
 		"MALLOC-STATS", "    A text about the memory of the Go runtime.",
 		"PURGE", "    Give unused memory back to the system.",
 		"STATS", "    What memory is used for.",
-		"USAGE <key> [SAMPLES <count>]", "    About how many bytes the records of a key have. Of a collection that many", "    elements are looked at, by default 5; 0 = all.")
+		"USAGE <key> [SAMPLES <count>]", "    About how many bytes the records of a key have. Of a collection that many",
+		"    elements are looked at, by default 5; 0 = all.")
 	return nil
 }
 

@@ -92,7 +92,8 @@ func objectIdleTime(c *Ctx) error {
 }
 
 var errNoLFU = engine.NewError("ERR",
-	"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+	"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "+
+		"policies at runtime LRU and LFU data will take some time to adjust.")
 
 // objectFreq is OBJECT FREQ: as in Redis, only while maxmemory-policy names an LFU policy, which has no other effect here.
 // Accesses are sampled, so it is 0 for keys that are not among the hottest.

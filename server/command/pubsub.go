@@ -196,5 +196,6 @@ func Confirms(s *Spec) bool {
 // ErrSubscribed is the error for other commands.
 func ErrSubscribed(s *Spec) error {
 	return engine.NewError("ERR",
-		fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", s.FullName()))
+		fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "+
+			"context", s.FullName()))
 }

@@ -85,7 +85,8 @@ func waitReplicas(c *Ctx) error {
 var (
 	errWaitOnReplica = engine.NewError("ERR",
 		"WAIT cannot be used with replica instances. Please also note that since Redis 4.0 "+
-			"if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+			"if a replica is configured to be writable (which is not the default) writes to replicas are just local and are "+
+			"not propagated.")
 	errWaitAOFOnReplica = engine.NewError("ERR",
 		"WAITAOF cannot be used with replica instances. Please also note that writes to "+
 			"replicas are just local and are not propagated.")

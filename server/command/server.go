@@ -151,8 +151,9 @@ type Memory interface {
 	RuntimeStats() string
 	// Free gives unused memory back to the system.
 	Free()
-	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory, which
-	// must lie in dir unless enable-protected-configs lets the client name any. local: the client is on this host.
+	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory,
+	// which must lie in dir unless enable-protected-configs lets the client name any. local: the client is on this
+	// host.
 	SetHeapProfiling(on bool)
 	HeapProfiling() bool
 	DumpHeapProfile(dir string, local bool) error

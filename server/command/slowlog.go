@@ -109,8 +109,8 @@ func slowlogReset(c *Ctx) error {
 
 func slowlogHelp(c *Ctx) error {
 	writeHelp(c, "SLOWLOG",
-		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,", "    duration in microseconds, arguments, address and name of the client.",
-		"LEN", "    How many entries there are.",
+		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,",
+		"    duration in microseconds, arguments, address and name of the client.", "LEN", "    How many entries there are.",
 		"RESET", "    Delete them.")
 	return nil
 }
@@ -147,8 +147,9 @@ func perflogReset(c *Ctx) error {
 
 func perflogHelp(c *Ctx) error {
 	writeHelp(c, "PERFLOG",
-		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,", "    command, duration in microseconds, RocksDB's perf context, its I/O statistics.",
-		"LEN", "    How many entries there are.",
+		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,",
+		"    command, duration in microseconds, RocksDB's perf context, its I/O statistics.", "LEN",
+		"    How many entries there are.",
 		"RESET", "    Delete them.")
 	return nil
 }

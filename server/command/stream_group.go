@@ -54,11 +54,12 @@ func upper(name string) string {
 
 func xgroupHelp(c *Ctx) error {
 	writeHelp(c, "XGROUP",
-		"CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <n>]", "    Make a group that gets the entries after the id. With MKSTREAM, make",
-		"    the stream as well if there is none. <n> is how many entries of the", "    stream come up to the id, -1 if that is not known.",
-		"CREATECONSUMER <key> <group> <consumer>", "    Make a consumer of the group.",
-		"DELCONSUMER <key> <group> <consumer>", "    Remove a consumer with what is pending for it.",
-		"DESTROY <key> <group>", "    Remove the group.",
+		"CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <n>]",
+		"    Make a group that gets the entries after the id. With MKSTREAM, make",
+		"    the stream as well if there is none. <n> is how many entries of the",
+		"    stream come up to the id, -1 if that is not known.", "CREATECONSUMER <key> <group> <consumer>",
+		"    Make a consumer of the group.", "DELCONSUMER <key> <group> <consumer>",
+		"    Remove a consumer with what is pending for it.", "DESTROY <key> <group>", "    Remove the group.",
 		"SETID <key> <group> <id|$> [ENTRIESREAD <n>]", "    Let the group go on after the id.")
 	return nil
 }

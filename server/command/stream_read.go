@@ -27,10 +27,12 @@ var (
 	errMissingGroup = engine.NewError("ERR", "Missing GROUP option for XREADGROUP")
 	errLastInGroup  = engine.NewError("ERR",
 		"The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
-			"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+			"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty "+
+			"result set.")
 	errPlusInGroup = engine.NewError("ERR",
 		"The + ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
-			"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.")
+			"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty "+
+			"result set.")
 	errNewInRead = engine.NewError("ERR",
 		"The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")

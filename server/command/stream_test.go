@@ -165,11 +165,15 @@ func TestStreamInfo(t *testing.T) {
 		{"XINFO GROUPS s", "-ERR no such key"},
 		{"XINFO CONSUMERS s g", "-ERR no such key"},
 		{"XGROUP CREATE s g $ MKSTREAM", "+OK"},
-		{"XINFO STREAM s", "%10 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added :0 " +
-			"recorded-first-entry-id 0-0 groups :1 first-entry _ last-entry _"},
+		{"XINFO STREAM s",
+			"%10 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 " +
+				"entries-added :0 " +
+				"recorded-first-entry-id 0-0 groups :1 first-entry _ last-entry _"},
 		{"XINFO STREAM s FULL",
-			"%9 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added :0 " +
-				"recorded-first-entry-id 0-0 entries *0 groups *1 %7 name g last-delivered-id 0-0 entries-read _ lag :0 pel-count :0 pending *0 consumers *0"},
+			"%9 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added " +
+				":0 " +
+				"recorded-first-entry-id 0-0 entries *0 groups *1 %7 name g last-delivered-id 0-0 entries-read _ lag :0 " +
+				"pel-count :0 pending *0 consumers *0"},
 		{"XADD s 1-1 a 1", "1-1"},
 		{"XADD s 2-1 a 2", "2-1"},
 		{"XADD s 3-1 a 3", "3-1"},
@@ -184,13 +188,15 @@ func TestStreamInfo(t *testing.T) {
 		{"XREADGROUP GROUP g d NOACK STREAMS s >", "&1 & s *1 *2 3-1 *2 a 3"},
 		{"XREADGROUP GROUP g e STREAMS s >", "_*"},
 		{"XINFO CONSUMERS s g",
-			"*3 %4 name c pending :1 idle :? inactive :? %4 name d pending :0 idle :? inactive :-1 %4 name e pending :0 idle :? inactive :-1"},
+			"*3 %4 name c pending :1 idle :? inactive :? %4 name d pending :0 idle :? inactive :-1 %4 name e pending :0 idle " +
+				":? inactive :-1"},
 		{"XINFO CONSUMERS s what", "-NOGROUP No such consumer group 'what' for key name 's'"},
 		{"XINFO STREAM s FULL COUNT 1", "%9 length :2" + about +
 			"3-1 max-deleted-entry-id 2-1 entries-added :3 recorded-first-entry-id 1-1 entries *1 *2 1-1 *2 a 1 " +
 			"groups *2 %7 name g last-delivered-id 3-1 entries-read :3 lag :0 pel-count :1 pending *1 *4 1-1 c :? :1 " +
 			"consumers *3 %5 name c seen-time :? active-time :? pel-count :1 pending *1 *3 1-1 :? :1 " +
-			"%5 name d seen-time :? active-time :-1 pel-count :0 pending *0 %5 name e seen-time :? active-time :-1 pel-count :0 pending *0 " +
+			"%5 name d seen-time :? active-time :-1 pel-count :0 pending *0 %5 name e seen-time :? active-time :-1 pel-count " +
+			":0 pending *0 " +
 			"%7 name h last-delivered-id 1-1 entries-read :1 lag _ pel-count :0 pending *0 consumers *0"},
 		{"XINFO STREAM s FULL COUNT x", notInteger},
 		{"XINFO STREAM s WHAT", "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."},
@@ -209,7 +215,8 @@ func TestStreamInfo(t *testing.T) {
 }
 
 func TestStreamGroups(t *testing.T) {
-	noStream := "-ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
+	noStream := "-ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the " +
+		"MKSTREAM option to create an empty stream automatically."
 	noGroup := "-NOGROUP No such key 's' or consumer group 'x'"
 	runStreamCases(t, []streamCase{
 		{"XGROUP CREATE s g 0", noStream},
@@ -239,7 +246,8 @@ func TestStreamGroups(t *testing.T) {
 		{"XREADGROUP GROUP x c STREAMS s >",
 			"-NOGROUP No such key 's' or consumer group 'x' in XREADGROUP with GROUP option"},
 		{"XREADGROUP GROUP g c STREAMS s $",
-			"-ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, " +
+			"-ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
+				"specifying a proper ID, " +
 				"or use the > ID to get new messages. The $ ID would just return an empty result set."},
 		{"XREADGROUP GROUP g c STREAMS s", "-ERR wrong number of arguments for 'xreadgroup' command"},
 		{"XREADGROUP COUNT 1 NOACK STREAMS s >", "-ERR Missing GROUP option for XREADGROUP"},
@@ -318,8 +326,10 @@ func TestStreamWrongType(t *testing.T) {
 	var cases []streamCase
 	for _, line := range []string{"XADD k * a b", "XLEN k", "XRANGE k - +", "XRANGE k - + COUNT 0", "XREVRANGE k + -",
 		"XDEL k 1-1", "XTRIM k MAXLEN 1", "XSETID k 1-1",
-		"XREAD STREAMS k 0", "XREADGROUP GROUP g c STREAMS k >", "XGROUP CREATE k g 0 MKSTREAM", "XGROUP SETID k g 0", "XGROUP DESTROY k g", "XGROUP CREATECONSUMER k g c",
-		"XGROUP DELCONSUMER k g c", "XACK k g 1-1", "XCLAIM k g c 0 1-1", "XAUTOCLAIM k g c 0 0", "XPENDING k g", "XPENDING k g - + 1", "XINFO STREAM k", "XINFO GROUPS k", "XINFO CONSUMERS k g"} {
+		"XREAD STREAMS k 0", "XREADGROUP GROUP g c STREAMS k >", "XGROUP CREATE k g 0 MKSTREAM", "XGROUP SETID k g 0",
+		"XGROUP DESTROY k g", "XGROUP CREATECONSUMER k g c",
+		"XGROUP DELCONSUMER k g c", "XACK k g 1-1", "XCLAIM k g c 0 1-1", "XAUTOCLAIM k g c 0 0", "XPENDING k g",
+		"XPENDING k g - + 1", "XINFO STREAM k", "XINFO GROUPS k", "XINFO CONSUMERS k g"} {
 		cases = append(cases, streamCase{line, wrongType})
 	}
 	runStreamCases(t, append([]streamCase{{"SET k v", "+OK"}}, cases...))
@@ -498,7 +508,8 @@ func TestStreamCorrupt(t *testing.T) {
 		{"metadata", func(tx *engine.Tx, rec *engine.Record) { tx.SaveAppend(rec, rec.Tail[:40]) },
 			[]string{"XADD s * a b", "XRANGE s - +", "XDEL s 1-1", "XTRIM s MAXLEN 0", "XSETID s 9-9",
 				"XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >",
-				"XGROUP CREATE s h 0", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g", "XINFO STREAM s", "XINFO GROUPS s", "XINFO CONSUMERS s g"}},
+				"XGROUP CREATE s h 0", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g",
+				"XINFO STREAM s", "XINFO GROUPS s", "XINFO CONSUMERS s g"}},
 		{"size", func(tx *engine.Tx, rec *engine.Record) {
 			rec.Size = 20
 			tx.SaveAppend(rec, rec.Tail)
@@ -525,7 +536,8 @@ func TestStreamCorrupt(t *testing.T) {
 		},
 			[]string{"XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0",
 				"XPENDING s g", "XGROUP SETID s g 0", "XGROUP DESTROY s g",
-				"XGROUP CREATECONSUMER s g d", "XGROUP DELCONSUMER s g c", "XINFO GROUPS s", "XINFO CONSUMERS s g", "XINFO STREAM s FULL"}},
+				"XGROUP CREATECONSUMER s g d", "XGROUP DELCONSUMER s g c", "XINFO GROUPS s", "XINFO CONSUMERS s g",
+				"XINFO STREAM s FULL"}},
 		{"consumer", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, sub(cf.StreamConsumer)), []byte("short"))
 		},

@@ -209,7 +209,8 @@ func TestTDigestCorrupt(t *testing.T) {
 	for _, args := range []string{"TDIGEST.ADD broken 1", "TDIGEST.QUANTILE broken 0", "TDIGEST.MERGE new 1 broken",
 		"TDIGEST.TRIMMED_MEAN broken 0 1"} {
 		got := do(t, db, strings.Fields(args)...)
-		if want := "-ERR key \"broken\": corrupt record: t-digest buffer of 5 bytes, the metadata says 1 observations\r\n"; got != want {
+		want := "-ERR key \"broken\": corrupt record: t-digest buffer of 5 bytes, the metadata says 1 observations\r\n"
+		if got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}

@@ -28,9 +28,11 @@ var (
 	errTrackBcast  = engine.NewError("ERR", "OPTIN and OPTOUT are not compatible with BCAST")
 	errTrackOpts   = engine.NewError("ERR", "You can't specify both OPTIN mode and OPTOUT mode")
 	errTrackMode   = engine.NewError("ERR",
-		"You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
+		"You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a "+
+			"different mode.")
 	errTrackOptSw = engine.NewError("ERR",
-		"You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+		"You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a "+
+			"different mode.")
 	errNoRedirect  = engine.NewError("ERR", "The client ID you want redirect to does not exist")
 	errTwoRedirect = engine.NewError("ERR", "A client can only redirect to a single other client")
 	errCachingMode = engine.NewError("ERR",
@@ -135,13 +137,15 @@ func joinPrefixes(have, more []string) ([]string, error) {
 		for _, h := range have {
 			if overlap(p, h) {
 				return nil, engine.NewError("ERR",
-					fmt.Sprintf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, h))
+					fmt.Sprintf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p,
+						h))
 			}
 		}
 		for _, o := range more[i+1:] {
 			if overlap(p, o) {
 				return nil, engine.NewError("ERR",
-					fmt.Sprintf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", p, o))
+					fmt.Sprintf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not "+
+						"overlap.", p, o))
 			}
 		}
 	}

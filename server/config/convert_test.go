@@ -21,7 +21,8 @@ func TestConvert(t *testing.T) {
 		{"kvrocks.conf", "workers 16\nnosuch 1\nport many\ntimeout 5\n\"\nhash-length-mode no\nmasterauth 'x\nuser \"",
 			"timeout = 5", []string{
 				"line 1: workers 16: without effect: the Go scheduler serves all connections", "line 2: nosuch 1: unknown key",
-				"line 3: port many: argument couldn't be parsed into an integer", "line 6: hash-length-mode no: a setting of another version of Kvrocks",
+				"line 3: port many: argument couldn't be parsed into an integer",
+				"line 6: hash-length-mode no: a setting of another version of Kvrocks",
 				"line 7: masterauth: malformed line: config line ends unexpectedly in quoted string",
 				"line 8: user: wants the name of a user, then rules; quotes must be balanced"}},
 		{"kvrocks.conf", "bind 127.0.0.1\nunixsocket /s", `bind = "127.0.0.1"|unixsocket = "/s"`, nil},
@@ -33,14 +34,17 @@ func TestConvert(t *testing.T) {
 			`bind = "* -::*"|port = 6379|requirepass = "foo#bar"|dir = "./"|redis-databases = 16`,
 			[]string{"line 2: port 6379 # no comment: argument couldn't be parsed into an integer"}},
 		{"my.conf", "save 3600 1\nbind 127.0.0.1 -::1\nmaxmemory 1gb\nmaxmemory-policy allkeys-lru\ndatabases 1\n" +
-			"proto-max-bulk-len 2m\nloglevel verbose\nlogfile /var/log/redis/r.log\nappendonly yes\nappendfsync everysec\nhz 10\n" +
+			"proto-max-bulk-len 2m\nloglevel verbose\nlogfile /var/log/redis/r.log\nappendonly yes\nappendfsync everysec\nhz " +
+			"10\n" +
 			"io-threads 4\ndir \"/a b\"\nport 7000\nclient-output-buffer-limit replica 1mb 0 0\nloadmodule a.so x\n" +
 			"rename-command CONFIG \"\"\nreplicaof h 1\nmasterauth \"\\x61\"\nRENAME-command CONFIG x\nmasterauth \"\\xff\"",
-			`bind = "127.0.0.1 -::1"|port = 7000|client-output-buffer-limit = "normal 268435456 67108864 60 slave 1048576 0 0 pubsub 33554432 8388608 60"|` +
+			`bind = "127.0.0.1 -::1"|port = 7000|client-output-buffer-limit = "normal 268435456 67108864 60 slave 1048576 0 0 ` +
+				`pubsub 33554432 8388608 60"|` +
 				`proto-max-bulk-len = 2000000|masterauth = "a"|dir = "/a b"|log-dir = "/var/log/redis"|slaveof = "h 1"|` +
 				`[rename-command]|CONFIG = ""`, []string{
 				"line 1: save 3600 1: every write is in the write-ahead log; bgsave-cron makes backups",
-				"line 3: maxmemory 1073741824: " + errEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " + errEviction.Error(),
+				"line 3: maxmemory 1073741824: " + errEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " +
+					errEviction.Error(),
 				"line 10: appendfsync everysec: the log is synced before every reply (rocksdb.write_options.sync) or when the " +
 					"system does it", "line 12: io-threads 4: without effect: a setting of Redis",
 				"line 16: loadmodule a.so x: there are no modules; what Kvrocks builds in is built in",

@@ -37,8 +37,10 @@ func FuzzConfFile(f *testing.F) {
 // FuzzTOMLFile does the same with a kvrocks.toml.
 func FuzzTOMLFile(f *testing.F) {
 	for _, s := range []string{
-		"port = 1\n", "bind = [\n'a', # c\n\"b\"]\n[rocksdb]\nblock_size = 0x10 # c\nwrite_options.sync = true", "[namespace]\n\"a b\" = '''\nx'''",
-		"[user]\na = 'on \"~x y\"'\nb = ['#x',\n'~x y' ] # c\n", "requirepass = \"\"\"a\\\"\"\"\"\"", "[[x]]", "a = {b = 1}", "[ rocksdb . \"write_options\" ]\nsync=true", "=", "]", "[", "'", "a.b.c",
+		"port = 1\n", "bind = [\n'a', # c\n\"b\"]\n[rocksdb]\nblock_size = 0x10 # c\nwrite_options.sync = true",
+		"[namespace]\n\"a b\" = '''\nx'''", "[user]\na = 'on \"~x y\"'\nb = ['#x',\n'~x y' ] # c\n",
+		"requirepass = \"\"\"a\\\"\"\"\"\"", "[[x]]", "a = {b = 1}", "[ rocksdb . \"write_options\" ]\nsync=true", "=", "]",
+		"[", "'", "a.b.c",
 	} {
 		f.Add([]byte(s))
 	}

@@ -149,7 +149,8 @@ func (p MemoryPlan) String() string {
 		}
 		return "configured"
 	}
-	s := fmt.Sprintf("block cache %d MiB (%s), write buffers %d x %d KiB (%s), Go heap %d MiB, budget %d MiB (%s) of %d MiB %s",
+	s := fmt.Sprintf("block cache %d MiB (%s), write buffers %d x %d KiB (%s), Go heap %d MiB, budget %d MiB (%s) of %d "+
+		"MiB %s",
 		p.BlockCache>>20, by(p.AutoBlockCache), p.WriteBuffers/p.WriteBuffer, p.WriteBuffer>>10, by(p.AutoBuffer),
 		p.GoHeap>>20, p.Budget>>20, by(!p.BudgetGiven), p.Memory.Bytes>>20, p.Memory.Source)
 	if p.OverBudget() {

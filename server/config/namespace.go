@@ -7,12 +7,13 @@ import (
 
 // Errors of namespaces. Their texts are those of Kvrocks.
 var (
-	ErrNamespaceExists     = errors.New("the namespace already exists")
-	ErrTokenExists         = errors.New("the token already exists")
-	ErrNamespaceNotFound   = errors.New("the namespace was not found")
-	ErrNamespaceNoPass     = errors.New("forbidden to add namespace when requirepass was empty")
-	ErrNamespaceCluster    = errors.New("forbidden to add namespace when cluster mode was enabled")
-	ErrNamespaceNowhere    = errors.New("modify namespace requires the server is running with a configuration file or enabled namespace replication")
+	ErrNamespaceExists   = errors.New("the namespace already exists")
+	ErrTokenExists       = errors.New("the token already exists")
+	ErrNamespaceNotFound = errors.New("the namespace was not found")
+	ErrNamespaceNoPass   = errors.New("forbidden to add namespace when requirepass was empty")
+	ErrNamespaceCluster  = errors.New("forbidden to add namespace when cluster mode was enabled")
+	ErrNamespaceNowhere  = errors.New("modify namespace requires the server is running with a configuration file or " +
+		"enabled namespace replication")
 	ErrNamespaceAddDefault = errors.New("forbidden to add the default namespace")
 	ErrNamespaceDelDefault = errors.New("forbidden to delete the default namespace")
 	ErrTokenIsPassword     = errors.New("the token is duplicated with requirepass or masterauth")

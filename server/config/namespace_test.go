@@ -124,7 +124,8 @@ func TestNamespaceStore(t *testing.T) {
 		t.Errorf("the file is %q", readBack(t, c))
 	}
 	check("no", c.Set("repl-namespace-enabled", "no"),
-		"CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db",
+		"CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off "+
+			"repl_namespace_enabled when namespaces exist in db",
 		m{"d": "td", "f": "tf", "g": "tg"}, m{"d": "td", "f": "tf", "g": "tg"}, false)
 	check("add", c.AddNamespace("n", "tn"), "<nil>", m{"d": "td", "f": "tf", "g": "tg", "n": "tn"},
 		m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, false)

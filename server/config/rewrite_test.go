@@ -127,7 +127,8 @@ KEYS = "K"`)
 		t.Fatal(err)
 	}
 	if err := c.Set("timeout", "6", "requirepass", "p\"2", "tls-protocols", "TLSv1.2 TLSv1.3", "slave-read-only", "no",
-		"rocksdb.write_buffer_size", "8", "rocksdb.write_options.write_batch_max_bytes", "5", "rocksdb.read_options.async_io", "no"); err != nil {
+		"rocksdb.write_buffer_size", "8", "rocksdb.write_options.write_batch_max_bytes", "5", "rocksdb.read_options.async_io",
+		"no"); err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{c.DeleteNamespace("gone"), c.SetNamespace("new token", "t2"),

@@ -18,7 +18,8 @@ const levels = 7
 
 // compressionTypes are RocksDB's names of the compressions.
 var compressionTypes = map[string]string{
-	"no": "kNoCompression", "snappy": "kSnappyCompression", "lz4": "kLZ4Compression", "zstd": "kZSTD", "zlib": "kZlibCompression",
+	"no": "kNoCompression", "snappy": "kSnappyCompression", "lz4": "kLZ4Compression", "zstd": "kZSTD",
+	"zlib": "kZlibCompression",
 }
 
 // rocksUnit maps the settings that change an option of RocksDB to the factor to RocksDB's unit.

@@ -32,19 +32,24 @@ func TestSetErrors(t *testing.T) {
 		{"", []string{"timeout"}, "syntax error"},
 		{"", nil, "syntax error"},
 		{"requirepass p\nnamespace.a t", []string{"requirepass", ""},
-			"CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists"},
+			"CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the " +
+				"namespace exists"},
 		{"requirepass p\nnamespace.a t", []string{"requirepass", "t"},
 			"CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens"},
 		{"requirepass p\nnamespace.a t", []string{"masterauth", "t"},
 			"CONFIG SET failed (possibly related to argument 'masterauth') - masterauth is duplicated with namespace tokens"},
 		{"", []string{"rocksdb.min_blob_size", "1"},
-			"CONFIG SET failed (possibly related to argument 'rocksdb.min_blob_size') - Must set rocksdb.enable_blob_files to yes first."},
+			"CONFIG SET failed (possibly related to argument 'rocksdb.min_blob_size') - Must set rocksdb.enable_blob_files to " +
+				"yes first."},
 		{"rocksdb.level_compaction_dynamic_level_bytes no", []string{"rocksdb.max_bytes_for_level_base", "1"},
-			"CONFIG SET failed (possibly related to argument 'rocksdb.max_bytes_for_level_base') - Must set rocksdb.level_compaction_dynamic_level_bytes yes first."},
+			"CONFIG SET failed (possibly related to argument 'rocksdb.max_bytes_for_level_base') - Must set " +
+				"rocksdb.level_compaction_dynamic_level_bytes yes first."},
 		{"", []string{"log-retention-days", "3"},
-			"CONFIG SET failed (possibly related to argument 'log-retention-days') - can't set the 'log-retention-days' when the log dir is stdout"},
+			"CONFIG SET failed (possibly related to argument 'log-retention-days') - can't set the 'log-retention-days' when " +
+				"the log dir is stdout"},
 		{"", []string{"compaction-checker-range", "1-2"},
-			"CONFIG SET failed (possibly related to argument 'compaction-checker-range') - compaction-checker-range cannot be set while compaction-checker-cron is set"},
+			"CONFIG SET failed (possibly related to argument 'compaction-checker-range') - compaction-checker-range cannot be " +
+				"set while compaction-checker-cron is set"},
 		// What is refused above is right in another state.
 		{"", []string{"rocksdb.min_blob_size", "1", "rocksdb.enable_blob_files", "yes"}, ""},
 		{"", []string{"rocksdb.min_blob_size", "4096"}, ""}, // no change

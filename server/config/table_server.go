@@ -10,7 +10,8 @@ import "math"
 var serverGroups = []group{
 	{"Network", []Setting{
 		text("bind", "127.0.0.1", fixed,
-			"Addresses, separated by blanks or as an array; empty (needs a unixsocket) = no TCP, * = all of IPv4; one after a - may be missing."),
+			"Addresses, separated by blanks or as an array; empty (needs a unixsocket) = no TCP, * = all of IPv4; one after a "+
+				"- may be missing."),
 		integer("port", 6666, 0, 65535, fixed,
 			"TCP port; 0 = a free port that the system chooses, or with a tls-port no TCP port."),
 		integer("socket-fd", -1, -1, 1<<16, fixed, "Listen on this open file descriptor instead of bind and port; -1 = no."),
@@ -31,7 +32,8 @@ var serverGroups = []group{
 			"Most bytes of an incomplete command that a client may have sent."),
 		{Name: "client-output-buffer-limit", Kind: Limits, Dynamic: true,
 			Default: "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-			Comment: "Per class (normal, slave, pubsub): hard limit, soft limit in bytes and its seconds of unread replies; 0 = none."},
+			Comment: "Per class (normal, slave, pubsub): hard limit, soft limit in bytes and its seconds of unread replies; 0 " +
+				"= none."},
 		{Name: "proto-max-bulk-len", Kind: Bytes, Default: "536870912", Min: 1 << 20, Max: math.MaxInt64, Dynamic: true,
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
@@ -47,7 +49,8 @@ var serverGroups = []group{
 		integer("derived-state-size", 0, -1, 1<<20, dynamic,
 			"MiB of state derived from collections, such as counts of sorted sets; 0 = from memory-budget-mb, -1 = none."),
 		text("notify-keyspace-events", "", dynamic,
-			"Classes of keyspace events to publish, letters of KEg$lshzxetdmnA; empty = none.").check(checkEvents).canonical(canonicalEvents),
+			"Classes of keyspace events to publish, letters of KEg$lshzxetdmnA; empty = none.").
+			check(checkEvents).canonical(canonicalEvents),
 		text("aclfile", "", fixed,
 			"File of the ACL's users, read at the start and by ACL LOAD, written by ACL SAVE; empty = none."),
 		enum("acl-pubsub-default", "resetchannels", []string{"allchannels", "resetchannels"}, fixed,
@@ -115,7 +118,8 @@ var serverGroups = []group{
 		boolean("lua-strict-key-accessing", "no", dynamic,
 			"Scripts may touch only the keys that were declared when they were called (Kvrocks 2.13)."),
 		integer("lua-time-limit", 5000, 0, maxInt, dynamic,
-			"Milliseconds after which a script counts as slow: it is logged, and SCRIPT KILL stops it; 0 = never.").alias("busy-reply-threshold"),
+			"Milliseconds after which a script counts as slow: it is logged, and SCRIPT KILL stops it; 0 = never.").
+			alias("busy-reply-threshold"),
 		integer("lua-memory-limit-mb", 256, 0, 1<<20, dynamic,
 			"MiB by which the heap may grow while a script runs before the script is stopped; 0 = no limit."),
 	}},

@@ -67,7 +67,7 @@ func template(t *testing.T) []byte {
 # ` + table[renameCommand].Comment + ` (fixed)
 [rename-command]
 
-# Users of the ACL: name = "rules", as ACL SETUSER takes them; CONFIG REWRITE keeps them here. Not together with aclfile.
+# Users of the ACL: name = "rules" as in ACL SETUSER. CONFIG REWRITE keeps them here. Not together with aclfile.
 [user]
 `)
 	return b.Bytes()
@@ -191,7 +191,8 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		"proto-max-bulk-len": "type Bytes default 536870912 range 1048576 9223372036854775807 dynamic true",
 		"unixsocketperm":     "type Octal default 777 range 1 2147483647 dynamic false",
 	}
-	const inBytes = "rocksdb.block_size,rocksdb.compaction_readahead_size,rocksdb.delayed_write_rate,rocksdb.max_bytes_for_level_base," +
+	const inBytes = "rocksdb.block_size,rocksdb.compaction_readahead_size,rocksdb.delayed_write_rate," +
+		"rocksdb.max_bytes_for_level_base," +
 		"rocksdb.min_blob_size,rocksdb.blob_file_size,rocksdb.write_options.write_batch_max_bytes"
 	kinds := map[string]string{"bool": "Bool", "int": "Int", "u32": "Int", "i64": "Int", "u64 unit": "Bytes",
 		"octal": "Octal", "enum": "Enum", "string": "String", "multi": "Multi"}

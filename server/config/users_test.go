@@ -82,9 +82,11 @@ func TestRewriteUsers(t *testing.T) {
 			"# c\nuser alice on #hash ~* +@all\nport 1\n  user kept on nopass  \ntimeout 5\nuser bob off \"~\\\"x\\\"\"\n"},
 		{"b.conf", "", "user alice on #hash ~* +@all\nuser bob off \"~\\\"x\\\"\"\nuser kept on nopass\n"},
 		{"a.toml", "port = 1\n[user] # c\nalice = ['on', '>p'] # d\ngone = 'on'\nkept = 'on nopass' # e\n",
-			"port = 1\n[user] # c\nalice = \"on #hash ~* +@all\" # d\nkept = 'on nopass' # e\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\n"},
+			"port = 1\n[user] # c\nalice = \"on #hash ~* +@all\" # d\nkept = 'on nopass' # e\nbob = \"off " +
+				"\\\"~\\\\\\\"x\\\\\\\"\\\"\"\n"},
 		{"b.toml", "port = 1\n",
-			"port = 1\n\n[user]\nalice = \"on #hash ~* +@all\"\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\nkept = \"on nopass\"\n"},
+			"port = 1\n\n[user]\nalice = \"on #hash ~* +@all\"\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\nkept = \"on " +
+				"nopass\"\n"},
 	} {
 		c, err := Load([]string{"-c", write(t, tt.name, tt.text)}, nil)
 		if err != nil {

@@ -65,17 +65,21 @@ var aclExact = [][]string{
 	{},
 	{"on"}, {"ON", "Off"}, {"nopass"}, {">a", ">b", ">a"}, {">a", "<a"}, {">"}, {"<x"}, {"nopass", ">a"}, {">a",
 		"nopass"}, {">a", "resetpass"},
-	{"#148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"}, {"#148DE9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
+	{"#148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
+	{"#148DE9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
 	{"#12"}, {"!12"}, {"!148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
-	{">p", "!148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"}, {"#"}, {"#g48de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
+	{">p", "!148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"}, {"#"},
+	{"#g48de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
 	{"~a", "~b", "~a"}, {"~*"}, {"allkeys", "~a"}, {"~a", "allkeys"}, {"~a", "resetkeys",
 		"~b"}, {"ALLKEYS"}, {"~"}, {"~a b"}, {"~a\tb"}, {"~a\x00b"},
-	{"%R~a"}, {"%W~a", "%r~a"}, {"%RW~a"}, {"%wR~a"}, {"%RR~a"}, {"%X~a"}, {"%R"}, {"%R~"}, {"%"}, {"%R~a b"}, {"%R~*"}, {"%RW~*"},
+	{"%R~a"}, {"%W~a", "%r~a"}, {"%RW~a"}, {"%wR~a"}, {"%RR~a"}, {"%X~a"}, {"%R"}, {"%R~"}, {"%"}, {"%R~a b"}, {"%R~*"},
+	{"%RW~*"},
 	{"%R~a", "~a"}, {"%R~a", "%R~b", "%W~a"},
 	{"&a", "&b", "&a"}, {"&*"}, {"&*", "&a"}, {"allchannels", "resetchannels", "&x"}, {"&a b"}, {"&"}, {"resetchannels"},
 	{"+get"}, {"+GET"}, {"+get", "-get"}, {"-get"}, {"+get",
 		"+set"}, {"+@all"}, {"allcommands"}, {"nocommands"}, {"+@ALL", "-@all"},
-	{"+@all", "-get"}, {"+@nosuch"}, {"-@nosuch"}, {"+@"}, {"+"}, {"-"}, {"+nosuch"}, {"-nosuch"}, {"+@read"}, {"+@Hash", "+@list"},
+	{"+@all", "-get"}, {"+@nosuch"}, {"-@nosuch"}, {"+@"}, {"+"}, {"-"}, {"+nosuch"}, {"-nosuch"}, {"+@read"},
+	{"+@Hash", "+@list"},
 	{"+config|get"}, {"+Config|Get"}, {"+config",
 		"-config|set"}, {"+config|nosuch"}, {"-config|nosuch"}, {"+config|"}, {"+|"}, {"+|x"},
 	{"+config|get|x"}, {"+select|0"}, {"+select|0", "+select|1",
@@ -439,11 +443,12 @@ func TestACLFile(t *testing.T) {
 	defer c.close()
 	store := acl.NewStore(redisTable(t, c), acl.Options{File: path})
 	for _, text := range []string{
-		"", "\n\n", "user a\n", "user a on >x ~* &* +@all\nuser default on nopass ~* &* +@all", "  user a on  \r\n", "user a on\t\n",
+		"", "\n\n", "user a\n", "user a on >x ~* &* +@all\nuser default on nopass ~* &* +@all", "  user a on  \r\n",
+		"user a on\t\n",
 		"what", "user", "user ", // an open parenthesis makes Redis 7.0 crash
 		"user  on", "user a what", "user a +nosuch -nosuch what how",
-		"user a\nuser a", "user a +@x (+get what)\nuser b ~* ~a\nuser b", "# comment\n", "user a\tb on\n", "\tuser a on\n", "user a (+get ~a ) on",
-		"user default off -@all +@all on nopass\n", "user a <x\n", "user a ( +get   ~b )\n",
+		"user a\nuser a", "user a +@x (+get what)\nuser b ~* ~a\nuser b", "# comment\n", "user a\tb on\n", "\tuser a on\n",
+		"user a (+get ~a ) on", "user default off -@all +@all on nopass\n", "user a <x\n", "user a ( +get   ~b )\n",
 	} {
 		write(text)
 		want, err := c.do("ACL", "LOAD")
@@ -523,8 +528,9 @@ func TestACLInScripts(t *testing.T) {
 		words("ACL SETUSER u on nopass ~a* %R~r* resetchannels &ch* +@all -set -object|encoding")...),
 		newCommand("acl", "AUTH", "u", "x")}
 	for _, call := range []string{
-		"'set','a','1'", "'SeT','a','1'", "'object','encoding','a'", "'object','freq'", "'get','b'", "'get','a'", "'get','rx'", "'incr','rx'", "'incr','a'", "'mget','a','b'",
-		"'publish','x','m'", "'publish','ch1','m'", "'spublish','x','m'", "'nosuch','b'", "'get'", "'sort','a','by','w*'",
+		"'set','a','1'", "'SeT','a','1'", "'object','encoding','a'", "'object','freq'", "'get','b'", "'get','a'",
+		"'get','rx'", "'incr','rx'", "'incr','a'", "'mget','a','b'", "'publish','x','m'", "'publish','ch1','m'",
+		"'spublish','x','m'", "'nosuch','b'", "'get'", "'sort','a','by','w*'",
 	} {
 		for _, how := range []string{"call", "pcall"} {
 			list = append(list, newCommand("acl", "EVAL", "return redis."+how+"("+call+")", "0"))

@@ -43,7 +43,8 @@ func (g bitGenerator) spoilt(n int) []command {
 	}
 	words := []string{"", "0", "1", "2", "-1", "01", "+1", " 1", "1 ", "1.5", "x", "4294967295", "4294967296",
 		"18446744073709551616", "9223372036854775807", "-9223372036854775808",
-		"#", "#0", "#1", "#-1", "#x", "u", "i", "u0", "u1", "U8", "u08", "u63", "u64", "i64", "i65", "i-1", "u 8", "u8x", "GET", "set", "INCRBY", "OVERFLOW", "wrap", "SAT", "FAIL", "BIT", "byte", "AND", "not", "l", "s0"}
+		"#", "#0", "#1", "#-1", "#x", "u", "i", "u0", "u1", "U8", "u08", "u63", "u64", "i64", "i65", "i-1", "u 8", "u8x",
+		"GET", "set", "INCRBY", "OVERFLOW", "wrap", "SAT", "FAIL", "BIT", "byte", "AND", "not", "l", "s0"}
 	for i := range n {
 		key := "s" + strconv.Itoa(g.IntN(4))
 		var args []string

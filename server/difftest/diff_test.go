@@ -167,7 +167,8 @@ func familyOf(name string) string {
 		return "set"
 	case strings.HasPrefix(name, "L") && name != "LCS" || strings.HasPrefix(name, "RP"):
 		return "list"
-	case slices.Contains(strings.Fields("GET SET SETEX PSETEX SETNX GETSET GETDEL GETEX MGET MSET MSETNX APPEND STRLEN SETRANGE GETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS"), name):
+	case slices.Contains(strings.Fields("GET SET SETEX PSETEX SETNX GETSET GETDEL GETEX MGET MSET MSETNX APPEND STRLEN "+
+		"SETRANGE GETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS"), name):
 		return "string"
 	}
 	return "generic"

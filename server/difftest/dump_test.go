@@ -63,7 +63,9 @@ func dumpedKeys() []dumped {
 		{"string", one("SET", "k", "hello"), str},
 		{"compressed string", one("SET", "k", strings.Repeat("abcab", 1000)+noise(10)), str},
 		{"large string", one("SET", "k", noise(100000)), str},
-		{"list of numbers", one(words("RPUSH k 1 -1 127 128 4095 4096 -4096 -4097 32768 8388608 -2147483648 4294967296 -9223372036854775808")...), list},
+		{"list of numbers",
+			one(words("RPUSH k 1 -1 127 128 4095 4096 -4096 -4097 32768 8388608 -2147483648 4294967296 " +
+				"-9223372036854775808")...), list},
 		{"list of strings", one("RPUSH", "k", "", "a", noise(63), noise(64), noise(4095), noise(4096),
 			strings.Repeat("z", 7000)), list},
 		{"large list", many("RPUSH k", 5000, func(i int) []string {
@@ -132,8 +134,10 @@ func dumpedStreams(noise func(n int) string) []dumped {
 		{"stream made by a group", lines(nil, "XGROUP CREATE k g $ MKSTREAM"), group("g")},
 		{"stream with groups", lines(add(50), "XGROUP CREATE k g 0", "XGROUP CREATE k h 1010-1 ENTRIESREAD 31",
 			"XGROUP CREATE k empty $", "XGROUP CREATECONSUMER k g idle",
-			"XREADGROUP GROUP g alice COUNT 20 STREAMS k >", "XREADGROUP GROUP g bob COUNT 10 STREAMS k >", "XREADGROUP GROUP h bob STREAMS k >",
-			"XACK k g 1000-2 1001-1", "XDEL k 1002-1", "XCLAIM k g bob 0 1000-1 RETRYCOUNT 7", "XSETID k 5000-1 ENTRIESADDED 77 MAXDELETEDID 1002-1"), group("g", "XPENDING k h", "XPENDING k empty")},
+			"XREADGROUP GROUP g alice COUNT 20 STREAMS k >", "XREADGROUP GROUP g bob COUNT 10 STREAMS k >",
+			"XREADGROUP GROUP h bob STREAMS k >", "XACK k g 1000-2 1001-1", "XDEL k 1002-1",
+			"XCLAIM k g bob 0 1000-1 RETRYCOUNT 7", "XSETID k 5000-1 ENTRIESADDED 77 MAXDELETEDID 1002-1"), group("g",
+			"XPENDING k h", "XPENDING k empty")},
 	}
 }
 

@@ -69,7 +69,8 @@ var (
 	hllHead = []byte("HYLL")
 	// unlikeStream is what differs in XINFO STREAM FULL: how the stream lies in memory, and when consumers were seen,
 	// which a replica tells by its own clock.
-	unlikeStream = regexp.MustCompile(`\$11\r\nactive-time\r\n:-?\d+\r\n|(radix-tree-keys|radix-tree-nodes|seen-time)\r\n:-?\d+`)
+	unlikeStream = regexp.MustCompile(`\$11\r\nactive-time\r\n:-?\d+\r\n|(radix-tree-keys|radix-tree-nodes|` +
+		`seen-time)\r\n:-?\d+`)
 )
 
 // sameKeys compares all keys of the 16 databases. redis is a replica too: some things do not travel, such as how many
@@ -114,7 +115,8 @@ func sameKeys(t *testing.T, redis, basalt *client) (n int) {
 				text := ""
 				switch {
 				case cmd.name() == "PTTL":
-					if d := want.number() - got.number(); d < -ttlMargin || d > ttlMargin || (want.number() < 0) != (got.number() < 0) {
+					if d := want.number() - got.number(); d < -ttlMargin || d > ttlMargin ||
+						(want.number() < 0) != (got.number() < 0) {
 						text = fmt.Sprintf("PTTL %q: %d, want %d", k, got.number(), want.number())
 					}
 				case kind == "stream":
@@ -277,7 +279,8 @@ func TestFollowOtherRedis(t *testing.T) {
 						}
 					}
 				}
-				for _, line := range []string{"HSET fields a 1 b 2 c 3", "HPEXPIRE fields 100000000 FIELDS 2 a b", "SCRIPT LOAD return(1)"} {
+				for _, line := range []string{"HSET fields a 1 b 2 c 3", "HPEXPIRE fields 100000000 FIELDS 2 a b",
+					"SCRIPT LOAD return(1)"} {
 					if _, err := m.do(words(line)...); err != nil {
 						t.Fatal(err)
 					}
@@ -293,9 +296,11 @@ func TestFollowOtherRedis(t *testing.T) {
 					history := slices.Concat(randomCommands(uint64(seed), 1500), streamCommands(uint64(seed), 1500))
 					for i := range 30 {
 						k := fmt.Sprint("e", i%5)
-						for _, line := range []string{"SET " + k + " v EX 100000", "SETEX " + k + " 200000 v", "PSETEX " + k + " 300000000 v",
-							"EXPIRE " + k + " 400000", "GETEX " + k + " EX 500000", "SET " + k + " 1.5 KEEPTTL", "INCRBYFLOAT " + k + " 1.25",
-							"HSET h" + k + " f 1 g 2", "HINCRBYFLOAT h" + k + " f 1.5", "HEXPIRE h" + k + " 100000 FIELDS 1 f", "HDEL h" + k + " g",
+						for _, line := range []string{"SET " + k + " v EX 100000", "SETEX " + k + " 200000 v", "PSETEX " + k +
+							" 300000000 v",
+							"EXPIRE " + k + " 400000", "GETEX " + k + " EX 500000", "SET " + k + " 1.5 KEEPTTL", "INCRBYFLOAT " + k +
+								" 1.25", "HSET h" + k + " f 1 g 2", "HINCRBYFLOAT h" + k + " f 1.5", "HEXPIRE h" + k + " 100000 FIELDS 1 f",
+							"HDEL h" + k + " g",
 							"EVAL redis.call('SET',KEYS[1],ARGV[1]);redis.call('INCR',KEYS[2]) 2 s" + k + " n" + k + " v",
 							"RESTORE r" + k + " 100000 x", "SADD t" + k + " a b c d", "SPOP t" + k + " 2", "GETDEL g" + k} {
 							history = append(history, newCommand("", words(line)...))

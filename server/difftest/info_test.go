@@ -8,19 +8,22 @@ import (
 
 // notInInfo are the fields of Redis's INFO that have no meaning here, by the beginnings of their names.
 var notInInfo = map[string]string{
-	"redis_build_id": "of the C build", "monotonic_clock": "of the C build", "atomicvar_api": "of the C build", "gcc_version": "of the C build",
+	"redis_build_id": "of the C build", "monotonic_clock": "of the C build", "atomicvar_api": "of the C build",
+	"gcc_version":        "of the C build",
 	"process_supervised": "the log says when the server is ready",
-	"current_":           "no process is forked to save", "rdb_current_": "no process is forked to save", "rdb_last_cow_size": "no process is forked to save",
+	"current_":           "no process is forked to save", "rdb_current_": "no process is forked to save",
+	"rdb_last_cow_size":         "no process is forked to save",
 	"rdb_last_load_":            "no RDB file is loaded",
-	"aof_last_rewrite_time_sec": "no AOF is rewritten", "aof_current_rewrite_time_sec": "no AOF is rewritten", "aof_rewrites": "no AOF is rewritten",
-	"aof_last_cow_size": "no AOF is rewritten", "module_fork": "no modules",
-	"expired_stale_perc": "no cycle looks for expired keys", "expired_time_cap": "no cycle looks for expired keys", "expire_cycle": "no cycle looks for expired keys",
-	"total_eviction": "nothing is evicted", "migrate_cached": "no MIGRATE", "slave_expires": "no writable replicas",
-	"active_defrag_": "no defragmentation", "total_active_defrag": "no defragmentation",
-	"dump_payload": "payloads are always checked", "total_reads": "not counted", "total_writes_processed": "not counted", "io_threaded": "no I/O threads",
+	"aof_last_rewrite_time_sec": "no AOF is rewritten", "aof_current_rewrite_time_sec": "no AOF is rewritten",
+	"aof_rewrites": "no AOF is rewritten", "aof_last_cow_size": "no AOF is rewritten", "module_fork": "no modules",
+	"expired_stale_perc": "no cycle looks for expired keys", "expired_time_cap": "no cycle looks for expired keys",
+	"expire_cycle": "no cycle looks for expired keys", "total_eviction": "nothing is evicted",
+	"migrate_cached": "no MIGRATE", "slave_expires": "no writable replicas", "active_defrag_": "no defragmentation",
+	"total_active_defrag": "no defragmentation", "dump_payload": "payloads are always checked",
+	"total_reads": "not counted", "total_writes_processed": "not counted", "io_threaded": "no I/O threads",
 	"reply_buffer": "buffers are pooled", "used_cpu_sys_main": "no main thread", "used_cpu_user_main": "no main thread",
-	"eventloop_": "no event loop", "instantaneous_eventloop_": "no event loop",
-	"cmdstat_": "depends on what was called", "errorstat_": "depends on what was called", "latency_percentiles": "depends on what was called",
+	"eventloop_": "no event loop", "instantaneous_eventloop_": "no event loop", "cmdstat_": "depends on what was called",
+	"errorstat_": "depends on what was called", "latency_percentiles": "depends on what was called",
 }
 
 // TestInfoFields compares the names of the fields of INFO, section by section.

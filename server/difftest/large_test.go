@@ -81,11 +81,13 @@ func largeCommands(size, n int) []command {
 		func() { add("ZINTERCARD 2 z z2 LIMIT %d", rng.IntN(size)) },
 	}
 	whole := []string{
-		"HGETALL h", "HKEYS h", "HVALS h", "HLEN h", "SMEMBERS s", "SCARD s", "SCARD s2", "LRANGE l 0 -1", "LLEN l", "ZRANGE z 0 -1 WITHSCORES", "ZREVRANGE z 0 -1",
-		"SINTER s s2", "SUNION s s2", "SDIFF s s2", "SUNIONSTORE d s s2", "SCARD d", "ZINTER 2 z z2 WITHSCORES", "ZUNIONSTORE d 2 z z2 WEIGHTS 2 1", "ZRANGE d 0 -1 WITHSCORES",
-		"ZDIFF 2 z z2 WITHSCORES", "ZINTERSTORE d 2 z s2", "ZCARD d", "ZRANGESTORE d z 10 -10", "ZCARD d", "COPY l d REPLACE", "LLEN d", "LTRIM d 100 -100", "LRANGE d 0 -1",
-		"COPY z d REPLACE", "ZREMRANGEBYRANK d 10 -10", "ZRANGE d 0 -1 WITHSCORES", "RENAME d e", "ZCARD e", "DEL e",
-		"ZRANGE lex - + BYLEX", "ZRANGE lex + - BYLEX REV", "DBSIZE",
+		"HGETALL h", "HKEYS h", "HVALS h", "HLEN h", "SMEMBERS s", "SCARD s", "SCARD s2", "LRANGE l 0 -1", "LLEN l",
+		"ZRANGE z 0 -1 WITHSCORES", "ZREVRANGE z 0 -1", "SINTER s s2", "SUNION s s2", "SDIFF s s2", "SUNIONSTORE d s s2",
+		"SCARD d", "ZINTER 2 z z2 WITHSCORES", "ZUNIONSTORE d 2 z z2 WEIGHTS 2 1", "ZRANGE d 0 -1 WITHSCORES",
+		"ZDIFF 2 z z2 WITHSCORES", "ZINTERSTORE d 2 z s2", "ZCARD d", "ZRANGESTORE d z 10 -10", "ZCARD d", "COPY l d REPLACE",
+		"LLEN d", "LTRIM d 100 -100", "LRANGE d 0 -1", "COPY z d REPLACE", "ZREMRANGEBYRANK d 10 -10",
+		"ZRANGE d 0 -1 WITHSCORES", "RENAME d e", "ZCARD e", "DEL e", "ZRANGE lex - + BYLEX", "ZRANGE lex + - BYLEX REV",
+		"DBSIZE",
 	}
 	for i := range n {
 		rules[rng.IntN(len(rules))]()

@@ -84,9 +84,12 @@ func newChunkGenerator(t *testing.T, seed uint64) *chunkGenerator {
 }
 
 // luaTokens are words, and separators that the scanner takes apart.
-var luaTokens = strings.Split(`and break do else elseif end false for function if in local nil not or repeat return then true until while `+
-	`.. ... == >= <= ~= + - * / % ^ # < > = ( ) { } [ ] ; : , . :: ~ ! & | @ $ \ ? goto arg self a b c f t x 0 1 2 3.5 .5 1e3 1e 0x1F 0x 0x1p4 08 3..2 1..2 5x `+
-	`"s" 's' "\n" "\65" "\400" "\x" "\z" 'it''s' [[long]] [==[l]=]==] [=[ [[ ]] ]=] [= [== --c --[[c]] --[==[c]==] --[[ ]==] "open 'open [[open`, " ")
+var luaTokens = strings.Split(`and break do else elseif end false for function if in local nil not or repeat return `+
+	`then true until while `+
+	`.. ... == >= <= ~= + - * / % ^ # < > = ( ) { } [ ] ; : , . :: ~ ! & | @ $ \ ? goto arg self a b c f t x 0 1 2 3.5 `+
+	`.5 1e3 1e 0x1F 0x 0x1p4 08 3..2 1..2 5x `+
+	`"s" 's' "\n" "\65" "\400" "\x" "\z" 'it''s' [[long]] [==[l]=]==] [=[ [[ ]] ]=] [= [== --c --[[c]] --[==[c]==] --[[ `+
+	`]==] "open 'open [[open`, " ")
 
 func pick[T any](g *chunkGenerator, list []T) T { return list[g.IntN(len(list))] }
 

@@ -43,9 +43,10 @@ func TestMigrate(t *testing.T) {
 				`MIGRATE HOST PORT "" 9 5000 REPLACE KEYS set`, "> SELECT 9", "> SCARD set", "> SELECT 0",
 				"SET s 2", "MIGRATE HOST PORT s 99 5000", "GET s",
 				"MIGRATE HOST PORT s 0 5000 AUTH secret", "GET s",
-				"MIGRATE HOST PORT s 0 5000 AUTH2 me", "MIGRATE HOST PORT s 0 5000 KEYS s", "MIGRATE HOST PORT s 0", "MIGRATE HOST PORT s 0 x",
-				"MULTI", "SET m 1", "MIGRATE HOST PORT m 0 5000", "EXISTS m", "EXEC", "> GET m",
-				`EVAL "redis.call('SET',KEYS[1],'v'); return redis.call('MIGRATE','HOST','PORT',KEYS[1],0,5000)" 1 script`, "EXISTS script", "> GET script",
+				"MIGRATE HOST PORT s 0 5000 AUTH2 me", "MIGRATE HOST PORT s 0 5000 KEYS s", "MIGRATE HOST PORT s 0",
+				"MIGRATE HOST PORT s 0 x", "MULTI", "SET m 1", "MIGRATE HOST PORT m 0 5000", "EXISTS m", "EXEC", "> GET m",
+				`EVAL "redis.call('SET',KEYS[1],'v'); return redis.call('MIGRATE','HOST','PORT',KEYS[1],0,5000)" 1 script`,
+				"EXISTS script", "> GET script",
 			} {
 				c, text := source, line
 				if rest, ok := strings.CutPrefix(line, "> "); ok {

@@ -9,7 +9,8 @@ var permitted = []struct {
 	reason                 string
 }{
 	{
-		`COMMAND GETKEYS(ANDFLAGS)? \S+`, `wrong number of arguments for 'command\|getkeys`, `-ERR (The command has no key|Invalid number of) arguments`,
+		`COMMAND GETKEYS(ANDFLAGS)? \S+`, `wrong number of arguments for 'command\|getkeys`,
+		`-ERR (The command has no key|Invalid number of) arguments`,
 		"Redis 7.2 takes the name of a command alone; 7.0 wants an argument more",
 	},
 	{
@@ -17,15 +18,18 @@ var permitted = []struct {
 		"Redis 7.2 has the option WITHSCORE, 7.0 no fourth word",
 	},
 	{
-		`EVAL .*`, `^-ERR The user executing the script can't run this command or subcommand`, `^-ERR ACL failure in script: User \S+ has no permissions to run the '\S+' command`,
+		`EVAL .*`, `^-ERR The user executing the script can't run this command or subcommand`,
+		`^-ERR ACL failure in script: User \S+ has no permissions to run the '\S+' command`,
 		"Redis 7.2 says what the ACL denies to a script as it says it to a client",
 	},
 	{
-		`EVAL .*`, `^-ERR The user executing the script can't access at least one of the keys`, `^-ERR ACL failure in script: No permissions to access a key`,
+		`EVAL .*`, `^-ERR The user executing the script can't access at least one of the keys`,
+		`^-ERR ACL failure in script: No permissions to access a key`,
 		"the same",
 	},
 	{
-		`EVAL .*`, `^-ERR The user executing the script can't publish to the channel`, `^-ERR ACL failure in script: No permissions to access a channel`,
+		`EVAL .*`, `^-ERR The user executing the script can't publish to the channel`,
+		`^-ERR ACL failure in script: No permissions to access a channel`,
 		"the same",
 	},
 	{

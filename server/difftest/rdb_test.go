@@ -34,7 +34,8 @@ func TestRDBLoad(t *testing.T) {
 		{"as it is", nil},
 		{"plain forms", []string{"CONFIG SET rdbcompression no", "CONFIG SET hash-max-listpack-entries 0",
 			"CONFIG SET zset-max-listpack-entries 0", "CONFIG SET set-max-intset-entries 0",
-			"CONFIG SET list-max-listpack-size 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100B", "CONFIG SET maxmemory-policy allkeys-lfu"}},
+			"CONFIG SET list-max-listpack-size 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100B",
+			"CONFIG SET maxmemory-policy allkeys-lfu"}},
 		{"no checksum, times of access", []string{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory 1gb"}},
 	} {
 		t.Run(variant.name, func(t *testing.T) {

@@ -29,8 +29,9 @@ func TestScanIterations(t *testing.T) {
 	} {
 		for _, options := range []string{
 			"", "COUNT 1", "COUNT 7", "COUNT 500", "COUNT 100000",
-			"MATCH *", "MATCH ?:00*", "MATCH *7", "MATCH *[1-3]?", "MATCH key:000[^0-4]", "MATCH m:001* COUNT 10", "MATCH m:0001", "MATCH nothing*", `MATCH glob\[*`, "MATCH glob[1*", "MATCH \x00*",
-			"TYPE string", "TYPE hash", "TYPE ZSET COUNT 100", "TYPE list", "MATCH *1 TYPE string COUNT 1000",
+			"MATCH *", "MATCH ?:00*", "MATCH *7", "MATCH *[1-3]?", "MATCH key:000[^0-4]", "MATCH m:001* COUNT 10",
+			"MATCH m:0001", "MATCH nothing*", `MATCH glob\[*`, "MATCH glob[1*", "MATCH \x00*", "TYPE string", "TYPE hash",
+			"TYPE ZSET COUNT 100", "TYPE list", "MATCH *1 TYPE string COUNT 1000",
 		} {
 			if strings.Contains(options, "TYPE") && scan[0] != "SCAN" {
 				continue

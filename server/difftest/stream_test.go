@@ -46,20 +46,34 @@ func TestNewerStreams(t *testing.T) {
 			{"XAUTOCLAIM s g f 0 0", "*3\r\n$3\r\n0-0\r\n*0\r\n*0\r\n", ""},
 			{"XCLAIM s g c 0 1-1 FORCE JUSTID", "*1\r\n$3\r\n1-1\r\n", ""},
 			{"XINFO STREAM s FULL",
-				"*18\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n1-1\r\n" +
-					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1-1\r\n$7\r\nentries\r\n" +
-					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n*14\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
-					"$12\r\nentries-read\r\n$-1\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
-					"$9\r\nconsumers\r\n*3\r\n*10\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
-					"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n*10\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
-					"*10\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n",
-				"%9\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n1-1\r\n" +
-					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1-1\r\n$7\r\nentries\r\n" +
-					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n%7\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
-					"$12\r\nentries-read\r\n_\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
-					"$9\r\nconsumers\r\n*3\r\n%5\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
-					"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n%5\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
-					"%5\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n"},
+				"*18\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\n" +
+					"last-generated-id\r\n$3\r\n1-1\r\n" +
+					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n" +
+					"$3\r\n1-1\r\n$7\r\nentries\r\n" +
+					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n*14\r\n$4\r\nname\r\n$1\r\ng\r\n" +
+					"$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
+					"$12\r\nentries-read\r\n$-1\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n" +
+					"1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
+					"$9\r\nconsumers\r\n*3\r\n*10\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n" +
+					"$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
+					"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n*10\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\n" +
+					"active-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
+					"*10\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n" +
+					"$7\r\npending\r\n*0\r\n",
+				"%9\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\n" +
+					"last-generated-id\r\n$3\r\n1-1\r\n" +
+					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n" +
+					"$3\r\n1-1\r\n$7\r\nentries\r\n" +
+					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n%7\r\n$4\r\nname\r\n$1\r\ng\r\n" +
+					"$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
+					"$12\r\nentries-read\r\n_\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n" +
+					"1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
+					"$9\r\nconsumers\r\n*3\r\n%5\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n" +
+					"$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
+					"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n%5\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\n" +
+					"active-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
+					"%5\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n" +
+					"$7\r\npending\r\n*0\r\n"},
 		} {
 			want := line.resp3
 			if proto == 2 || want == "" {
@@ -163,17 +177,21 @@ var streamFixture = []string{
 }
 
 var streamTemplates = []string{
-	"XADD x 5-1 f v", "XADD x NOMKSTREAM MAXLEN = 3 6-1 f v", "XADD x MINID ~ 1 LIMIT 10 7-1 f v", "XADD z NOMKSTREAM 1-1 f v",
-	"XLEN x", "XRANGE x 1-1 3 COUNT 2", "XREVRANGE x + (1-1 COUNT 2", "XDEL x 1-2 3-5", "XTRIM x MAXLEN = 2", "XTRIM x MINID 1-2", "XTRIM x MAXLEN ~ 2 LIMIT 10",
+	"XADD x 5-1 f v", "XADD x NOMKSTREAM MAXLEN = 3 6-1 f v", "XADD x MINID ~ 1 LIMIT 10 7-1 f v",
+	"XADD z NOMKSTREAM 1-1 f v", "XLEN x", "XRANGE x 1-1 3 COUNT 2", "XREVRANGE x + (1-1 COUNT 2", "XDEL x 1-2 3-5",
+	"XTRIM x MAXLEN = 2", "XTRIM x MINID 1-2", "XTRIM x MAXLEN ~ 2 LIMIT 10",
 	"XSETID x 100-1 ENTRIESADDED 50 MAXDELETEDID 3-5", "XREAD COUNT 2 STREAMS x y 0 1", "XREAD STREAMS x 1-1",
 	"XREADGROUP GROUP g c COUNT 1 NOACK STREAMS x y 0 0", "XREADGROUP GROUP g d STREAMS x 0",
-	"XGROUP CREATE x g2 $ MKSTREAM ENTRIESREAD 5", "XGROUP SETID x g 1-1 ENTRIESREAD 1", "XGROUP DESTROY x g2", "XGROUP CREATECONSUMER x g e", "XGROUP DELCONSUMER x g d",
-	"XACK x g 1-1 1-2", "XCLAIM x g c 0 1-1 2-0 IDLE 5 RETRYCOUNT 3 FORCE JUSTID LASTID 1-1", "XCLAIM x g c 0 1-1 TIME 5", "XAUTOCLAIM x g c 0 0 COUNT 5 JUSTID",
-	"XPENDING x g", "XPENDING x g IDLE 0 - + 10 c", "XINFO STREAM x", "XINFO STREAM x FULL COUNT 5", "XINFO GROUPS x", "XINFO CONSUMERS x g",
-	"COPY x y REPLACE", "RENAME x x", "OBJECT ENCODING x", "TYPE x",
+	"XGROUP CREATE x g2 $ MKSTREAM ENTRIESREAD 5", "XGROUP SETID x g 1-1 ENTRIESREAD 1", "XGROUP DESTROY x g2",
+	"XGROUP CREATECONSUMER x g e", "XGROUP DELCONSUMER x g d", "XACK x g 1-1 1-2",
+	"XCLAIM x g c 0 1-1 2-0 IDLE 5 RETRYCOUNT 3 FORCE JUSTID LASTID 1-1", "XCLAIM x g c 0 1-1 TIME 5",
+	"XAUTOCLAIM x g c 0 0 COUNT 5 JUSTID", "XPENDING x g", "XPENDING x g IDLE 0 - + 10 c", "XINFO STREAM x",
+	"XINFO STREAM x FULL COUNT 5", "XINFO GROUPS x", "XINFO CONSUMERS x g", "COPY x y REPLACE", "RENAME x x",
+	"OBJECT ENCODING x", "TYPE x",
 }
 
-var timed = regexp.MustCompile(`(?i)^(XADD .* \*|XREADGROUP .* >|XPENDING \S+ \S+ IDLE \d|(XCLAIM|XAUTOCLAIM) \S+ \S+ \S+ [1-9])`)
+var timed = regexp.MustCompile(`(?i)^(XADD .* \*|XREADGROUP .* >|XPENDING \S+ \S+ IDLE \d|(XCLAIM|XAUTOCLAIM) \S+ ` +
+	`\S+ \S+ [1-9])`)
 
 // TestStreamTemplates drops, doubles and replaces every argument of well-formed commands.
 func TestStreamTemplates(t *testing.T) {

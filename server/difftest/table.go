@@ -67,9 +67,9 @@ func toStrings(words [][]byte) []string {
 // unfit are the values that take the place of an argument: numbers at and beyond
 // their limits, words that are no numbers, and keys of each type.
 var unfit = []string{
-	"", "0", "1", "-1", "2", "-100", "100", "01", "+1", " 1", "1.5", "1e2", "-0", "abc", "nan", "inf", "-inf", "(1", "[a", "(", "+", "-",
-	"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e400", "\x00\xff\r\n", "*", "NX", "COUNT",
-	"s", "n", "h", "l", "S", "z", "missing",
+	"", "0", "1", "-1", "2", "-100", "100", "01", "+1", " 1", "1.5", "1e2", "-0", "abc", "nan", "inf", "-inf", "(1", "[a",
+	"(", "+", "-", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e400", "\x00\xff\r\n", "*",
+	"NX", "COUNT", "s", "n", "h", "l", "S", "z", "missing",
 }
 
 // mutate returns the template with every argument dropped, doubled and replaced

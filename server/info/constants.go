@@ -2,8 +2,8 @@ package info
 
 import "slices"
 
-// constants are the fields of Redis that never have another value here, by section: monitoring looks for them. A field
-// that a section writes itself is left out.
+// constants are fields of Redis with a constant value here, by section, because monitoring tools read them. They do not
+// replace a field that a section writes itself.
 var constants = map[string][]Field{
 	"Server": {
 		flag("redis_git_dirty"), text("multiplexing_api", "go"), number("lru_clock"), flag("io_threads_active"),
@@ -30,7 +30,7 @@ func flag(name string) Field        { return Field{Name: name, Kind: Flag} }
 func number(name string) Field      { return Field{Name: name, Kind: Gauge} }
 func text(name, value string) Field { return Field{Name: name, Kind: Text, Text: value} }
 
-// addConstants adds the constants of a section that it has not written itself.
+// addConstants adds the constants of a section that the section did not write itself.
 func (w *Writer) addConstants(section string) {
 	for _, c := range constants[section] {
 		if !slices.ContainsFunc(w.fields, func(f Field) bool { return f.Name == c.Name }) {

@@ -1,7 +1,8 @@
-// Package info holds what INFO and MEMORY show: sections of typed fields, and where the memory of the process is.
+// Package info implements the output of INFO and MEMORY: sections of typed fields, and a breakdown of the memory of the
+// process.
 //
-// A section is registered under its name by whoever has its values; several may add to one section. The fields are
-// typed, so that the text of INFO, its JSON form, and other exporters take the same values.
+// A section is registered under its name by the package that has its values; several may add to one section. The fields
+// are typed, so that INFO's text, its JSON form and other exporters use the same values.
 package info
 
 import (
@@ -10,16 +11,16 @@ import (
 	"strings"
 )
 
-// Kind says what a field is.
+// Kind is the kind of a field.
 type Kind uint8
 
 const (
 	Text    Kind = iota // Field.Text
 	Flag                // Field.Int: 0 or 1
 	Gauge               // a number that rises and falls
-	Counter             // a number that only rises, until it is reset
+	Counter             // a number that only rises, except when it is reset
 	Record              // Field.Parts
-	Comment             // a line of Field.Text for people, no value
+	Comment             // a line of Field.Text for human readers, no value
 )
 
 // Unit is the unit of a number.
@@ -39,24 +40,25 @@ const (
 // Field is one value of a section.
 type Field struct {
 	Name string
-	// Family and Label are the parts of the Name of a field that exists several times: cmdstat and get of cmdstat_get.
-	// They are empty for the others.
+	// Family and Label are the parts of a Name with several instances: cmdstat and get of cmdstat_get. Other fields
+	// have neither.
 	Family, Label string
 
 	Kind Kind
 	Unit Unit
 	Text string
-	// Int is the value of a number, unless Decimals is above 0: then it is Float, and INFO shows so many decimals.
+	// Int is the value of a number with Decimals 0. Otherwise the value is Float, shown by INFO with that many
+	// decimals.
 	Int      int64
 	Float    float64
 	Decimals int
 	Parts    []Field
 
-	// spaced says that INFO shows a space before the value, as Kvrocks does for some.
+	// spaced adds a space before the value in INFO, as Kvrocks does for some fields.
 	spaced bool
 }
 
-// Value returns a number as it is.
+// Value returns the value of a number.
 func (f *Field) Value() float64 {
 	if f.Decimals > 0 {
 		return f.Float
@@ -64,7 +66,7 @@ func (f *Field) Value() float64 {
 	return float64(f.Int)
 }
 
-// appendText appends the value as INFO shows it.
+// appendText appends the value as in INFO's text.
 func (f *Field) appendText(b []byte) []byte {
 	if f.spaced {
 		b = append(b, ' ')
@@ -96,7 +98,7 @@ func (f *Field) appendNumber(b []byte) []byte {
 	return strconv.AppendInt(b, f.Int, 10)
 }
 
-// appendJSON appends the value: a string, a number, true or false, or an object of the parts.
+// appendJSON appends the value as JSON: a string, a number, a boolean, or an object of the parts.
 func (f *Field) appendJSON(b []byte) []byte {
 	switch f.Kind {
 	case Text, Comment:
@@ -121,26 +123,26 @@ func (f *Field) appendJSON(b []byte) []byte {
 func appendString(b []byte, s string) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // strings can be marshaled
+		panic(err) // strings can always be marshaled
 	}
 	return append(b, text...)
 }
 
-// Section is a part of INFO.
+// Section is one source of fields of a section of INFO.
 type Section struct {
 	Name string
-	// Fields writes the values of this moment. Keys are those of the namespace.
+	// Fields writes the current values. Key counts are those of the namespace.
 	Fields func(w *Writer, namespace string)
 }
 
-// Sections are all parts of INFO, in the order of their first registration. Register is not called any more when the
-// others are; these may be called by several goroutines.
+// Sections are all sections of INFO, in the order of their first registration. Register must not be called after any
+// other method; the other methods are safe for concurrent use.
 type Sections struct {
 	names  []string
 	fields map[string][]func(w *Writer, namespace string)
 }
 
-// Register adds fields to a section, which is made when it is first named.
+// Register adds fields to sections. The first registration of a name creates the section.
 func (s *Sections) Register(sections ...Section) {
 	if s.fields == nil {
 		s.fields = map[string][]func(*Writer, string){}
@@ -153,8 +155,8 @@ func (s *Sections) Register(sections ...Section) {
 	}
 }
 
-// Each calls f with the fields of each section for which want is true of its name in lower case. The constant fields of
-// Redis that nobody has given a value are added.
+// Each calls f with the fields of each section for which want returns true; want gets the name in lower case. It adds
+// Redis's constant fields that the section did not write.
 func (s *Sections) Each(want func(section string) bool, namespace string, f func(section string, fields []Field)) {
 	for _, name := range s.names {
 		if !want(strings.ToLower(name)) {
@@ -169,7 +171,7 @@ func (s *Sections) Each(want func(section string) bool, namespace string, f func
 	}
 }
 
-// Text returns INFO's text of the sections for which want is true: a title, and a line "name:value" for each field.
+// Text returns INFO's text of the wanted sections: a title, and a line "name:value" for each field.
 func (s *Sections) Text(want func(section string) bool, namespace string) string {
 	var b []byte
 	s.Each(want, namespace, func(section string, fields []Field) {
@@ -190,7 +192,7 @@ func (s *Sections) Text(want func(section string) bool, namespace string) string
 	return string(b)
 }
 
-// JSON returns the sections for which want is true as an object of objects.
+// JSON returns the wanted sections as an object of objects.
 func (s *Sections) JSON(want func(section string) bool, namespace string) string {
 	b := []byte{'{'}
 	s.Each(want, namespace, func(section string, fields []Field) {

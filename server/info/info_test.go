@@ -89,7 +89,8 @@ func TestEach(t *testing.T) {
 				t.Errorf("a constant replaces a value: %+v", f)
 			}
 		}
-		const want = "cluster_connections  ,usage[default] usage default,cmdstat_get cmdstat get,db0 db 0,clients_in_timeout_table  "
+		const want = "cluster_connections  ,usage[default] usage default,cmdstat_get cmdstat get,db0 db " +
+			"0,clients_in_timeout_table  "
 		if strings.Join(got, ",") != want {
 			t.Errorf("%q, want %q", got, want)
 		}

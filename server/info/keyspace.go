@@ -10,12 +10,12 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Keyspace is the section of that name. Its fields are set before it is used.
+// Keyspace writes the Keyspace section. Its fields must be set before use.
 type Keyspace struct {
 	DB *engine.DB
-	// Databases returns how many databases there are; 0 = database 0 only, and there may be namespaces.
+	// Databases returns the number of databases; 0 = only database 0, and namespaces are possible.
 	Databases func() int64
-	// DiskSize returns the size of the database on disk, MaxSize how large it may become, 0 = without limit; in bytes.
+	// DiskSize returns the size of the database on disk in bytes; MaxSize its limit, 0 = no limit.
 	DiskSize func() uint64
 	MaxSize  func() int64
 }
@@ -34,8 +34,8 @@ func (k *Keyspace) Fields(w *Writer, namespace string) {
 	w.Percent("used_disk_percent", usedDisk, capacity)
 }
 
-// databases writes a line for each database that has keys; without databases one for the namespace. Before it stands,
-// as in Kvrocks, when the keys were counted, and behind it whether their number is exact.
+// databases writes a line for each database with keys, or without databases one line for the namespace. As in Kvrocks,
+// it writes before when the keys were counted, and after whether their number is exact.
 func (k *Keyspace) databases(w *Writer, namespace string) {
 	names := map[int]string{0: namespace}
 	if most := k.Databases(); most > 0 {
@@ -63,7 +63,7 @@ func (k *Keyspace) databases(w *Writer, namespace string) {
 	}
 	if all.Scanned.IsZero() {
 		w.Comment("WARN: DBSIZE SCAN never performed yet")
-	} else { // exact: as if they were counted now
+	} else { // exact: the same as counting now
 		w.Comment("Last DBSIZE SCAN time: " + all.Scanned.Format("Mon Jan _2 15:04:05 2006"))
 	}
 	for i, n := range numbers {

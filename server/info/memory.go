@@ -16,16 +16,16 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Memory is where the memory of the process is, and what can be done about it. Its fields are set before it is used.
+// Memory reports how the memory of the process is used, and implements MEMORY. Its fields must be set before use.
 type Memory struct {
 	DB *engine.DB
 	// Clients returns the connections.
 	Clients func() []command.ClientInfo
-	// Scripts returns about how many bytes cached scripts and libraries of functions take.
+	// Scripts returns the approximate size in bytes of cached scripts and of function libraries.
 	Scripts func() (scripts, functions int64)
 	// DiskSize returns the size of the database on disk, in bytes.
 	DiskSize func() uint64
-	// Budget is how many bytes the process should take at most, StartupRSS how many it had before the first client.
+	// Budget is the planned max memory of the process in bytes; StartupRSS is its memory before the first client.
 	Budget, StartupRSS int64
 	// Dir is where clients may write profiles; Anywhere reports whether a client on this host, or on another one, may
 	// name any directory.
@@ -33,20 +33,20 @@ type Memory struct {
 	Anywhere func(local bool) bool
 }
 
-// memoryUse is where the memory of the process is, in bytes.
+// memoryUse is a breakdown of the memory of the process, in bytes.
 type memoryUse struct {
 	rss, peak int64 // resident
-	heap      int64 // live objects of Go and garbage
-	goTotal   int64 // all that Go has from the system, what it has given back left out
+	heap      int64 // Go objects, live or not yet collected
+	goTotal   int64 // Go's memory from the system, without what was returned
 	db        engine.MemoryUse
 
-	inputs, outputs int64 // buffers of clients
-	clients         int64 // all that they take
+	inputs, outputs int64 // client buffers
+	clients         int64 // total of clients
 
 	holders []holder
 }
 
-// A holder is one of those between whom the resident memory is divided; in INFO its field is used_memory_NAME.
+// holder is one part of the resident memory; its field in INFO is used_memory_NAME.
 type holder struct {
 	name  string
 	bytes int64
@@ -76,14 +76,14 @@ func (s *Memory) use() (m memoryUse) {
 		{"native_other", int64(max(db.Native, 0))},
 		{"program", program},
 	}
-	// Of the free memory in malloc's arenas nobody knows how much the system has got back. It is not more than what else
-	// the kernel has given.
+	// How much of the free memory in malloc's arenas was returned to the system is unknown. What is still held is at
+	// most the resident memory that the other holders do not account for.
 	free := int64(db.NativeFree)
 	m.holders = append(m.holders, holder{"allocator_free", max(min(free, m.rss-m.accounted()), 0)})
 	return m
 }
 
-// accounted is the sum of all holders: the resident memory of the process, but for what no one knows of.
+// accounted returns the sum of all holders: the resident memory, except for an unexplained rest.
 func (m *memoryUse) accounted() (sum int64) {
 	for _, h := range m.holders {
 		sum += h.bytes
@@ -91,12 +91,12 @@ func (m *memoryUse) accounted() (sum int64) {
 	return sum
 }
 
-// used is what INFO calls used_memory: what holds data.
+// used returns INFO's used_memory: the memory that holds data.
 func (m *memoryUse) used() int64 {
 	return m.heap + int64(m.db.BlockCache+m.db.Memtables+m.db.RecordCache+m.db.TableReaders)
 }
 
-// Fields writes the section Memory.
+// Fields writes the Memory section.
 func (s *Memory) Fields(w *Writer, _ string) {
 	m := s.use()
 	used, peak, overhead := m.used(), max(m.peak, m.used()), m.heap+int64(m.db.TableReaders)
@@ -135,7 +135,7 @@ func (s *Memory) Fields(w *Writer, _ string) {
 	bytes("mem_clients_normal", m.clients)
 }
 
-// Stats is MEMORY STATS.
+// Stats implements MEMORY STATS.
 func (s *Memory) Stats() []command.MemoryStat {
 	m := s.use()
 	keys, _ := s.DB.Count(cf.DefaultNamespace)
@@ -176,7 +176,7 @@ func (s *Memory) Stats() []command.MemoryStat {
 	}
 }
 
-// Report is MEMORY DOCTOR: where the memory is, and what to do when there is much of it in one place.
+// Report implements MEMORY DOCTOR: how the memory is used, and advice when one part is large.
 func (s *Memory) Report() string {
 	m := s.use()
 	var b strings.Builder
@@ -194,9 +194,11 @@ func (s *Memory) Report() string {
 	}
 	total := totalMemory()
 	say(total > 0 && m.rss > total*8/10,
-		"More than four fifths of the machine's memory are in use: lower memory-budget-mb, rocksdb.block_cache_size or rocksdb.write_buffer_size.")
+		"More than four fifths of the machine's memory are in use: lower memory-budget-mb, rocksdb.block_cache_size or "+
+			"rocksdb.write_buffer_size.")
 	say(m.outputs > 64<<20,
-		"Clients do not read their replies: CLIENT LIST shows which (omem); client-output-buffer-limit cuts them off earlier.")
+		"Clients do not read their replies: CLIENT LIST shows which (omem); client-output-buffer-limit cuts them off "+
+			"earlier.")
 	say(m.inputs > 64<<20, "Clients have long commands under way: CLIENT LIST shows which (qbuf).")
 	say(m.goTotal > 4*m.heap+(256<<20),
 		"Go has much more from the system than it uses, after a load that is over: MEMORY PURGE gives it back.")
@@ -208,7 +210,7 @@ func (s *Memory) Report() string {
 	return b.String()
 }
 
-// RuntimeStats is MEMORY MALLOC-STATS.
+// RuntimeStats implements MEMORY MALLOC-STATS.
 func (*Memory) RuntimeStats() string {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -228,15 +230,15 @@ func (*Memory) RuntimeStats() string {
 	return b.String()
 }
 
-// Free is MEMORY PURGE.
+// Free implements MEMORY PURGE.
 func (*Memory) Free() { debug.FreeOSMemory() }
 
-// heapRate is how many allocated bytes there are from one sample of the heap profile to the next: Go's default.
+// heapRate is the number of allocated bytes between two samples of the heap profile: Go's default.
 const heapRate = 512 << 10
 
 var heapProfiling sync.Mutex
 
-// SetHeapProfiling is KPROFILE MEMORY ENABLE and DISABLE, for the whole process.
+// SetHeapProfiling implements KPROFILE MEMORY ENABLE and DISABLE, for the whole process.
 func (*Memory) SetHeapProfiling(on bool) {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
@@ -247,14 +249,15 @@ func (*Memory) SetHeapProfiling(on bool) {
 	}
 }
 
-// HeapProfiling is KPROFILE MEMORY STATUS.
+// HeapProfiling implements KPROFILE MEMORY STATUS.
 func (*Memory) HeapProfiling() bool {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
 	return runtime.MemProfileRate > 0
 }
 
-// DumpHeapProfile is KPROFILE MEMORY DUMP: a file for go tool pprof in the directory. local: the client is on this host.
+// DumpHeapProfile implements KPROFILE MEMORY DUMP: it writes a file for go tool pprof to the directory. local says
+// that the client is on this host.
 func (s *Memory) DumpHeapProfile(dir string, local bool) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -275,7 +278,7 @@ func (s *Memory) DumpHeapProfile(dir string, local bool) error {
 	if err != nil {
 		return err
 	}
-	runtime.GC() // so that the profile is up to date
+	runtime.GC() // updates the profile
 	err = pprof.Lookup("heap").WriteTo(f, 0)
 	if e := f.Close(); err == nil {
 		err = e

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Revision is the commit that the binary was built from.
+// Revision returns the commit from which the binary was built.
 var Revision = sync.OnceValue(func() string {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, kv := range b.Settings {
@@ -32,7 +32,7 @@ var Executable = sync.OnceValue(func() string {
 	return path
 })
 
-// OS returns the name and release of the system.
+// OS returns the name and release of the operating system.
 var OS = sync.OnceValue(func() string {
 	var u syscall.Utsname
 	if syscall.Uname(&u) != nil {
@@ -51,7 +51,7 @@ var OS = sync.OnceValue(func() string {
 	return text(u.Sysname) + " " + text(u.Release) + " " + text(u.Machine)
 })
 
-// ResidentBytes returns the resident set size and its peak.
+// ResidentBytes returns the resident set size and its peak, in bytes.
 func ResidentBytes() (now, peak int64) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -69,7 +69,7 @@ func ResidentBytes() (now, peak int64) {
 	return kib("VmRSS"), kib("VmHWM")
 }
 
-// residentFiles returns what is resident of files: the program and the libraries.
+// residentFiles returns the resident bytes of mapped files: the program and libraries.
 func residentFiles() int64 {
 	b, err := os.ReadFile("/proc/self/statm") // in pages: size, resident, of files, ...
 	if f := strings.Fields(string(b)); err == nil && len(f) > 2 {
@@ -79,7 +79,7 @@ func residentFiles() int64 {
 	return 0
 }
 
-// heapBytes returns the objects of Go's heap and all that Go has from the system and has not given back.
+// heapBytes returns the size of the objects in Go's heap, and Go's memory from the system without what was returned.
 func heapBytes() (objects, total int64) {
 	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}}
@@ -95,7 +95,7 @@ var totalMemory = sync.OnceValue(func() int64 {
 	return int64(i.Totalram) * int64(i.Unit)
 })
 
-// CPU is the section of that name.
+// CPU writes the CPU section.
 func CPU(w *Writer, _ string) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -110,7 +110,7 @@ func CPU(w *Writer, _ string) {
 	}
 }
 
-// diskUsage returns the size of the file system of a directory and how much of it is in use.
+// diskUsage returns the capacity of a directory's file system and how much of it is used, in bytes.
 func diskUsage(dir string) (capacity, used int64) {
 	var st syscall.Statfs_t
 	if syscall.Statfs(dir, &st) != nil {

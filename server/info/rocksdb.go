@@ -55,7 +55,7 @@ func stalls(stats string) map[string]int64 {
 	return counts
 }
 
-// RocksDB is the section of that name.
+// RocksDB writes the RocksDB section.
 type RocksDB struct{ DB *engine.DB }
 
 // Fields writes the section.

@@ -8,7 +8,7 @@ import (
 // Writer collects the fields of a section, or the parts of a record.
 type Writer struct{ fields []Field }
 
-// Fields returns what was collected.
+// Fields returns the collected fields.
 func (w *Writer) Fields() []Field { return w.fields }
 
 // Add adds a field of any kind.
@@ -36,23 +36,23 @@ func (w *Writer) Counter(name string, unit Unit, n int64) {
 	w.Add(Field{Name: name, Kind: Counter, Unit: unit, Int: n})
 }
 
-// Float adds a number that rises and falls, of which INFO shows two decimals.
+// Float adds a number that rises and falls; INFO shows it with two decimals.
 func (w *Writer) Float(name string, unit Unit, f float64) {
 	w.Add(Field{Name: name, Kind: Gauge, Unit: unit, Float: f, Decimals: 2})
 }
 
-// Of adds a number that exists for several labels; INFO shows it as family[label].
+// Of adds one instance of a number with a label; INFO shows it as family[label].
 func (w *Writer) Of(family, label string, kind Kind, unit Unit, n int64) {
 	w.Add(Field{Name: family + "[" + label + "]", Family: family, Label: label, Kind: kind, Unit: unit, Int: n})
 }
 
-// Human adds a number of bytes, and the same for human eyes.
+// Human adds a number of bytes, and a second field with the same number in a readable unit.
 func (w *Writer) Human(name string, n int64) {
 	w.Gauge(name, Bytes, n)
 	w.Text(name+"_human", Human(n))
 }
 
-// Percent adds a whole percentage, 0 of nothing. INFO shows a space before it, as Kvrocks does.
+// Percent adds a whole percentage, 0 if whole is 0. INFO shows a space before it, as Kvrocks does.
 func (w *Writer) Percent(name string, part, whole int64) {
 	f := Field{Name: name, Kind: Gauge, Unit: Percent, spaced: true}
 	if whole > 0 {
@@ -62,7 +62,7 @@ func (w *Writer) Percent(name string, part, whole int64) {
 }
 
 // Record adds numbers that INFO shows in one line, as name:part=value,part=value. label is the part of the name that
-// differs between records of one family; it is empty when there is one record only.
+// distinguishes records of one family; empty if the family has only one.
 func (w *Writer) Record(name, label string, parts func(w *Writer)) {
 	var p Writer
 	parts(&p)
@@ -74,7 +74,7 @@ func (w *Writer) Record(name, label string, parts func(w *Writer)) {
 	w.Add(f)
 }
 
-// trimLabel returns name without the label at its end and the sign between.
+// trimLabel returns name without the label and the separator at its end.
 func trimLabel(name, label string) string {
 	family := name[:len(name)-len(label)]
 	if n := len(family); n > 0 && family[n-1] == '_' {
@@ -83,10 +83,10 @@ func trimLabel(name, label string) string {
 	return family
 }
 
-// Comment adds a line for people.
+// Comment adds a line for human readers.
 func (w *Writer) Comment(text string) { w.Add(Field{Kind: Comment, Text: text}) }
 
-// Human returns a number of bytes with a unit, as Redis does: 1.50M.
+// Human returns a number of bytes with a unit, in Redis's form: 1.50M.
 func Human(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(n, 10) + "B"

@@ -79,7 +79,8 @@ type Logger struct {
 
 // levels are the names of levels, those of Kvrocks.
 var levels = map[string]zapcore.Level{
-	"debug": zap.DebugLevel, "info": zap.InfoLevel, "warning": zap.WarnLevel, "error": zap.ErrorLevel, "fatal": zap.FatalLevel,
+	"debug": zap.DebugLevel, "info": zap.InfoLevel, "warning": zap.WarnLevel, "error": zap.ErrorLevel,
+	"fatal": zap.FatalLevel,
 }
 
 // Open starts a log. An error names the directory or the level.

@@ -28,7 +28,8 @@ func TestStdout(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d{4}) warning shown \{"port": 6666\}\n\S+ info shown too\n$`)
+	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d{4}) warning shown \{"port": 6666\}\n\S+ ` +
+		`info shown too\n$`)
 	if !want.Match(out.Bytes()) {
 		t.Errorf("log is %q", out.String())
 	}

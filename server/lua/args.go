@@ -6,7 +6,7 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The functions here read arguments as the auxiliary library of Lua 5.1 does: numbers and strings convert into each
+// The functions here read arguments like the auxiliary library of Lua 5.1: numbers and strings are converted into each
 // other.
 
 func isNone(L *vm.LState, n int) bool { return n > L.GetTop() }
@@ -56,8 +56,8 @@ func checkNumber(L *vm.LState, n int) float64 {
 	return f
 }
 
-// cInt converts as a C compiler for x86-64 converts a double to a 64-bit integer: what does not fit gives the least
-// one.
+// cInt converts a double to a 64-bit integer as a C compiler for x86-64 does: a value out of range gives the least
+// integer.
 func cInt(f float64) int {
 	if f >= -9.2233720368547758e18 && f < 9.2233720368547758e18 {
 		return int(f)
@@ -106,7 +106,7 @@ func pushString(L *vm.LState, s string) int {
 	return 1
 }
 
-// pushBytes pushes a copy of b, which it accounts for.
+// pushBytes pushes a copy of b and charges its memory.
 func pushBytes(L *vm.LState, b []byte) int {
 	charge(L, len(b))
 	L.Push(vm.LString(b))

@@ -8,7 +8,7 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// small are the numbers that need no memory.
+// small holds the numbers that need no allocation.
 var small = func() (list [256]vm.LValue) {
 	for i := range list {
 		list[i] = vm.LNumber(i)
@@ -23,7 +23,7 @@ func number(f float64) vm.LValue {
 	return vm.LNumber(f)
 }
 
-// Of arithmetic on two numbers, only what is 0 is looked at here.
+// Of arithmetic on two numbers, these functions only handle the cases of 0.
 
 func add(L *vm.LState, inst uint32, base *frame) int {
 	m := machineOf(L)
@@ -97,9 +97,9 @@ func mod(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// modulo is % of Lua 5.1, which is not exact: 1 % 0.1 is 0.
+// modulo is Lua 5.1's %, which is not exact: 1 % 0.1 is 0.
 func modulo(x, y float64) float64 {
-	product := math.Floor(x/y) * y // apart, so that it is rounded
+	product := math.Floor(x/y) * y // a separate statement, so that it is rounded
 	return x - float64(product)
 }
 
@@ -126,7 +126,7 @@ func unm(L *vm.LState, inst uint32, _ *frame) int {
 	return arithmetic(L, inst, v, v, "__unm", func(x, _ float64) float64 { return -x })
 }
 
-// arithmetic is an operator on operands that are not both numbers: texts that are numbers convert.
+// arithmetic applies an operator to operands that are not both numbers: strings that are numbers are converted.
 func arithmetic(L *vm.LState, inst uint32, b, c vm.LValue, event string, op func(x, y float64) float64) int {
 	m := machineOf(L)
 	x, ok1 := toNumber(b)

@@ -8,27 +8,27 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// A table has an array for t[1], t[2], ... and a hash table for what else it has. How large the array is follows the
-// rules of Lua 5.1, since #t of a table with nil within, and the order of pairs, depend on it: it is the capacity of
-// the array here. The last element of the array is never nil: behind its length all places are.
+// A table has an array for t[1], t[2], ... and a hash table for the other keys. The size of the array follows the rules
+// of Lua 5.1, because #t of a table with holes, and the order of pairs, depend on it: the size is the capacity of the
+// array here. The last element of the array is never nil: all places from its length on are.
 //
-// The elements of the array, and the values of other keys, are where the virtual machine has them, but for positive
-// integers that have no place in the array: these are among the others.
+// The elements of the array and the values of other keys are in the virtual machine's fields, except that positive
+// integers without a place in the array are stored among the other keys.
 
 const (
 	maxArrayBits = 26
 	maxArray     = 1 << maxArrayBits // places
-	// smallArray: up to it an array grows without asking, 4 KiB.
+	// smallArray is the size up to which an array grows without a memory check: 4 KiB.
 	smallArray = 256
-	// placeBytes is what a place of an array takes, with the space that is kept for more.
+	// placeBytes is the memory of an array place, including reserved capacity.
 	placeBytes = 20
 )
 
-// nodesKey is a key under which a table keeps its nodes, among its values of keys that are no texts. No script gets
-// hold of it.
+// nodesKey is the key under which a table stores its nodes, among its keys that are not strings. Scripts cannot access
+// it.
 var nodesKey = &vm.LUserData{}
 
-// arrayIndex returns the integer that a key is, if an array could have a place for it.
+// arrayIndex returns key as an integer, if an array could have a place for it.
 func arrayIndex(key vm.LValue) (int, bool) {
 	k, ok := key.(vm.LNumber)
 	if !ok || !(k >= 1 && k <= maxArray) {
@@ -40,7 +40,7 @@ func arrayIndex(key vm.LValue) (int, bool) {
 
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// newTable makes a table with an array of some places, and with nodes for others keys.
+// newTable returns a table with array places, and with nodes for others keys.
 func newTable(array, others int) *vm.LTable {
 	t := tables.CreateTable(array, 0)
 	if others > 0 {
@@ -51,12 +51,12 @@ func newTable(array, others int) *vm.LTable {
 	return t
 }
 
-// tables makes tables: that needs no state, but is a method of one.
+// tables creates tables: that needs no state, but is a method of one.
 var tables vm.LState
 
-// hash returns the nodes of a table. Without them (nil) the table has never lost a key, and keys holds all that have
-// no place in the array, in the order in which they came. What the nodes would be follows from that and from the size
-// of the constructor, see began: if there is an array the table has not been made anew since.
+// hash returns the nodes of a table. While they are nil, the table has never lost a key, and keys holds all keys
+// without a place in the array, in insertion order. The nodes can be computed from that and from the size of the
+// constructor, see began; a table with an array has not been rehashed since.
 func (c *contents) hash() *hashPart {
 	if c.dict == nil {
 		return nil
@@ -67,8 +67,8 @@ func (c *contents) hash() *hashPart {
 	return nil
 }
 
-// began returns for how many keys a table without nodes was made. That is the capacity of keys; if it was none, and
-// keys are there, the capacity is one less than a power of two from 3 on.
+// began returns the number of keys for which a table without nodes was created. That is the capacity of keys. If it was
+// 0 and keys exist, the capacity is one less than a power of two, from 3 on.
 func (c *contents) began() int {
 	if n := cap(c.keys); n&(n-1) == 0 {
 		return n
@@ -76,7 +76,7 @@ func (c *contents) began() int {
 	return 0
 }
 
-// note adds a key to those of a table without nodes, if they will still tell what the nodes would be.
+// note appends a key to those of a table without nodes, if the nodes can still be computed from them.
 func (c *contents) note(key vm.LValue) bool {
 	began := c.began()
 	if _, ok := arrayIndex(key); ok || len(c.keys) >= began && (began > 0 || cap(c.array) > 0) {
@@ -91,7 +91,7 @@ func (c *contents) note(key vm.LValue) bool {
 	return true
 }
 
-// open returns the nodes of a table, which are made if there are none; they are not kept yet.
+// open returns the nodes of a table, or new ones, which are not stored yet.
 func (c *contents) open() *hashPart {
 	if h := c.hash(); h != nil {
 		return h
@@ -105,7 +105,7 @@ func (c *contents) open() *hashPart {
 	return h
 }
 
-// keep makes nodes those of a table.
+// keep stores the nodes of a table.
 func (c *contents) keep(h *hashPart) {
 	if c.keys, c.k2i = nil, nil; len(h.nodes) == 0 {
 		return
@@ -118,7 +118,7 @@ func (c *contents) keep(h *hashPart) {
 	}
 }
 
-// other returns the value of a key that has no place in the array.
+// other returns the value of a key without a place in the array.
 func (c *contents) other(key vm.LValue) (v vm.LValue) {
 	if s, ok := key.(vm.LString); ok {
 		v = c.strdict[string(s)]
@@ -131,7 +131,7 @@ func (c *contents) other(key vm.LValue) (v vm.LValue) {
 	return v
 }
 
-// put gives a value to a key that has no place in the array. Whoever calls it has seen to the nodes.
+// put sets the value of a key without a place in the array. The caller handles the nodes.
 func (c *contents) put(key, value vm.LValue) {
 	if s, ok := key.(vm.LString); ok {
 		if c.strdict == nil {
@@ -167,7 +167,7 @@ func rawGetInt(t *vm.LTable, n int) vm.LValue {
 	return c.other(vm.LNumber(n))
 }
 
-// store sets t[key], for a key that tables can have, without metamethods. Memory is charged, unless L is nil.
+// store sets t[key] for a valid key, without metamethods. It charges memory to L unless L is nil.
 func store(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
 	if n, ok := arrayIndex(key); ok {
 		setIndex(L, t, n, value)
@@ -185,7 +185,7 @@ func storeInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	}
 }
 
-// storeName sets a field of a table that the server makes.
+// storeName sets a field of a table of the server.
 func storeName(t *vm.LTable, name string, value vm.LValue) { store(nil, t, vm.LString(name), value) }
 
 // setIndex is store for 1 <= n <= maxArray.
@@ -207,12 +207,12 @@ func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	}
 }
 
-// onlyArray reports whether a table has nothing but an array, and nothing in that is nil.
+// onlyArray reports whether a table has only an array, without nil in it.
 func (c *contents) onlyArray() bool {
 	return c.dict == nil && cap(c.keys) == 0 && !slices.ContainsFunc(c.array, isNil)
 }
 
-// addField is storeName for a key that the table hardly has.
+// addField is storeName for a key that the table probably does not have.
 func addField(t *vm.LTable, key, value vm.LValue) {
 	c := contentsOf(t)
 	name := string(key.(vm.LString))
@@ -230,7 +230,7 @@ func addField(t *vm.LTable, key, value vm.LValue) {
 	}
 }
 
-// setPlace gives a value to a place of the array.
+// setPlace sets a place of the array.
 func setPlace(c *contents, n int, value vm.LValue) {
 	if length := len(c.array); n > length {
 		c.array = c.array[:n]
@@ -241,7 +241,7 @@ func setPlace(c *contents, n int, value vm.LValue) {
 	c.array[n-1] = value
 }
 
-// setKey is store for a key that has no place in the array.
+// setKey is store for a key without a place in the array.
 func setKey(L *vm.LState, c *contents, key, value vm.LValue) {
 	if c.other(key) != vm.LNil {
 		if value != vm.LNil {
@@ -265,7 +265,7 @@ func setKey(L *vm.LState, c *contents, key, value vm.LValue) {
 		h = c.open()
 	}
 	inArray := false
-	if h.find(key) < 0 { // in Lua nil too gets a node
+	if h.find(key) < 0 { // Lua adds a node even for a nil value
 		inArray = h.add(L, c, key, hashKey(key))
 	}
 	c.keep(h)
@@ -278,7 +278,7 @@ func setKey(L *vm.LState, c *contents, key, value vm.LValue) {
 	}
 }
 
-// growArray gives the array of a table more places, which are charged.
+// growArray adds places to the array of a table and charges their memory.
 func growArray(L *vm.LState, c *contents, places int) {
 	if places > smallArray && L != nil {
 		charge(L, (places-cap(c.array))*placeBytes)
@@ -288,7 +288,7 @@ func growArray(L *vm.LState, c *contents, places int) {
 	c.array = array
 }
 
-// appendList sets t[after+1], t[after+2], ... of a constructor.
+// appendList sets t[after+1], t[after+2], ... for a constructor.
 func appendList(L *vm.LState, t *vm.LTable, after int, values []vm.LValue) {
 	c := contentsOf(t)
 	n := after + len(values)

@@ -10,14 +10,14 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// maxStack is how many values a function of a library can have on the stack in Lua 5.1, its arguments included.
+// maxStack is how many values a library function can have on the stack in Lua 5.1, including its arguments.
 const maxStack = 8000
 
 func openBase(st *state, g *vm.LTable, L *vm.LState) {
 	functions := map[string]vm.LGFunction{
 		"assert": baseAssert, "collectgarbage": baseCollectGarbage, "error": baseError, "gcinfo": baseGCInfo,
-		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
-		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
+		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext,
+		"pcall": basePCall, "rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
 		"unpack": baseUnpack, "xpcall": baseXPCall,
 	}
@@ -75,7 +75,7 @@ func baseError(L *vm.LState) int {
 	return 0
 }
 
-// collected is what collectgarbage says of the memory in use, in KiB: what one script uses is not counted.
+// collected is collectgarbage's result for the memory in use, in KiB: the memory of a single script is not measured.
 const collected = 64
 
 func baseGetMetatable(L *vm.LState) int {
@@ -119,7 +119,8 @@ func baseSetMetatable(L *vm.LState) int {
 	return 1
 }
 
-// chunkName shortens a name for messages: what follows @ or = is used as it is, a source text by its first line.
+// chunkName shortens a chunk name for messages: after @ or = the rest is the name; of source text the first line is
+// used.
 func chunkName(name string) string {
 	const most = 60 - len(` [string "..."] `) - 1
 	switch {
@@ -146,7 +147,7 @@ func chunkName(name string) string {
 }
 
 func loadChunk(L *vm.LState, source, name string) int {
-	charge(L, 8*len(source)) // about what the code of it takes
+	charge(L, 8*len(source)) // approximate memory of its code
 	c, err := compile([]byte(source), chunkName(name), stateOf(L).calls)
 	if err != nil {
 		L.Push(vm.LNil)
@@ -250,11 +251,11 @@ func ipairsNext(L *vm.LState) int {
 	return 2
 }
 
-// basePCall is pcall as Redis has it: of an error that is a table with a text in err it returns the text, of another
-// table also what is in err.
+// basePCall is Redis's pcall: for an error table with a string in err it returns the string, for another table also the
+// value of err.
 func basePCall(L *vm.LState) int {
 	n := L.GetTop()
-	if n == 0 { // Redis calls what it has put there for the result
+	if n == 0 { // Redis calls its placeholder for the result
 		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("attempt to call a boolean value")})
 	}
 	args := make([]vm.LValue, n-1)
@@ -268,7 +269,7 @@ func basePCall(L *vm.LState) int {
 	L.Push(vm.LFalse)
 	if t, ok := err.Object.(*vm.LTable); ok {
 		text := L.GetField(t, "err")
-		if !isString(text) { // it is returned too
+		if !isString(text) { // it is returned as well
 			L.Push(t)
 		}
 		L.Push(text)
@@ -288,8 +289,8 @@ func pushResults(L *vm.LState, first vm.LValue, results []vm.LValue) int {
 
 func isString(v vm.LValue) bool { return vm.LVCanConvToString(v) }
 
-// baseXPCall is xpcall. The handler is called when the error has left the function, so that it cannot look at the
-// stack; without the debug library it has no means to.
+// baseXPCall is xpcall. The handler is called after the error has left the function, so it cannot inspect the stack;
+// without the debug library it has no means to do so anyway.
 func baseXPCall(L *vm.LState) int {
 	if isNone(L, 2) {
 		argError(L, 2, "value expected")
@@ -302,7 +303,7 @@ func baseXPCall(L *vm.LState) int {
 	if L.Get(2).Type() != vm.LTFunction {
 		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString(textErrorInHandler)})
 	}
-	// An error in the handler goes to the handler, within the one before.
+	// An error in the handler is passed to the handler, nested in the previous one.
 	for nested := st.calls + 2; nested < maxNested+spareNested; nested++ {
 		if nested == maxNested {
 			err.Object = vm.LString(textNested)
@@ -390,7 +391,8 @@ func baseToNumber(L *vm.LState) int {
 	return 1
 }
 
-// parseUnsigned is strtoul of C with spaces around: a sign negates modulo 2^64, what is too large gives the largest.
+// parseUnsigned is C's strtoul with blanks around the number: a sign negates modulo 2^64, and a too large number gives
+// the greatest one.
 func parseUnsigned(s string, base int) (float64, bool) {
 	const spaces = " \t\n\v\f\r"
 	if i := strings.IndexByte(s, 0); i >= 0 {

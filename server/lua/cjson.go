@@ -10,15 +10,15 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// jsonConfig is what the functions of cjson set. It lasts until the end of the script.
+// jsonConfig holds the settings of the functions of cjson. They last until the end of the script.
 type jsonConfig struct {
 	changed                  bool
 	encodeDepth, decodeDepth int
 	precision                int
-	sparseConvert            int // these are invalidNo ...
+	sparseConvert            int // one of invalidNo ...
 	encodeInvalid            int
 	decodeInvalid            int
-	dropBuffer               int // nothing depends on it
+	dropBuffer               int // has no effect
 	sparseRatio, sparseSafe  int
 }
 
@@ -104,12 +104,12 @@ func jsonInt(L *vm.LState, n, low, high int, field *int) {
 	}
 	v := checkInt32(L, n)
 	if v < low || v > high {
-		argError(L, 1, fmt.Sprintf("expected integer between %d and %d", low, high)) // always of the first one
+		argError(L, 1, fmt.Sprintf("expected integer between %d and %d", low, high)) // always about the first one
 	}
 	*field = v
 }
 
-// jsonSwitch sets a field to the index of the name that the first argument is. A boolean stands for "off" or "on".
+// jsonSwitch sets a field to the index of the name in the first argument. A boolean means "off" or "on".
 func jsonSwitch(L *vm.LState, field *int, names ...string) {
 	var name string
 	switch v := L.Get(1).(type) {
@@ -134,8 +134,8 @@ type jsonEncoder struct {
 	L   *vm.LState
 	c   *jsonConfig
 	b   []byte
-	out int // bytes accounted for
-	// stack is how many values lua-cjson has on the stack: that bounds nesting, too.
+	out int // charged bytes
+	// stack is the number of values that lua-cjson would have on the stack: it limits nesting as well.
 	stack int
 }
 
@@ -241,7 +241,7 @@ func (e *jsonEncoder) text(s string) {
 	e.b = append(append(b, s[from:]...), '"')
 }
 
-// arrayLen returns the highest index of a table that is an array, -1 for one that is none.
+// arrayLen returns the highest index of a table that is an array, -1 for any other table.
 func (e *jsonEncoder) arrayLen(t *vm.LTable) int {
 	most, n := 0, 0
 	for k := range pairs(t) {
@@ -250,7 +250,7 @@ func (e *jsonEncoder) arrayLen(t *vm.LTable) int {
 			return -1
 		}
 		if f > vm.LNumber(most) {
-			most = math.MinInt32 // what does not fit into an int of C becomes this
+			most = math.MinInt32 // the conversion of an out-of-range value to int in C
 			if f <= math.MaxInt32 {
 				most = int(f)
 			}

@@ -7,8 +7,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// jsonDecoder reads JSON token by token, as lua-cjson does: what it accepts beyond JSON, and what its errors say,
-// depends on where a token begins and ends.
+// jsonDecoder reads JSON token by token, like lua-cjson: which extensions of JSON it accepts, and the texts of its
+// errors, depend on where tokens begin and end.
 type jsonDecoder struct {
 	L     *vm.LState
 	st    *state
@@ -16,15 +16,15 @@ type jsonDecoder struct {
 	s     string
 	at    int
 	depth int
-	stack int // how many values lua-cjson has on the stack: that bounds nesting, too
+	stack int // number of values that lua-cjson would have on the stack: it limits nesting as well
 	buf   []byte
 
-	// The token: what it is and where, or where what is wrong with it.
+	// The token: its kind and position, or the error and its position.
 	kind   jsonKind
 	from   int
-	string string  // jsonString, or what is wrong
-	number float64 // jsonNumber
-	isTrue bool    // jsonBoolean
+	string string  // value of a jsonString, or the error
+	number float64 // value of a jsonNumber
+	isTrue bool    // value of a jsonBoolean
 }
 
 type jsonKind uint8
@@ -42,17 +42,17 @@ const (
 	jsonColon
 	jsonComma
 	jsonEnd
-	jsonWord // a scalar begins
+	jsonWord // the beginning of a scalar
 	jsonBlank
 )
 
-// jsonNames are what errors call the tokens.
+// jsonNames are the names of the tokens in errors.
 var jsonNames = [...]string{jsonObject: "T_OBJ_BEGIN", jsonObjectEnd: "T_OBJ_END", jsonArray: "T_ARR_BEGIN",
 	jsonArrayEnd: "T_ARR_END",
 	jsonString:   "T_STRING", jsonNumber: "T_NUMBER", jsonBoolean: "T_BOOLEAN", jsonNull: "T_NULL", jsonColon: "T_COLON",
 	jsonComma: "T_COMMA", jsonEnd: "T_END"}
 
-// jsonKinds says what a token is that begins with a byte. The text ends at its first zero.
+// jsonKinds maps the first byte of a token to its kind. The text ends at its first zero byte.
 var jsonKinds = func() (kinds [256]jsonKind) {
 	for c, kind := range map[byte]jsonKind{'{': jsonObject, '}': jsonObjectEnd, '[': jsonArray, ']': jsonArrayEnd,
 		',': jsonComma,
@@ -84,7 +84,7 @@ func jsonDecode(L *vm.LState) int {
 	return 1
 }
 
-// require refuses a token that is not what is expected.
+// require raises an error unless the token has the expected kind.
 func (d *jsonDecoder) require(kind jsonKind, what string) {
 	if d.kind == kind {
 		return
@@ -102,7 +102,7 @@ func (d *jsonDecoder) descend(slots int) {
 	}
 }
 
-// read returns the value that the token is or begins.
+// read returns the value that begins with the token.
 func (d *jsonDecoder) read() vm.LValue {
 	work(d.L, 1)
 	switch d.kind {
@@ -231,7 +231,7 @@ func (d *jsonDecoder) numeral(rest string) {
 	d.at += n
 }
 
-// isInvalidJSONNumber reports whether what strtod may take is none in JSON, as far as the beginning tells.
+// isInvalidJSONNumber reports whether a number that strtod may accept is invalid in JSON, judged by its beginning.
 func isInvalidJSONNumber(s string) bool {
 	if strings.HasPrefix(s, "+") {
 		return true
@@ -246,8 +246,7 @@ func isInvalidJSONNumber(s string) bool {
 	return s[0] > '9' && len(s) >= 3 && (strings.EqualFold(s[:3], "inf") || strings.EqualFold(s[:3], "nan"))
 }
 
-// strtod reads the number at the beginning of a text as strtod of C does, and returns how long it is. 0 = there is
-// none.
+// strtod parses the number at the beginning of a text like C's strtod, and returns its length; 0 = no number.
 func strtod(s string) (f float64, n int) {
 	if f, n = plainInteger(s); n > 0 && (n == len(s) || s[n] != '.' && s[n]|0x20 != 'e' && s[n]|0x20 != 'x') {
 		return f, n
@@ -263,7 +262,7 @@ func strtod(s string) (f float64, n int) {
 		if s[i] > '9' && len(s)-i >= len(word) && strings.EqualFold(s[i:i+len(word)], word) {
 			n = i + len(word)
 			f, _ = parseNumber(s[:n])
-			if word == "nan" && strings.HasPrefix(s[n:], "(") { // what is in brackets does not matter
+			if word == "nan" && strings.HasPrefix(s[n:], "(") { // the content of the parentheses is ignored
 				inside := strings.TrimLeftFunc(s[n+1:], func(r rune) bool { return r == '_' || r < 128 && digit(byte(r)) < 36 })
 				if strings.HasPrefix(inside, ")") {
 					n = len(s) - len(inside) + 1
@@ -289,7 +288,7 @@ func strtod(s string) (f float64, n int) {
 		digits()
 	}
 	if count == 0 {
-		if base == 16 { // 0 is before the x
+		if base == 16 { // the 0 before the x
 			f, _ = parseNumber(s[:start-1])
 			return f, start - 1
 		}
@@ -309,7 +308,7 @@ func strtod(s string) (f float64, n int) {
 	return f, i
 }
 
-// text reads a string from its quote on. Control characters are taken as they are.
+// text reads a string, beginning at its quote. Control characters are accepted.
 func (d *jsonDecoder) text() {
 	d.at++
 	from := d.at
@@ -358,7 +357,8 @@ func (d *jsonDecoder) text() {
 
 var jsonEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
 
-// escape reads a character written as \uXXXX, or as two of these, and returns how long that is. 0 = it is wrong.
+// escape decodes a character written as \uXXXX, or as a surrogate pair, and returns the length of its text; 0 =
+// invalid.
 func (d *jsonDecoder) escape() (r rune, length int) {
 	r, ok := d.hex4(d.at + 2)
 	if !ok || r >= 0xdc00 && r < 0xe000 {

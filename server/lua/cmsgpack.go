@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	packDepth   = 16   // tables within tables; deeper ones become nil
+	packDepth   = 16   // nested tables; deeper ones become nil
 	unpackDepth = 1000 // nested arrays and maps
 )
 
@@ -20,7 +20,8 @@ func openMsgPack(st *state, L *vm.LState) {
 		"unpack_limit": func(L *vm.LState) int { return unpackSome(L, checkInt(L, 2), optInt(L, 3, 0)) },
 	}, map[string]vm.LValue{
 		"_NAME": vm.LString("cmsgpack"), "_VERSION": vm.LString("lua-cmsgpack 0.4.0"),
-		"_COPYRIGHT": vm.LString("Copyright (C) 2012, Salvatore Sanfilippo"), "_DESCRIPTION": vm.LString("MessagePack C implementation for Lua"),
+		"_COPYRIGHT":   vm.LString("Copyright (C) 2012, Salvatore Sanfilippo"),
+		"_DESCRIPTION": vm.LString("MessagePack C implementation for Lua"),
 	})
 }
 
@@ -139,7 +140,7 @@ func (p *packer) header(n int, fix, fixMost, code byte) {
 	}
 }
 
-// table packs a table as an array when its keys are 1 to n, which the empty one's are, and as a map otherwise.
+// table packs a table as an array if its keys are 1 to n (also an empty table), otherwise as a map.
 func (p *packer) table(t *vm.LTable, depth int) {
 	n, most, array := 0, 0, true
 	for k := range pairs(t) {
@@ -165,8 +166,8 @@ func (p *packer) table(t *vm.LTable, depth int) {
 	}
 }
 
-// unpackSome unpacks at most limit values, 0 = all. With a limit the first result is where the next value begins, -1 at
-// the end.
+// unpackSome unpacks at most limit values, 0 = all. With a limit, the first result is the offset of the next value, -1
+// at the end.
 func unpackSome(L *vm.LState, limit, offset int) int {
 	s := checkString(L, 1)
 	all := limit == 0 && offset == 0
@@ -297,7 +298,7 @@ func (u *unpacker) value(depth int) vm.LValue {
 	return nil
 }
 
-// What follows grows with the input that is there, not with the number that it announces.
+// Memory grows with the actual input, not with the announced number.
 
 func (u *unpacker) array(n, depth int) vm.LValue {
 	charge(u.L, 16*min(n, len(u.s)-u.at))

@@ -11,22 +11,22 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// maxDepth bounds how deep the constructs of a source are nested: the compiler calls itself for each.
+// maxDepth is the max nesting depth of a source: the compiler is recursive.
 const maxDepth = 2000
 
-// maxSource is the longest source in bytes.
+// maxSource is the max length of a source in bytes.
 const maxSource = 16 << 20
 
-// code is what the compiler makes of a source. Any number of states may run it.
+// code is a compiled source. Any number of states may run it.
 type code struct {
 	proto *vm.FunctionProto
-	// setsGlobals: it assigns to a global name that there is. Such a script sees the globals through a table that
-	// refuses that; for all others the environment is the table itself, which is faster.
+	// setsGlobals says that the code assigns to an existing global. Then the script accesses the globals through a
+	// table that refuses that; for all other scripts the environment is the table itself, which is faster.
 	setsGlobals bool
 }
 
-// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'". calls is how many calls from
-// C to Lua Redis would be in, see syntax.Parse.
+// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'". calls is the number of nested
+// calls from C to Lua in Redis, see syntax.Parse.
 func compile(source []byte, name string, calls int) (c *code, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -50,13 +50,13 @@ func compile(source []byte, name string, calls int) (c *code, err error) {
 	if err != nil {
 		return nil, err
 	}
-	proto.IsVarArg &^= vm.VarArgNeedsArg // the chunk has no variable arg, which would be a table with ...
+	proto.IsVarArg &^= vm.VarArgNeedsArg // the chunk has no arg variable, which would be a table with ...
 	bindOperators(proto)
 	fitConstructors(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 
-// rewriteAndCompile makes the code of a source. The error is a vm.CompileError or has the text that compile's has.
+// rewriteAndCompile compiles a source. The error is a vm.CompileError, or has the text of compile's error.
 func rewriteAndCompile(source []byte, name string, calls int, frugal bool) (*vm.FunctionProto, error) {
 	chunk, err := syntax.Parse(string(source), name, calls)
 	if err != nil {
@@ -85,18 +85,18 @@ func rewriteAndCompile(source []byte, name string, calls int, frugal bool) (*vm.
 	return proto, err
 }
 
-// protected names: what a script finds in its environment.
+// builtin holds the names that scripts find in their environment. They are protected.
 var builtin = map[string]bool{}
 
 func init() {
-	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo
-		getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select
+	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error
+		gcinfo getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select
 		setmetatable string struct table tonumber tostring type unpack xpcall`) {
 		builtin[name] = true
 	}
 }
 
-// setsGlobals reports whether a function, or one in it, assigns to a global name that there is.
+// setsGlobals reports whether a function, or one within it, assigns to an existing global.
 func setsGlobals(p *vm.FunctionProto) bool {
 	for _, inst := range p.Code {
 		if int(inst>>26) == vm.OP_SETGLOBAL {
@@ -114,19 +114,19 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	return false
 }
 
-// sameName is the operator that returns its operand, so that it has one value and is none that the compiler knows.
-// Scripts cannot write the name.
+// sameName is an operator that returns its operand: the result is a single value and unknown to the compiler. Scripts
+// cannot write the name.
 const sameName = "\x00same"
 
-// concatAtOnce is how many operands are concatenated at once: each takes a register.
+// concatAtOnce is the max number of operands of one concatenation: each takes a register.
 const concatAtOnce = 64
 
-// rewriter goes through a syntax tree: it measures its depth and what it costs to compile, and replaces what the
-// compiler would make wrong code of.
+// rewriter walks a syntax tree: it measures the nesting depth and the cost of compilation, and replaces constructs for
+// which the compiler generates wrong code.
 type rewriter struct {
 	frugal      bool // with few local variables
 	scopes      scopes
-	outer       []int // the scopes of the functions around
+	outer       []int // the scopes of the enclosing functions
 	cost        compileCost
 	depth, line int
 	tooDeep     bool
@@ -143,10 +143,10 @@ func (r *rewriter) enter(n ast.PositionHolder) bool {
 	return true
 }
 
-// failed reports whether the source is refused.
+// failed reports whether the source was refused.
 func (r *rewriter) failed() bool { return r.tooDeep || r.cost.problem != "" }
 
-// block returns the statements in place of those of a block.
+// block returns the rewritten statements of a block.
 func (r *rewriter) block(stmts []ast.Stmt) []ast.Stmt {
 	for i, s := range stmts {
 		if r.enter(s) {
@@ -232,7 +232,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 			}
 			f.Value = r.expr(f.Value)
 			if f.Key != nil {
-				single(f.Value) // the compiler would append all values of the last one
+				single(f.Value) // otherwise the compiler appends all values of the last one
 			}
 		}
 		return r.constructor(e)
@@ -252,7 +252,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.ArithmeticOpExpr:
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 		if (e.Operator == "%" || e.Operator == "^") && isNumber(e.Lhs) && isNumber(e.Rhs) {
-			e.Lhs = callOf(sameName, e.Lhs) // the compiler would compute it in its own way
+			e.Lhs = callOf(sameName, e.Lhs) // otherwise the compiler folds it differently
 		}
 	case *ast.UnaryMinusOpExpr:
 		e.Expr = r.expr(e.Expr)
@@ -271,7 +271,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		r.cost.constant(e, 'n', e.Value)
 	case *ast.StringExpr:
 		r.cost.constant(e, 's', e.Value)
-	case *ast.IdentExpr: // local or global, that is not known here
+	case *ast.IdentExpr: // a local or global variable
 		r.cost.constant(e, 's', e.Value)
 	case *ast.StringConcatOpExpr:
 		return r.concat(e)
@@ -279,8 +279,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// concat rewrites the operands of a chain of concatenations, which is nested to the right. Of a long one it makes
-// several.
+// concat rewrites the operands of a chain of concatenations, which is nested to the right. It splits a long chain.
 func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 	last := e
 	e.Lhs = r.expr(e.Lhs)
@@ -300,13 +299,13 @@ func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 	return e
 }
 
-// callOf returns a call of an operator with one operand.
+// callOf returns the call of an operator with one operand.
 func callOf(name string, operand ast.Expr) *ast.FuncCallExpr {
 	call := &ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: name}, operand), Args: []ast.Expr{operand}, AdjustRet: true}
 	return like(call, operand)
 }
 
-// isNumber reports whether the compiler computes an expression.
+// isNumber reports whether the compiler computes an expression at compile time.
 func isNumber(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.NumberExpr:
@@ -319,7 +318,7 @@ func isNumber(e ast.Expr) bool {
 	return false
 }
 
-// single makes an operand that may have several values have one.
+// single reduces an operand that may have several values to one.
 func single(e ast.Expr) ast.Expr {
 	switch e := e.(type) {
 	case *ast.FuncCallExpr:
@@ -330,10 +329,10 @@ func single(e ast.Expr) ast.Expr {
 	return e
 }
 
-// same returns what it is called with.
+// same returns its arguments.
 func same(L *vm.LState) int { return L.GetTop() }
 
-// join concatenates values, from right to left. It returns which one is wrong, -1 if none is.
+// join concatenates values from right to left. It returns the index of an invalid value, -1 if all are valid.
 func join(L *vm.LState, values []vm.LValue) (v vm.LValue, bad int) {
 	n := len(values)
 	size, plain := 0, true

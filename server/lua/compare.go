@@ -4,10 +4,10 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Comparisons are our own: those of the virtual machine call no metamethod that is no function, and word errors in
-// another way.
+// Comparisons are implemented here, because those of the virtual machine only call metamethods that are functions, and
+// have other error texts.
 
-// Each instruction passes over the next one if the result is not what A asks for.
+// Each instruction skips the next one if the result differs from A.
 
 func testEqual(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
@@ -51,7 +51,7 @@ func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// equal is a == b. Two tables have to have one and the same metamethod.
+// equal is a == b. Two tables need the same metamethod.
 func equal(L *vm.LState, a, b vm.LValue) bool {
 	if x, ok := a.(vm.LNumber); ok {
 		y, ok := b.(vm.LNumber)
@@ -96,7 +96,7 @@ func lessThan(L *vm.LState, a, b vm.LValue) bool {
 	return false
 }
 
-// lessOrEqual is a <= b. Without a metamethod for it, it is not b < a.
+// lessOrEqual is a <= b. Without its own metamethod it is not (b < a).
 func lessOrEqual(L *vm.LState, a, b vm.LValue) bool {
 	switch x := a.(type) {
 	case vm.LNumber:
@@ -119,7 +119,7 @@ func lessOrEqual(L *vm.LState, a, b vm.LValue) bool {
 	return false
 }
 
-// orderMethod returns the metamethod that two values have in common, nil when there is none.
+// orderMethod returns the common metamethod of two values, nil if they have none.
 func orderMethod(L *vm.LState, a, b vm.LValue, event string) vm.LValue {
 	if a.Type() != b.Type() {
 		return vm.LNil
@@ -131,7 +131,8 @@ func orderMethod(L *vm.LState, a, b vm.LValue, event string) vm.LValue {
 	return f
 }
 
-// raiseOrder refuses to compare. Lua takes two types for one if the third letters of their names are the same.
+// raiseOrder raises the error of an impossible comparison. Lua considers two types equal if the third letters of their
+// names are.
 func raiseOrder(L *vm.LState, a, b vm.LValue) {
 	x, y := a.Type().String(), b.Type().String()
 	if x[2] == y[2] {

@@ -12,18 +12,18 @@ import (
 // SETTABLEKS for each of the latter; and SETLIST for each group of FieldsPerFlush = 50 of the former, which are in
 // registers until then. The compiler of the virtual machine goes wrong in some of them:
 //
-//   - where a whole number of groups is followed by a call or "..." whose results are to be appended, these overwrite the
-//     last group: {1, 2, ..., 50, f()};
-//   - where it is followed by a field with a key, the last group is stored again, from registers that hold something else
-//     by then: {1, 2, ..., 50, x = 1};
-//   - any number of values at the end is counted as an element with a key;
-//   - the groups from the 512th on go to wrong indexes.
+//   - if a whole number of groups is followed by a call or "...", whose results must be appended, the results overwrite
+//     the last group: {1, 2, ..., 50, f()};
+//   - if it is followed by a field with a key, the last group is stored a second time, from registers that hold other
+//     values by then: {1, 2, ..., 50, x = 1};
+//   - a multiple value at the end is counted as an element with a key;
+//   - the groups from the 512th on are stored at wrong indexes.
 //
-// So its code is corrected, and constructors of more elements than that are rewritten as several.
+// So its code is corrected here, and constructors of more elements than that are rewritten as several.
 
 const (
 	perFlush = 50
-	// maxPart is how many elements without a key one constructor may have: those of 510 groups.
+	// maxPart is the max number of elements without a key in one constructor: those of 510 groups.
 	maxPart = 510 * perFlush
 )
 
@@ -32,11 +32,11 @@ func init() { vm.FieldsPerFlush = perFlush }
 // fitConstructors corrects the code of the constructors in a function, and in those within it.
 func fitConstructors(p *vm.FunctionProto) {
 	type table struct {
-		at     int // NEWTABLE
+		at     int // pc of NEWTABLE
 		keyed  int // fields so far
-		groups int // that were stored
+		groups int // stored groups
 	}
-	tables := map[int]*table{} // by their registers: of tables within each other that one comes first that ends last
+	tables := map[int]*table{} // by register: of nested tables, the one that ends last comes first
 	for pc, inst := range p.Code {
 		t := tables[argA(inst)]
 		switch opcode(inst) {
@@ -48,11 +48,11 @@ func fitConstructors(p *vm.FunctionProto) {
 			}
 		case vm.OP_SETLIST:
 			switch n, before := argB(inst), p.Code[pc-1]; {
-			case n == 0: // as many as there are
+			case n == 0: // all remaining values
 				p.Code[t.at] = p.Code[t.at]&^(0x1ff<<9) | uint32(sizeCode(t.keyed))<<9
 			case n == perFlush && argA(before) == argA(inst) && (opcode(before) == vm.OP_SETTABLE ||
 				opcode(before) == vm.OP_SETTABLEKS):
-				p.Code[pc] = uint32(vm.OP_NOP) << 26 // behind a field with a key: the last group once more
+				p.Code[pc] = uint32(vm.OP_NOP) << 26 // after a field with a key: a repetition of the last group
 				continue
 			}
 			t.groups++
@@ -64,7 +64,7 @@ func fitConstructors(p *vm.FunctionProto) {
 	}
 }
 
-// NEWTABLE has its numbers in 9 bits: those above 15 with 3 bits of mantissa, rounded up.
+// NEWTABLE encodes its numbers in 9 bits: those above 15 with 3 bits of mantissa, rounded up.
 
 func sizeCode(n int) int {
 	e := 0
@@ -84,11 +84,11 @@ func codedSize(n int) int {
 	return n
 }
 
-// joinName is the operator that makes one table of several. Scripts cannot write the name.
+// joinName is an operator that combines several tables. Scripts cannot write the name.
 const joinName = "\x00join"
 
-// constructor returns the expression in place of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501,
-// ...}, ...).
+// constructor returns the replacement of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501, ...},
+// ...).
 func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	elements := 0
 	var parts []ast.Expr
@@ -124,7 +124,7 @@ func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	return call
 }
 
-// count is a number in the code of a constructor.
+// count returns an expression for a number in a constructor.
 func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
 	count := &ast.NumberExpr{Value: strconv.Itoa(n)}
 	setLines(count, e)
@@ -132,8 +132,8 @@ func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
 	return count
 }
 
-// joinTables is join(elements, keyed, t1, t2, ...): a table with the arrays of the others behind each other, each but
-// the last one of maxPart places, and with what else they have.
+// joinTables is join(elements, keyed, t1, t2, ...): a table with the concatenated arrays of the others, of which all
+// but the last have maxPart places, and with their other keys.
 func joinTables(L *vm.LState) int {
 	t := newTable(codedSize(sizeCode(L.CheckInt(1))), codedSize(sizeCode(L.CheckInt(2))))
 	for i := 3; i <= L.GetTop(); i++ {
@@ -150,7 +150,7 @@ func joinTables(L *vm.LState) int {
 	return 1
 }
 
-// isMultiple reports whether an expression may have any number of values.
+// isMultiple reports whether an expression may have several values or none.
 func isMultiple(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.FuncCallExpr:

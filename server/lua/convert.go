@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// replyBuffer holds the reply of a command that a script has called.
+// replyBuffer holds the reply of a command that a script called.
 type replyBuffer struct{ w resp.Writer }
 
 func (b *replyBuffer) release() {
@@ -20,28 +20,28 @@ func (b *replyBuffer) release() {
 	b.w.Release(64 << 10)
 }
 
-// maxReplyDepth bounds how deep tables may be nested in a reply; beyond it there is an error in their place, as in
-// Redis, where the stack of Lua ends.
+// maxReplyDepth is the max nesting depth of tables in a reply. Deeper tables become an error, as in Redis, where Lua's
+// stack ends.
 const maxReplyDepth = 7900
 
 var (
 	errReply   = errors.New("malformed reply")
-	errStopped = errors.New("the script is stopped") // the state knows why
+	errStopped = errors.New("the script is stopped") // the state knows the reason
 )
 
-// About what the values of a reply take, in bytes.
+// Approximate sizes in bytes of the values of a reply.
 const (
 	tableBytes = 128
-	valueBytes = 32  // of an array, with its text's header
-	fieldBytes = 128 // of a table with names
+	valueBytes = 32  // an array element, including a string header
+	fieldBytes = 128 // a table with named fields
 )
 
-// countedField is the field of an error that a command has given, as Redis calls it: the statistics have it already.
+// countedField is Redis's name of the field that marks an error of a command: the statistics have counted it already.
 const countedField = "ignore_error_stats_update"
 
 func isCounted(t *vm.LTable) bool { return vm.LVAsBool(t.RawGetString(countedField)) }
 
-// reader turns a reply in RESP into a value of Lua.
+// reader converts a RESP reply to a Lua value.
 type reader struct {
 	st *state
 	b  []byte
@@ -63,7 +63,7 @@ func tagged(name string, v vm.LValue) *vm.LTable {
 	return t
 }
 
-// value reads one reply. isError says that it is an error: then the value is the table of one.
+// value reads one reply. isError says that it is an error; then the value is an error table.
 func (r *reader) value() (v vm.LValue, isError bool, err error) {
 	if len(r.b) == 0 {
 		return nil, false, errReply
@@ -167,7 +167,7 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 			}
 		}
 		return tagged("map", t), false, nil
-	case '|': // attributes, which Lua does not get; the reply that they are of follows
+	case '|': // attributes are skipped; the reply itself follows
 		for range 2 * n {
 			if _, _, err := r.value(); err != nil {
 				return nil, false, err
@@ -178,7 +178,7 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 	return nil, false, errReply
 }
 
-// writeReply writes the result of a script.
+// writeReply writes the result of a script as a reply.
 func (st *state) writeReply(w *resp.Writer, v vm.LValue, depth int) error {
 	switch v := v.(type) {
 	case vm.LString:
@@ -245,7 +245,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	return st.writeArray(w, t, depth)
 }
 
-// listTable makes a table for n elements, with the array that it would have if they had been added one after the other.
+// listTable returns a table for n elements, with the array size that adding them one after the other would give.
 func listTable(n int) *vm.LTable {
 	if n > 0 {
 		n = powerOfTwo(n)
@@ -288,7 +288,7 @@ func (st *state) writePairs(w *resp.Writer, t *vm.LTable, depth int, values bool
 	return st.tooLong(w)
 }
 
-// tooLong ends a reply that has no end: a table may contain another one many times.
+// tooLong ends a reply that would not end: a table may contain another table many times.
 func (st *state) tooLong(w *resp.Writer) error {
 	if w.Len() > maxString {
 		return &Error{Text: "ERR the reply of the script is too long"}
@@ -298,8 +298,8 @@ func (st *state) tooLong(w *resp.Writer) error {
 
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
-// appendArg appends an argument of redis.call, a number as Redis 7.2 does: 0.1 and not 0.10000000000000001, as a whole
-// number if it is one up to 2^62.
+// appendArg appends an argument of redis.call. It formats numbers as Redis 7.2 does: 0.1, not 0.10000000000000001, and
+// integers up to 2^62 without a fraction.
 func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
 	switch v := v.(type) {
 	case vm.LString:
@@ -310,7 +310,7 @@ func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
 		case f == 0:
 			return append(b, '0'), true // also for -0
 		case math.IsNaN(f) && math.Signbit(f):
-			b = append(b, '-') // 0/0 of a processor
+			b = append(b, '-') // the CPU's sign of 0/0
 		}
 		return resp.AppendDouble(b, f), true
 	}

@@ -6,9 +6,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The library's own resume goes wrong where a coroutine cannot be resumed, up to a stack overflow that ends the
-// process, and where it is resumed with fewer values than the program waits for. So what it is called for is looked
-// at before.
+// The library's own resume fails where a coroutine cannot be resumed (up to a stack overflow that ends the process),
+// and where fewer values are passed than the program waits for. So the arguments are checked here first.
 
 // plainCoroutines returns the library's own create and resume.
 var plainCoroutines = sync.OnceValues(func() (create, resume vm.LGFunction) {
@@ -23,7 +22,7 @@ func openCoroutine(st *state, L *vm.LState) {
 	plainCreate, plainResume := plainCoroutines()
 	create := L.NewFunction(plainCreate)
 	functions := map[string]vm.LGFunction{}
-	// resume resumes the coroutine that is the first argument, with the others.
+	// resume resumes the coroutine in the first argument with the other arguments.
 	resume := func(L *vm.LState) int {
 		co := checkThread(L)
 		if status := status(L, co); status != "suspended" {
@@ -37,7 +36,7 @@ func openCoroutine(st *state, L *vm.LState) {
 			return 2
 		}
 		calls, waiting := st.calls, st.waiting
-		st.waiting = 0 // a coroutine has calls of its own
+		st.waiting = 0 // a coroutine has its own calls
 		if n, ok := awaited(co); ok {
 			L.SetTop(1 + n)
 		}
@@ -61,7 +60,7 @@ func openCoroutine(st *state, L *vm.LState) {
 		L.Call(1, 1)
 		co := L.Get(-1).(*vm.LState)
 		L.Pop(1)
-		stateOf(L).attach(co) // it is stopped with the script
+		stateOf(L).attach(co) // it is stopped together with the script
 		return co
 	}
 	functions["create"] = func(L *vm.LState) int {
@@ -95,7 +94,7 @@ func openCoroutine(st *state, L *vm.LState) {
 		if L.Parent == nil || !callsOnly(L) {
 			L.Error(vm.LString("attempt to yield across metamethod/C-call boundary"), 0)
 		}
-		return -1 // the virtual machine knows this
+		return -1 // a special value for the virtual machine
 	}
 	functions["status"] = func(L *vm.LState) int { return pushString(L, status(L, checkThread(L))) }
 	st.library(L, "coroutine", functions, nil)
@@ -109,20 +108,20 @@ func checkThread(L *vm.LState) *vm.LState {
 	return co
 }
 
-// status returns what a coroutine does.
+// status returns the state of a coroutine.
 func status(L *vm.LState, co *vm.LState) string {
 	switch {
 	case co.Dead:
 		return "dead"
 	case stateOf(L).coroutine(L) == co:
 		return "running"
-	case co.Parent != nil: // it has resumed another one
+	case co.Parent != nil: // it has resumed another coroutine
 		return "normal"
 	}
 	return "suspended"
 }
 
-// depth returns how many calls within calls there are in a thread.
+// depth returns the number of nested calls in a thread.
 func depth(L *vm.LState) int {
 	if f := machineOf(L).currentFrame; f != nil {
 		return f.Idx + 1
@@ -130,8 +129,8 @@ func depth(L *vm.LState) int {
 	return 0
 }
 
-// callsOnly reports whether the function that is running was called by the program, and so were all that wait for it:
-// not by a function of a library, or in place of an operator, where it cannot be left to come back.
+// callsOnly reports whether the running function and all its callers were called by the program, and not by a library
+// function or in place of an operator: only then can the coroutine yield.
 func callsOnly(L *vm.LState) bool {
 	f := machineOf(L).currentFrame
 	if f == nil {
@@ -145,7 +144,7 @@ func callsOnly(L *vm.LState) bool {
 	return true
 }
 
-// awaited returns how many values a coroutine waits for; ok=false when it takes any number.
+// awaited returns how many values a coroutine waits for; ok is false if it accepts any number.
 func awaited(co *vm.LState) (n int, ok bool) {
 	s, ok := siteOf(co, 0)
 	if !ok || opcode(s.proto.Code[s.pc]) != vm.OP_CALL {
@@ -155,8 +154,8 @@ func awaited(co *vm.LState) (n int, ok bool) {
 	return n, n >= 0
 }
 
-// explainPanic is called where an error was raised in a coroutine, which it leaves with the error on top of its
-// stack. No handler of errors can be given to the library for a coroutine.
+// explainPanic is called where an error was raised in a coroutine; the coroutine ends with the error on top of its
+// stack. The library accepts no error handler for a coroutine.
 func explainPanic(L *vm.LState) {
 	panic(&vm.ApiError{Type: vm.ApiErrorRun, Object: explain(L, L.Get(-1), 0)})
 }

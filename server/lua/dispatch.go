@@ -7,10 +7,10 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The loop of the virtual machine. The cases of instructions that come often are executed here, as far as they call no
-// metamethod and raise no error; everything else is left to the functions of the table of instructions.
+// The main loop of the virtual machine. It executes frequent instructions itself if they call no metamethod and raise
+// no error; the functions of the instruction table execute all others.
 
-// loop runs the function whose frame is on top, until it returns; base is that frame, nil where a coroutine goes on.
+// loop runs the function whose frame is on top until it returns. base is that frame, nil if a coroutine continues.
 func (st *state) loop(L *vm.LState, base *frame) {
 	m := machineOf(L)
 	f := m.currentFrame
@@ -18,7 +18,7 @@ func (st *state) loop(L *vm.LState, base *frame) {
 		st.ownLoop(L, base)
 		return
 	}
-	if base == nil { // a coroutine has no handler of errors
+	if base == nil { // a coroutine has no error handler
 		m.Panic = explainPanic
 	}
 	if st.calls++; st.calls >= maxNested && base != nil {
@@ -35,7 +35,7 @@ func (st *state) loop(L *vm.LState, base *frame) {
 		if f.Idx >= limit && f.Pc == 0 {
 			refuseCall(L, f, textStackOverflow)
 		}
-		if st.stop != nil && st.look() {
+		if st.stop != nil && st.poll() {
 			st.raiseStop(L)
 		}
 		inst := st.quick(L, m, f)
@@ -46,7 +46,7 @@ func (st *state) loop(L *vm.LState, base *frame) {
 	}
 }
 
-// quick executes instructions of a function up to the first one that it leaves to others, which it returns.
+// quick executes instructions of a function up to the first one that it does not handle, and returns that.
 func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 	p := f.Fn.Proto
 	code, constants, at, reg := p.Code, p.Constants, f.LocalBase, m.reg
@@ -54,7 +54,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 		inst = code[f.Pc]
 		f.Pc++
 		st.ticks++
-		if st.ticks%lookTicks == 0 && st.look() {
+		if st.ticks%pollTicks == 0 && st.poll() {
 			st.raiseStop(L)
 		}
 		r := reg.array[at:]
@@ -132,7 +132,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			v := x + y
-			if !ok1 || !ok2 || v != v { // the processor's sign of nan depends on the order of operands
+			if !ok1 || !ok2 || v != v { // the CPU's sign of NaN depends on the order of the operands
 				return inst
 			}
 			reg.set(at+argA(inst), st.number(float64(v)))
@@ -147,7 +147,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			v := x * y
-			if !ok1 || !ok2 || v != v { // the processor's sign of nan depends on the order of operands
+			if !ok1 || !ok2 || v != v { // the CPU's sign of NaN depends on the order of the operands
 				return inst
 			}
 			reg.set(at+argA(inst), st.number(float64(v)))
@@ -172,7 +172,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 		case vm.OP_EQ:
 			a, b := operandIn(r, constants, argB(inst)), operandIn(r, constants, argC(inst))
 			if _, ok := a.(*vm.LTable); ok {
-				return inst // there may be a metamethod
+				return inst // a metamethod may exist
 			}
 			if equal(L, a, b) != (argA(inst) != 0) {
 				f.Pc++
@@ -212,7 +212,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			step, ok3 := r[a+2].(vm.LNumber)
 			i += step
 			if !ok1 || !ok2 || !ok3 || !(step > 0 && i <= limit || step <= 0 && i >= limit) {
-				return inst // it ends
+				return inst // the loop ends
 			}
 			v := st.number(float64(i))
 			r[a] = v
@@ -229,8 +229,8 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 	}
 }
 
-// quickNext executes TFORLOOP of a loop over pairs or ipairs that does not end: R(A) is the function, then come the
-// table, the key and the variables. It reports whether it has.
+// quickNext executes TFORLOOP of an iteration over pairs or ipairs that does not end: R(A) is the function, followed by
+// the table, the key and the variables. It reports whether it did.
 func (st *state) quickNext(reg *registers, a, variables int) bool {
 	r := reg.array[a:]
 	f, ok := r[0].(*vm.LFunction)
@@ -275,7 +275,7 @@ func (st *state) quickNext(reg *registers, a, variables int) bool {
 	return true
 }
 
-// set gives register n, counted from the first one of all, a value.
+// set sets register n, counted from the first of all.
 func (r *registers) set(n int, v vm.LValue) {
 	r.array[n] = v
 	if n >= r.top {
@@ -283,7 +283,7 @@ func (r *registers) set(n int, v vm.LValue) {
 	}
 }
 
-// operandIn returns what a register or a constant holds.
+// operandIn returns the value of a register or a constant.
 func operandIn(registers, constants []vm.LValue, rk int) vm.LValue {
 	if rk&constantBit != 0 {
 		return constants[rk&^constantBit]
@@ -296,7 +296,7 @@ func isNil(v vm.LValue) bool {
 	return is
 }
 
-// truth reports whether a value counts as true.
+// truth reports whether a value is true in a condition.
 func truth(v vm.LValue) bool {
 	switch v := v.(type) {
 	case vm.LBool:
@@ -307,7 +307,7 @@ func truth(v vm.LValue) bool {
 	return true
 }
 
-// placeOf returns t[key] if it is in the array, nil if not.
+// placeOf returns t[key] if key has a place in the array, otherwise nil.
 func placeOf(t *vm.LTable, key vm.LNumber) vm.LValue {
 	n := int(key)
 	array := contentsOf(t).array
@@ -317,7 +317,7 @@ func placeOf(t *vm.LTable, key vm.LNumber) vm.LValue {
 	return nil
 }
 
-// fieldOf returns t[name]; nil when that takes more than a look at the table, or at that behind it, see readOnly.
+// fieldOf returns t[name], or nil if that needs more than a look-up in the table or in the one behind it, see readOnly.
 func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
 	if t != st.global && t != st.strings {
 		if v := contentsOf(t).strdict[name]; v != nil && !isNil(v) {
@@ -330,7 +330,7 @@ func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
 			return nil
 		}
 	}
-	// What libraries have never changes, nor do globals, but for KEYS and ARGV.
+	// The content of libraries never changes, nor do globals, except KEYS and ARGV.
 	data := unsafe.StringData(name)
 	f := &st.found[(uintptr(unsafe.Pointer(data))>>3^uintptr(unsafe.Pointer(t))>>4)%keptFields]
 	if f.name == data && f.n == len(name) && f.t == t {
@@ -346,8 +346,8 @@ func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
 	return v
 }
 
-// foundField is a field of a library, or a global, that was found under a name. The name is that in the code, which is
-// always at the same place: nothing has to be compared.
+// foundField caches a field of a library or a global by its name. The name is the string in the code, whose address is
+// constant, so the bytes need not be compared.
 type foundField struct {
 	t    *vm.LTable
 	name *byte
@@ -355,10 +355,10 @@ type foundField struct {
 	v    vm.LValue
 }
 
-// keptFields is how many a state remembers.
+// keptFields is the number of cached fields of a state.
 const keptFields = 128
 
-// numberBlock is for how many numbers memory is taken at once. It is free when none of them is in use.
+// numberBlock is how many numbers are allocated together. The memory is freed when none of them is in use.
 const numberBlock = 32
 
 // lvalue is the layout of an interface.
@@ -369,7 +369,7 @@ var numberKind = func() unsafe.Pointer {
 	return (*lvalue)(unsafe.Pointer(&v)).kind
 }()
 
-// number makes the value of a number.
+// number returns the value of a number.
 func (st *state) number(f float64) (v vm.LValue) {
 	if i := int(f); uint(i) < uint(len(small)) && float64(i) == f && (i != 0 || !math.Signbit(f)) {
 		return small[i]

@@ -1,8 +1,7 @@
-// Package lua runs Lua scripts as Redis does: the language is Lua 5.1 with the libraries that Redis has. It knows
-// nothing of connections and keys: the commands that a script calls go to a [Host].
+// Package lua runs Lua scripts as Redis does: Lua 5.1 with Redis's libraries. It knows neither connections nor keys:
+// commands that a script calls are passed to a [Host].
 //
-// A script cannot reach anything but its own values and the commands. What it may take of memory and how long it may
-// run is bounded, see [Options].
+// A script can only access its own values and call commands. Its memory and its run time are limited, see [Options].
 package lua
 
 import (
@@ -13,27 +12,27 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Options are the bounds of scripts. The functions are called often and by any goroutine.
+// Options are the limits of scripts. The functions are called often and by any goroutine.
 type Options struct {
-	// MemoryLimit returns by how many bytes the heap may grow while a script runs, before the script is stopped.
+	// MemoryLimit returns by how many bytes the heap may grow while a script runs. Beyond that the script is stopped.
 	MemoryLimit func() int64
-	// TimeLimit returns after which time a script counts as slow, 0 = never.
+	// TimeLimit returns the time after which a script counts as slow, 0 = never.
 	TimeLimit func() time.Duration
-	// Version is what redis.REDIS_VERSION says, "7.2.5".
+	// Version is the value of redis.REDIS_VERSION, such as "7.2.5".
 	Version string
-	// States is how many scripts can run at once.
+	// States is the max number of scripts that run at the same time.
 	States int
-	// Slow is called once for a script that has run longer than TimeLimit.
+	// Slow is called once for each script that exceeds TimeLimit.
 	Slow func(name string, took time.Duration)
 }
 
-// Bounds of the cache of scripts.
+// Limits of the script cache.
 const (
 	maxScripts     = 1000
-	maxScriptBytes = 32 << 20 // of sources
+	maxScriptBytes = 32 << 20 // total size of sources
 )
 
-// Engine compiles and runs scripts. Its methods may be called by any goroutine.
+// Engine compiles and runs scripts. Its methods are safe for concurrent use.
 type Engine struct {
 	options Options
 	random  random
@@ -51,7 +50,7 @@ type Engine struct {
 	// full is closed when all of them are slow, of which slowest are; guarded by runs.
 	full    chan struct{}
 	slowest int
-	// keyless is how many slow scripts and functions run that were called without keys; written under runs.
+	// keyless is the number of slow scripts and functions that were called without keys; written under runs.
 	keyless [2]atomic.Int32
 
 	free struct {
@@ -63,10 +62,10 @@ type Engine struct {
 		list map[*state]*Run
 	}
 	stopping atomic.Bool
-	slow     atomic.Int32 // scripts that have run longer than the limit and still run; changed with runs locked
+	slow     atomic.Int32 // running scripts that have exceeded the time limit; changed with runs locked
 }
 
-// New makes an engine.
+// New returns an engine.
 func New(o Options) *Engine {
 	e := &Engine{options: o, byText: map[string]*Script{}, bySHA: map[string]*Script{}, maxCache: maxScripts}
 	e.slots = make(chan struct{}, max(o.States, 1))
@@ -76,7 +75,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Script returns the compiled script of a source, from the cache if it is there.
+// Script returns the compiled script of a source, from the cache if possible.
 func (e *Engine) Script(source []byte) (*Script, error) {
 	e.mu.RLock()
 	s := e.byText[string(source)]
@@ -92,7 +91,7 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 	return e.Keep(s), nil
 }
 
-// Compile returns the compiled script of a source and does not put it into the cache.
+// Compile returns the compiled script of a source without adding it to the cache.
 func (e *Engine) Compile(source []byte) (*Script, error) {
 	e.mu.RLock()
 	s := e.byText[string(source)]
@@ -103,14 +102,14 @@ func (e *Engine) Compile(source []byte) (*Script, error) {
 	return newScript(source)
 }
 
-// Flushes returns how often the cache was emptied, for KeepSince.
+// Flushes returns the number of times that the cache was emptied, for KeepSince.
 func (e *Engine) Flushes() int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.flushes
 }
 
-// KeepSince is Keep for a script that was found elsewhere before; not when the cache was emptied meanwhile.
+// KeepSince is Keep for a script that was found elsewhere, unless the cache was emptied meanwhile.
 func (e *Engine) KeepSince(s *Script, flushes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +118,7 @@ func (e *Engine) KeepSince(s *Script, flushes int) {
 	}
 }
 
-// Keep puts a script into the cache, and returns the one that is there if there is one.
+// Keep adds a script to the cache and returns it, or the equal script that is already there.
 func (e *Engine) Keep(s *Script) *Script {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +138,7 @@ func (e *Engine) keep(s *Script) *Script {
 	return s
 }
 
-// evict drops those scripts that were not used for the longest time: an eighth of all, so that it is rarely needed.
+// evict evicts the least recently used eighth of the scripts, so that it is rarely called.
 func (e *Engine) evict() {
 	now := e.clock.Load()
 	oldest := now
@@ -181,7 +180,7 @@ func (e *Engine) Lookup(sha []byte) *Script {
 	return s
 }
 
-// Flush forgets all scripts.
+// Flush removes all scripts.
 func (e *Engine) Flush() {
 	e.mu.Lock()
 	clear(e.byText)
@@ -191,40 +190,40 @@ func (e *Engine) Flush() {
 	e.mu.Unlock()
 }
 
-// Cached returns how many scripts are in the cache, and the bytes of their sources.
+// Cached returns the number of cached scripts and the total size of their sources in bytes.
 func (e *Engine) Cached() (scripts, size int) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return len(e.byText), e.size
 }
 
-// StateBytes is about how many bytes one virtual machine takes with its libraries, before it has run anything.
+// StateBytes is the approximate memory of a virtual machine with its libraries, before it has run anything.
 const StateBytes = 128 << 10
 
-// States returns how many virtual machines there are.
+// States returns the number of virtual machines.
 func (e *Engine) States() int {
 	e.free.Lock()
 	defer e.free.Unlock()
 	return len(e.free.states) + len(e.slots)
 }
 
-// Slow reports whether a script runs that has exceeded the time limit.
+// Slow reports whether a running script has exceeded the time limit.
 func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
 
-// Busy reports whether a script or a function that was called without keys, and so may touch any, has exceeded the time
-// limit.
+// Busy reports whether a script or a function has exceeded the time limit that was called without keys, and so may
+// access any key.
 func (e *Engine) Busy() (script, function bool) {
 	return e.keyless[0].Load() > 0, e.keyless[1].Load() > 0
 }
 
 var (
-	// errBusy: as many slow scripts run as there can be at once.
+	// errBusy: the max number of scripts is running, and all of them are slow.
 	errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
-	// errBusyFunction: a slow function of a library that keeps something between calls runs.
+	// errBusyFunction: a slow function of a stateful library is running.
 	errBusyFunction = &Stopped{"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."}
 )
 
-// wait takes one of the slots, as soon as there is one; errBusy when it may take for ever.
+// wait takes a slot as soon as one is free; it returns errBusy if that may take for ever.
 func (e *Engine) wait() error {
 	select {
 	case e.slots <- struct{}{}:
@@ -242,7 +241,7 @@ func (e *Engine) wait() error {
 	}
 }
 
-// noteSlow counts that a state runs something slow, or no longer; runs is locked.
+// noteSlow updates the counters when a state becomes slow or ends being slow. runs must be locked.
 func (e *Engine) noteSlow(st *state, slow bool) {
 	n := int32(1)
 	if !slow {
@@ -293,7 +292,7 @@ func (e *Engine) take() (*state, error) {
 	return st, nil
 }
 
-// put takes a state back.
+// put returns a state to the pool.
 func (e *Engine) put(st *state) {
 	if st != nil {
 		e.free.Lock()
@@ -306,22 +305,22 @@ func (e *Engine) put(st *state) {
 // Run is one call of a script or a function.
 type Run struct {
 	Script *Script
-	// Function is what is called instead of a script.
+	// Function is the called function; nil = a script is called.
 	Function *Function
 	Keys     [][]byte
 	Args     [][]byte
 	Host     Host
-	// Command is what has called the function, FCALL or FCALL_RO as the client wrote it, for Running.
+	// Command is the command that called the function, FCALL or FCALL_RO as the client wrote it, for Running.
 	Command string
-	// Final: the host will not undo the run by ErrAgain.
+	// Final says that the host will not undo the run with ErrAgain.
 	Final bool
-	// Out gets the reply. Its Proto is that of the client.
+	// Out receives the reply, in the client's protocol version.
 	Out *resp.Writer
 
 	started time.Time
 }
 
-// name returns what errors call the script.
+// name returns the name of the script in errors.
 func (r *Run) name() string {
 	if r.Function != nil {
 		return r.Function.name
@@ -329,33 +328,34 @@ func (r *Run) name() string {
 	return r.Script.sha
 }
 
-// Host runs the commands that scripts call.
+// Host executes the commands that scripts call.
 type Host interface {
-	// Call runs a command and writes its reply, an error too, to out. An error that it returns ends the script at once,
-	// with no reply: Engine.Run returns it. With ErrAgain the variables of a library are what they were before the run.
+	// Call executes a command and writes its reply, even an error reply, to out. A returned error ends the script at
+	// once without a reply: Engine.Run returns it. With ErrAgain the variables of a library are reset to their values
+	// before the run.
 	Call(args [][]byte, out *resp.Writer) error
-	// Allowed reports whether the user may run a command; known is false when there is no such command.
+	// Allowed reports whether the user may execute a command; known is false if the command does not exist.
 	Allowed(args [][]byte) (allowed, known bool)
-	// Lasts is called now and then while a script runs that takes some time, between two commands. slow: it has run longer
-	// than Options.TimeLimit. An error ends the script as one of Call does.
+	// Lasts is called from time to time during a long run, between two commands. slow says that it has exceeded
+	// Options.TimeLimit. An error ends the script like an error of Call.
 	Lasts(took time.Duration, slow bool) error
-	// Failed is told of an error that the script replies. counted: it is the error of a command.
+	// Failed is called with an error that the script replies. counted says that it is the error of a command.
 	Failed(text string, counted bool)
 	// Log writes to the log; level is 0 (debug) to 3 (warning).
 	Log(level int, message string)
 }
 
-// Error is an error that a script has raised. What it has written before stays.
+// Error is an error that a script has raised. The script's writes remain.
 type Error struct {
-	// Text is the whole reply, with its code.
+	// Text is the whole reply, including the error code.
 	Text string
-	// Counted: a command has given the error, and the script has not caught it or has raised it again.
+	// Counted says that a command caused the error, and that the script did not catch it or raised it again.
 	Counted bool
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Stopped is the error of a script that was stopped from outside: what it has written is to be undone.
+// Stopped is the error of a script that was stopped from outside: its writes must be undone.
 type Stopped struct{ Text string }
 
 func (e *Stopped) Error() string { return e.Text }

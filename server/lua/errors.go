@@ -12,12 +12,12 @@ const (
 	textReadOnly = "Attempt to modify a readonly table"
 	textMemory   = "not enough memory"
 	textNested   = "C stack overflow"
-	// textErrorInHandler is what takes the place of an error where there is no room to handle it.
+	// textErrorInHandler replaces an error that cannot be handled any more.
 	textErrorInHandler = "error in error handling"
 )
 
-// frameAt returns the frame at a level of the stack, 0 for the function that is running; nil where there is none, or
-// only a call that has given its place to another one.
+// frameAt returns the frame at a level of the stack, 0 = the running function; nil if the level does not exist or is
+// only a tail call.
 func frameAt(L *vm.LState, level int) *frame {
 	f := machineOf(L).currentFrame
 	for {
@@ -40,7 +40,7 @@ func frameAt(L *vm.LState, level int) *frame {
 	}
 }
 
-// sourceLine returns where a function is, "file:line: ", "" when it is not one of the script's.
+// sourceLine returns the position of a function, "file:line: ", or "" for a function that is not the script's.
 func sourceLine(f *frame) string {
 	if f == nil || f.Fn.IsG {
 		return ""
@@ -55,15 +55,15 @@ func sourceLine(f *frame) string {
 // where returns the position of the function at a level of the stack.
 func where(L *vm.LState, level int) string { return sourceLine(frameAt(L, level)) }
 
-// raiseAt raises an error whose text says where the function at a level of the stack is.
+// raiseAt raises an error whose text begins with the position of the function at a level of the stack.
 func raiseAt(L *vm.LState, level int, text string) { L.Error(vm.LString(where(L, level)+text), 0) }
 
-// raise raises an error whose text says where the caller is.
+// raise raises an error whose text begins with the position of the caller.
 func raise(L *vm.LState, format string, args ...any) {
 	raiseAt(L, 1, fmt.Sprintf(format, args...))
 }
 
-// raisePlain raises an error as the functions of redis do: a table with the text in err.
+// raisePlain raises an error like the functions of redis: a table with the text in err.
 func raisePlain(L *vm.LState, text string) { L.Error(errorTable(text), 0) }
 
 func errorTable(text string) *vm.LTable {
@@ -72,7 +72,7 @@ func errorTable(text string) *vm.LTable {
 	return t
 }
 
-// raiseReadOnly refuses what a library function would change; without a position, as in Redis.
+// raiseReadOnly raises the error of changing a library; without a position, as in Redis.
 func raiseReadOnly(L *vm.LState) { L.Error(vm.LString(textReadOnly), 0) }
 
 func outOfMemory(L *vm.LState) { L.Error(vm.LString(textMemory), 0) }
@@ -95,7 +95,8 @@ func functionName(L *vm.LState) (kind, name string) {
 
 func isCall(inst uint32) bool { return opcode(inst) == vm.OP_CALL || opcode(inst) == vm.OP_TAILCALL }
 
-// argError raises the error of an argument. As in Lua the first one of a method is the object, which does not count.
+// argError raises the error of an invalid argument. As in Lua, the object of a method call is not counted as an
+// argument.
 func argError(L *vm.LState, n int, text string) {
 	kind, name := functionName(L)
 	if kind == "method" {
@@ -114,7 +115,7 @@ func argTypeError(L *vm.LState, n int, want string) {
 	argError(L, n, want+" expected, got "+got)
 }
 
-// luaTexts are the messages of the virtual machine that the reference implementation words in another way.
+// luaTexts are the messages of the virtual machine whose text differs in the reference implementation.
 var luaTexts = []struct{ prefix, text string }{
 	{"attempt to index a non-table object(", "attempt to index a %s value"},
 	{"attempt to call a non-function object", "attempt to call a nil value"},
@@ -126,7 +127,7 @@ var luaTexts = []struct{ prefix, text string }{
 	{"for statement step must be a number", "'for' step must be a number"},
 }
 
-// translate words an error of the virtual machine as Lua 5.1 does, as far as the message tells enough.
+// translate converts an error of the virtual machine to Lua 5.1's text, as far as the message contains the details.
 func translate(v vm.LValue) vm.LValue {
 	s, ok := v.(vm.LString)
 	if !ok {
@@ -146,7 +147,7 @@ func translate(v vm.LValue) vm.LValue {
 		}
 	}
 	if rest, ok := strings.CutPrefix(text, "attempt to compare "); ok {
-		// Lua takes two types for one if the third letters of their names are the same.
+		// Lua considers two types equal if the third letters of their names are.
 		if l, r, ok := strings.Cut(rest, " with "); ok && len(l) > 2 && len(r) > 2 && l[2] == r[2] {
 			return vm.LString(at + "attempt to compare two " + l + " values")
 		}
@@ -158,7 +159,7 @@ func translate(v vm.LValue) vm.LValue {
 	return v
 }
 
-// metaField returns a field of the metatable of a value, nil when there is none.
+// metaField returns a field of a value's metatable, nil if it does not exist.
 func metaField(L *vm.LState, v vm.LValue, name string) vm.LValue {
 	if t, ok := metatable(L, v).(*vm.LTable); ok {
 		return t.RawGetString(name)
@@ -166,7 +167,7 @@ func metaField(L *vm.LState, v vm.LValue, name string) vm.LValue {
 	return vm.LNil
 }
 
-// metatable returns the metatable of a value, whatever it says in __metatable.
+// metatable returns a value's metatable, ignoring __metatable.
 func metatable(L *vm.LState, v vm.LValue) vm.LValue {
 	switch v := v.(type) {
 	case *vm.LTable:

@@ -9,8 +9,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The virtual machine hides what its instructions work on. The types here have the same layout as its own, which is
-// verified when the process starts, so that a version that differs is found out at once.
+// The virtual machine hides the state that its instructions work on. The types here have the same memory layout as its
+// own. The layouts are compared when the process starts, so that a version with another layout is detected at once.
 
 // machine is the layout of vm.LState.
 type machine struct {
@@ -33,27 +33,27 @@ type machine struct {
 	ctxCancelFn  context.CancelFunc
 }
 
-// registers is the layout of the stack of values, up to what is used.
+// registers is the layout of the value stack, as far as it is used.
 type registers struct {
 	array []vm.LValue
 	top   int
 }
 
-// frame is the layout of the frame of a call.
+// frame is the layout of a call frame.
 type frame struct {
-	Idx        int // how many calls there are before it
+	Idx        int // number of calls below it
 	Fn         *vm.LFunction
 	Parent     *frame
 	Pc         int // the next instruction
 	Base       int // the register of the function
-	LocalBase  int // that of its first local variable
+	LocalBase  int // the register of the first local variable
 	ReturnBase int
 	NArgs      int
 	NRet       int
-	TailCall   int // how many calls it has taken the place of
+	TailCall   int // number of calls that it has replaced
 }
 
-// openVariable is the layout of vm.Upvalue, up to what is used: a variable that is still a register.
+// openVariable is the layout of vm.Upvalue, as far as it is used: a captured variable that is still in a register.
 type openVariable struct {
 	next *openVariable
 }
@@ -62,16 +62,16 @@ type openVariable struct {
 type contents struct {
 	Metatable vm.LValue
 	array     []vm.LValue             // t[1], t[2], ...
-	dict      map[vm.LValue]vm.LValue // under keys that are neither places in the array nor texts
-	strdict   map[string]vm.LValue    // under texts
-	keys      []vm.LValue             // of both, in the order of insertion, see contents.hash
-	k2i       map[vm.LValue]int       // where a key is in that list; not kept up here
+	dict      map[vm.LValue]vm.LValue // other keys, except strings
+	strdict   map[string]vm.LValue    // string keys
+	keys      []vm.LValue             // keys of both maps in insertion order, see contents.hash
+	k2i       map[vm.LValue]int       // index of a key in keys; not maintained by this package
 }
 
 func machineOf(L *vm.LState) *machine   { return (*machine)(unsafe.Pointer(L)) }
 func contentsOf(t *vm.LTable) *contents { return (*contents)(unsafe.Pointer(t)) }
 
-// closeVariables makes all variables of a thread that functions share stand for themselves.
+// closeVariables closes all upvalues of a thread.
 func closeVariables(L *vm.LState) {
 	m := machineOf(L)
 	for v := m.uvcache; v != nil; v = v.next {
@@ -85,7 +85,8 @@ func init() {
 	verifyLayout(reflect.TypeFor[vm.LTable](), reflect.TypeFor[contents]())
 }
 
-// verifyLayout ends the process if ours does not begin as theirs does, pointers that are followed included.
+// verifyLayout panics if our type does not begin with the same layout as theirs, including the targets of used
+// pointers.
 func verifyLayout(theirs, ours reflect.Type) {
 	if theirs.NumField() < ours.NumField() {
 		panic(fmt.Sprintf("lua: %v is not laid out as expected", theirs))

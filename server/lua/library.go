@@ -11,7 +11,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// loadTicks bounds the instructions that loading a library takes: it has no time limit, as nobody could stop it.
+// loadTicks is the max number of instructions for loading a library: no one can stop the loading, and it has no time
+// limit.
 const loadTicks = 10 << 20
 
 var (
@@ -19,22 +20,22 @@ var (
 	errKilledFunction = &Stopped{"Script killed by user with FUNCTION KILL."}
 )
 
-// libraryName is how Redis calls the source of a library in errors.
+// libraryName is Redis's name for the source of a library in errors.
 const libraryName = "user_function"
 
-// Library is a library of functions. What its functions keep in local variables between calls is there as long as it.
+// Library is a function library. Values in local variables of its functions persist between calls as long as the
+// library.
 type Library struct {
 	Name      string
 	Source    string
-	Functions []*Function // in the order of their registration
+	Functions []*Function // in the order of registration
 	code      *code
-	// resident is the library's own virtual machine. Without one its functions keep nothing, and each machine that calls
-	// one loads the library first.
+	// resident is the library's own virtual machine. It is nil if the functions are stateless: then each virtual
+	// machine that calls one loads the library first.
 	resident *resident
 }
 
-// Resident reports whether the library has a virtual machine of its own, as its functions may keep something between
-// calls.
+// Resident reports whether the library has its own virtual machine, because its functions may keep state between calls.
 func (l *Library) Resident() bool { return l.resident != nil }
 
 // Function is a function of a library.
@@ -46,13 +47,13 @@ type Function struct {
 	flags          Flags
 }
 
-// Name returns the name by which it is called.
+// Name returns the name for calls.
 func (f *Function) Name() string { return f.name }
 
-// Flags returns what was given at its registration.
+// Flags returns the flags of the registration.
 func (f *Function) Flags() Flags { return f.flags }
 
-// loading is what a library registers while it is loaded.
+// loading collects what a library registers while it is loaded.
 type loading struct {
 	library   *Library
 	functions map[string]*vm.LFunction
@@ -71,13 +72,14 @@ func refuse(format string, args ...any) error {
 	return &Error{Text: "ERR " + fmt.Sprintf(format, args...)}
 }
 
-const textName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+const textName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one " +
+	"character long"
 
 // Library compiles and loads the source of a library, which begins with "#!lua name=NAME".
 func (e *Engine) Library(source []byte) (*Library, error) { return e.library(source, false) }
 
-// StoredLibrary is Library for one that was accepted before, perhaps by Kvrocks, where libraries can use all globals
-// while they are loaded.
+// StoredLibrary is Library for a library that was accepted before, perhaps by Kvrocks, where libraries can use all
+// globals while they are loaded.
 func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 	l, err := e.library(source, false)
 	if err != nil {
@@ -86,7 +88,7 @@ func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 	return l, err
 }
 
-// LibraryName returns the name that a source gives its library.
+// LibraryName returns the library name in a source.
 func LibraryName(source []byte) (string, error) {
 	l, _, err := libraryHeader(source)
 	if err != nil {
@@ -95,7 +97,7 @@ func LibraryName(source []byte) (string, error) {
 	return l.Name, nil
 }
 
-// libraryHeader reads the first line of a source. It returns the library, still without its code, and the code.
+// libraryHeader parses the first line of a source. It returns the library without its code, and the rest of the source.
 func libraryHeader(source []byte) (l *Library, rest []byte, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
 		return nil, nil, refuse("Missing library metadata")
@@ -129,7 +131,7 @@ func libraryHeader(source []byte) (l *Library, rest []byte, err error) {
 	return l, source[len(line):], nil
 }
 
-// library is Library, or with lenient one that can use all globals while it is loaded.
+// library is Library; with lenient, the library can use all globals while it is loaded.
 func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	l, text, err := libraryHeader(source)
 	if err != nil {
@@ -147,14 +149,15 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	defer func() { e.put(st) }()
 	loaded, err := st.load(l, lenient)
 	if err != nil {
-		st = nil // whatever it was: it is not used again
+		st = nil // it may be in any state: do not use it again
 		return nil, refuse("Error registering functions: %s", err)
 	}
 	if len(l.Functions) == 0 {
 		return nil, refuse("No functions registered")
 	}
 	if l.resident = settle(st, loaded); l.resident != nil || lenient {
-		// Loaded once more by a machine, a lenient library might do something else: it could see the time.
+		// If a virtual machine loads a lenient library a second time, it might behave differently: it could read the
+		// time.
 		if l.resident == nil {
 			l.resident = newResident(st)
 		}
@@ -167,8 +170,8 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	return l, nil
 }
 
-// load runs a library, which sees only what redis is for libraries; lenient: also the other globals. The first one to
-// load it makes the list of its functions.
+// load runs a library, which can access only redis for libraries; with lenient, also the other globals. The first load
+// creates the list of its functions.
 func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error) {
 	running, ticks, calls, waiting := st.running, st.ticks, st.calls, st.waiting
 	st.calls, st.waiting = 0, 0
@@ -222,7 +225,7 @@ func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error)
 	return nil, nil
 }
 
-// entries returns the keys and values of a table, in turn.
+// entries returns the keys and values of a table, alternating.
 func entries(t *vm.LTable) (list []vm.LValue) {
 	for k, v := range each(t) {
 		list = append(list, k, v)
@@ -230,7 +233,7 @@ func entries(t *vm.LTable) (list []vm.LValue) {
 	return list
 }
 
-// maxLoaded is how many libraries a state keeps loaded.
+// maxLoaded is the max number of libraries that a state keeps loaded.
 const maxLoaded = 64
 
 func (st *state) keep(l *Library, functions map[string]*vm.LFunction) {
@@ -268,7 +271,9 @@ func redisRegister(L *vm.LState) int {
 	case 1:
 		t, ok := L.Get(1).(*vm.LTable)
 		if !ok {
-			raisePlain(L, "ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
+			raisePlain(L,
+				"ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named "+
+					"arguments).")
 		}
 		callback = registerNamed(L, f, t)
 	case 2:
@@ -343,11 +348,11 @@ func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunct
 
 // environment is a table of globals.
 type environment struct {
-	raw   *vm.LTable // functions have it as their environment; they never get hold of it, but of shown
+	raw   *vm.LTable // the environment of functions; scripts can only access shown
 	shown *vm.LTable // _G
 }
 
-// forScripts are the fields of redis that functions do not have.
+// forScripts are the fields of redis that function libraries do not have.
 var forScripts = []string{"breakpoint", "debug", "replicate_commands"}
 
 // libraries returns the globals of libraries.
@@ -373,7 +378,7 @@ func (st *state) libraries() environment {
 	return st.libEnv
 }
 
-// loadRedisTable makes what libraries see as redis while they are loaded: they cannot call commands then.
+// loadRedisTable creates the redis table for libraries that are being loaded: they cannot call commands.
 func (st *state) loadRedisTable(t *vm.LTable) {
 	l := newTable(0, 16)
 	for k, v := range pairs(t) {

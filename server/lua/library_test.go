@@ -27,7 +27,8 @@ func TestLoadingLibraries(t *testing.T) {
 		{"#!lua name=l", "string = 1", readOnly},
 		{"#!lua name=l", "redis.log = 1", readOnly},
 		{"#!lua name=l", "function g() end", readOnly},
-		{"#!lua name=l", "redis.register_function{FUNCTION_NAME='g', Callback=function() end, flags={'NO-writes', 'allow-STALE'}}", ""},
+		{"#!lua name=l",
+			"redis.register_function{FUNCTION_NAME='g', Callback=function() end, flags={'NO-writes', 'allow-STALE'}}", ""},
 		{"#!lua name=l", "redis.register_function{function_name='g', callback=function() end, flags={'x'}}", failed +
 			"ERR unknown flag given"},
 		{"#!lua name=l", "redis.register_function('f', function() end)", failed +
@@ -62,7 +63,8 @@ func TestLoadingLibraries(t *testing.T) {
 // What Kvrocks has accepted is loaded from the database, and lives once.
 func TestStoredLibrariesSeeGlobals(t *testing.T) {
 	e := newEngine(t, 0)
-	const source = "#!lua name=l\nlocal encode, id = cjson.encode, tostring({}) redis.register_function('f', function() return encode({1}) .. id end)"
+	const source = "#!lua name=l\nlocal encode, id = cjson.encode, tostring({}) redis.register_function('f', function() " +
+		"return encode({1}) .. id end)"
 	if _, err := e.Library([]byte(source)); err == nil {
 		t.Error("it is accepted by FUNCTION LOAD")
 	}
@@ -98,7 +100,9 @@ func TestGlobalsOfFunctions(t *testing.T) {
 			t.Errorf("%s: %q %v, want %s", tt.expr, got, err, tt.want)
 		}
 	}
-	if got := eval(t, e, "return {type(redis.debug), type(redis.breakpoint), type(redis.replicate_commands)}"); strings.Count(got, "function") != 3 {
+	if got := eval(t, e,
+		"return {type(redis.debug), type(redis.breakpoint), type(redis.replicate_commands)}"); strings.Count(got,
+		"function") != 3 {
 		t.Errorf("%q", got)
 	}
 }

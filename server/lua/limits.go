@@ -2,25 +2,25 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// The compiler looks for each constant among those that the function has already, one after the other: a source of a
-// few megabytes could take it hours, in which nothing can stop it. So what it has to look at is counted before, and
-// bounded.
+// The compiler searches each constant linearly among those that the function has already: for a source of a few
+// megabytes that could take hours, during which nothing can stop it. So the number of comparisons is computed before
+// and limited.
 
 const (
-	// plainSource: a source that is not longer can do no harm.
+	// plainSource: a source up to this length is harmless.
 	plainSource = 32 << 10
-	// maxLookups bounds how many constants are looked at in all. It allows 16384 different ones in each of some functions;
+	// maxLookups is the max total number of comparisons. It allows 16384 different constants in each of some functions;
 	// Lua 5.1 allows 2^18.
 	maxLookups = 1 << 27
 )
 
-// compileCost counts what the compiler will have to look at. The zero value counts nothing.
+// compileCost counts the comparisons of the compiler. The zero value is ready to use.
 type compileCost struct {
 	counting  bool
 	constants map[string]int // of the function, with the index
 	lookups   int
-	line      int    // where there is too much
-	problem   string // "" = nothing is too much
+	line      int    // where the limit was exceeded
+	problem   string // "" = the limit was not exceeded
 }
 
 func (c *compileCost) fail(at ast.PositionHolder, problem string) {
@@ -29,7 +29,7 @@ func (c *compileCost) fail(at ast.PositionHolder, problem string) {
 	}
 }
 
-// constant counts the use of a constant; kind tells those apart that are written alike.
+// constant counts the use of a constant; kind distinguishes constants with the same text.
 func (c *compileCost) constant(at ast.PositionHolder, kind byte, text string) {
 	if !c.counting || c.problem != "" {
 		return

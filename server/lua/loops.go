@@ -2,10 +2,9 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// Where a jump back leads to another jump, the compiler goes on to where it believes that one to lead, and is wrong:
-// it has written that jump already, and takes the distance in it for the number of a label. So loops whose body
-// begins with a jump, as "if false then" is one, would end, or never end, or pass over their body. An instruction is
-// put before the jump.
+// If a jump back leads to another jump, the compiler follows the latter to its target, but wrongly: it has already
+// encoded that jump, and mistakes the distance in it for a label number. So loops whose body begins with a jump, such
+// as "if false then", would end, or never end, or skip their body. The fix is an instruction before the jump.
 
 // loop changes the body of a loop so that it does not begin with a jump.
 func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
@@ -23,9 +22,9 @@ func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
 	return append([]ast.Stmt{nothing}, body...)
 }
 
-// header returns the first expression of a loop in place of another one that begins with a call, as f()() or f().x
-// do. The compiler would put what follows where the result of that call is, as it takes the registers of the loop for
-// used.
+// header returns an equivalent for the first expression of a loop if it begins with a call, such as f()() or f().x. The
+// compiler would store the following values over the result of that call, because it assumes that the loop's registers
+// are in use.
 func header(e ast.Expr) ast.Expr {
 	for inner := leading(e); inner != nil; inner = leading(inner) {
 		switch inner.(type) {
@@ -38,7 +37,7 @@ func header(e ast.Expr) ast.Expr {
 	return e
 }
 
-// leading returns the part of an expression that is evaluated first, nil when it has no parts.
+// leading returns the part of an expression that is evaluated first, nil if it has no parts.
 func leading(e ast.Expr) ast.Expr {
 	switch e := e.(type) {
 	case *ast.FuncCallExpr:
@@ -66,14 +65,14 @@ func leading(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// while changes a loop whose condition may begin with a jump: while c do ... end is while true do if c then ... else
-// break end end.
+// while rewrites a loop whose condition may begin with a jump: while c do ... end becomes while true do if c then ...
+// else break end end.
 func (r *rewriter) while(s *ast.WhileStmt) {
 	if !isConstant(first(s.Condition)) {
 		return
 	}
 	switch s.Condition.(type) {
-	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr: // nothing is to be decided
+	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr: // constant conditions
 	default:
 		end := &ast.BreakStmt{}
 		is := &ast.IfStmt{Condition: s.Condition, Then: s.Stmts, Else: []ast.Stmt{end}}
@@ -87,7 +86,7 @@ func (r *rewriter) while(s *ast.WhileStmt) {
 	s.Stmts = r.loop(s.Stmts, s)
 }
 
-// beginsWithJump reports whether the code of some statements may begin with a jump, or there may be none.
+// beginsWithJump reports whether the code of some statements may be empty or begin with a jump.
 func beginsWithJump(list []ast.Stmt) bool {
 	if len(list) == 0 {
 		return true
@@ -122,7 +121,7 @@ func beginsWithJump(list []ast.Stmt) bool {
 	return true // break
 }
 
-// leads reports whether the code of an expression may begin with a jump: it is an "and" or "or" of a constant.
+// leads reports whether the code of an expression may begin with a jump: an "and" or "or" of a constant.
 func leads(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
@@ -145,7 +144,7 @@ func leads(e ast.Expr) bool {
 	return false
 }
 
-// first returns the operand of a condition that is looked at first.
+// first returns the operand of a condition that is evaluated first.
 func first(e ast.Expr) ast.Expr {
 	for {
 		switch o := e.(type) {

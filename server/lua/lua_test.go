@@ -102,7 +102,8 @@ func TestResults(t *testing.T) {
 		{"redis.setresp(3) return redis.call('raw','%1\\r\\n+a\\r\\n,1.5\\r\\n').map", "*0\r\n"},
 		{"redis.setresp(3) return type(redis.call('raw','_\\r\\n'))", "$3\r\nnil\r\n"},
 		{"local n=0 local function inc() n=n+1 end inc() pcall(error,'x') inc() return n", ":2\r\n"},
-		{"local f do local x=1 f=function() x=x+1 return x end pcall(function() f() error('y') end) x=x+10 end return f()", ":13\r\n"},
+		{"local f do local x=1 f=function() x=x+1 return x end pcall(function() f() error('y') end) x=x+10 end return f()",
+			":13\r\n"},
 		{"local t={} t.x=1 return string.format('%5.2f',t.x)..('x'):rep(3)", "$8\r\n 1.00xxx\r\n"},
 		{"local co=coroutine.wrap(function(a) local b=coroutine.yield(a+1) return b*2 end) return {co(1),co(10)}",
 			"*2\r\n:2\r\n:20\r\n"},
@@ -122,22 +123,30 @@ func TestSandbox(t *testing.T) {
 	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 },
 		Version: "7.2.5", States: 1})
 	const probe = `local t = {}
-		for _, l in ipairs({_G, string, table, math, bit, struct, cjson, cmsgpack, redis, coroutine}) do for k in pairs(l) do t[#t+1] = tostring(k) end end
+		for _, l in ipairs({_G, string, table, math, bit, struct, cjson, cmsgpack, redis, coroutine}) do
+			for k in pairs(l) do t[#t+1] = tostring(k) end
+		end
 		table.sort(t)
-		return table.concat(t, ',') .. ('a'):upper() .. tostring(1) .. type(redis.call) .. cjson.encode({1/3}) .. #KEYS .. tostring(pcall(error)) .. type(next)`
+		return table.concat(t, ',') .. ('a'):upper() .. tostring(1) .. type(redis.call) ..
+			cjson.encode({1/3}) .. #KEYS .. tostring(pcall(error)) .. type(next)`
 	want := eval(t, e, probe)
 	if len(want) < 1000 {
 		t.Fatalf("%q", want)
 	}
 	for _, s := range []string{
-		"tostring = 1", "local function f() tostring = nil end f()", "KEYS = nil", "string.upper = error", "redis.call = nil", "_G.next = nil", "_G.new = 1",
-		"rawset(_G, 'next', 1)", "rawset(string, 'upper', 1)", "rawset(redis, 'call', 1)", "table.insert(string, 1)", "table.insert(_G, 1, 2)", "table.remove(_G)",
-		"table.sort(_G)", "setmetatable(_G, nil)", "setmetatable(string, {__index = function() end})", "getmetatable('').__index = {}",
-		"getmetatable('').__index.upper = error", "rawset(getmetatable(''), '__index', {})", "getmetatable(_G).__index = nil", "rawset(getmetatable(_G), '__index', nil)",
-		"getmetatable(_G).__newindex = nil", "setmetatable(getmetatable(_G), nil)", "local mt = getmetatable(string) mt.x = 1", "cjson.encode_number_precision(2)",
-		"cjson.new().encode_number_precision(3)", "cjson.encode_max_depth(1)", "_G['\\0concat'] = nil", "rawset(_G, '\\0concat', nil)", "loadstring('next = nil')()",
-		"loadstring('string.upper = nil')()", "load(function() return nil end)() tostring = nil", "local e = coroutine.create(function() KEYS = 1 end) assert(coroutine.resume(e))",
-		"coroutine.wrap(function() string.x = 1 end)()", "pcall(function() redis.call = 1 end) error('x')", "KEYS[1] = 'x' ARGV.y = 1 error('x')", "math.pi = 3", "table.foreach(_G, function(k) _G[k] = nil end)",
+		"tostring = 1", "local function f() tostring = nil end f()", "KEYS = nil", "string.upper = error", "redis.call = nil",
+		"_G.next = nil", "_G.new = 1", "rawset(_G, 'next', 1)", "rawset(string, 'upper', 1)", "rawset(redis, 'call', 1)",
+		"table.insert(string, 1)", "table.insert(_G, 1, 2)", "table.remove(_G)", "table.sort(_G)", "setmetatable(_G, nil)",
+		"setmetatable(string, {__index = function() end})", "getmetatable('').__index = {}",
+		"getmetatable('').__index.upper = error", "rawset(getmetatable(''), '__index', {})", "getmetatable(_G).__index = nil",
+		"rawset(getmetatable(_G), '__index', nil)", "getmetatable(_G).__newindex = nil",
+		"setmetatable(getmetatable(_G), nil)", "local mt = getmetatable(string) mt.x = 1", "cjson.encode_number_precision(2)",
+		"cjson.new().encode_number_precision(3)", "cjson.encode_max_depth(1)", "_G['\\0concat'] = nil",
+		"rawset(_G, '\\0concat', nil)", "loadstring('next = nil')()", "loadstring('string.upper = nil')()",
+		"load(function() return nil end)() tostring = nil",
+		"local e = coroutine.create(function() KEYS = 1 end) assert(coroutine.resume(e))",
+		"coroutine.wrap(function() string.x = 1 end)()", "pcall(function() redis.call = 1 end) error('x')",
+		"KEYS[1] = 'x' ARGV.y = 1 error('x')", "math.pi = 3", "table.foreach(_G, function(k) _G[k] = nil end)",
 	} {
 		if got := eval(t, e, s); !strings.HasPrefix(got, "-") && !strings.HasPrefix(s, "cjson") &&
 			!strings.HasPrefix(s, "table.remove") && !strings.HasPrefix(s, "table.sort") {
@@ -162,16 +171,23 @@ func TestSandbox(t *testing.T) {
 func TestBounds(t *testing.T) {
 	e := newEngine(t, 64<<20)
 	for _, s := range []string{
-		"return ('x'):rep(2^30)", "return ('x'):rep(2^29):rep(100)", "local t={} for i=1,300 do t[i]=('x'):rep(1e7) end return table.concat(t)",
-		"local function f() return 1+f() end return f()", "local function f() return pcall(f) end return 1+f()", "return unpack({},1,1e8)", "return {unpack({},1,1e6)}",
-		"local t={} t[1]=t return cjson.encode(t)", "return cjson.decode(('['):rep(1e6))", "return loadstring(('('):rep(1e5)..'1')()", "return loadstring('return '..('-'):rep(1)..('not '):rep(1e5)..'1')()",
-		"return loadstring('return 1'..(' ..1'):rep(1e5))()", "return loadstring('return 1'..('+x'):rep(1e5))()", "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
-		"return cmsgpack.unpack(('\\145'):rep(1e5))", "local s=('a'):rep(250) return s:find(('a?'):rep(250)..('a'):rep(250)..'b') or error('none')",
-		"local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]", "local a=setmetatable({},{}) getmetatable(a).__index=a return a.x or error('no')",
-		"return ('x'):rep(1e6):gsub('.', ('y'):rep(1e6))", "return string.format(('%99.99f'):rep(1e5), 1)", "return struct.pack('i2147483648',1)", "return struct.unpack('c2147483647','x')",
-		"local function f(...) return f(1,...) end return f()", "local co co=coroutine.wrap(function() return co() end) return co()",
-		"local function f() return coroutine.wrap(f)() end return f()", "local t={} for i=1,1e9 do t[i]=coroutine.create(function() end) end",
-		"while true do table.insert({1},-2^31,1) end",
+		"return ('x'):rep(2^30)", "return ('x'):rep(2^29):rep(100)",
+		"local t={} for i=1,300 do t[i]=('x'):rep(1e7) end return table.concat(t)",
+		"local function f() return 1+f() end return f()", "local function f() return pcall(f) end return 1+f()",
+		"return unpack({},1,1e8)", "return {unpack({},1,1e6)}", "local t={} t[1]=t return cjson.encode(t)",
+		"return cjson.decode(('['):rep(1e6))", "return loadstring(('('):rep(1e5)..'1')()",
+		"return loadstring('return '..('-'):rep(1)..('not '):rep(1e5)..'1')()",
+		"return loadstring('return 1'..(' ..1'):rep(1e5))()", "return loadstring('return 1'..('+x'):rep(1e5))()",
+		"return cmsgpack.unpack('\\221\\255\\255\\255\\255')", "return cmsgpack.unpack(('\\145'):rep(1e5))",
+		"local s=('a'):rep(250) return s:find(('a?'):rep(250)..('a'):rep(250)..'b') or error('none')",
+		"local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]",
+		"local a=setmetatable({},{}) getmetatable(a).__index=a return a.x or error('no')",
+		"return ('x'):rep(1e6):gsub('.', ('y'):rep(1e6))", "return string.format(('%99.99f'):rep(1e5), 1)",
+		"return struct.pack('i2147483648',1)", "return struct.unpack('c2147483647','x')",
+		"local function f(...) return f(1,...) end return f()",
+		"local co co=coroutine.wrap(function() return co() end) return co()",
+		"local function f() return coroutine.wrap(f)() end return f()",
+		"local t={} for i=1,1e9 do t[i]=coroutine.create(function() end) end", "while true do table.insert({1},-2^31,1) end",
 	} {
 		done := make(chan string, 1)
 		go func() { done <- eval(t, e, s) }()
@@ -211,7 +227,8 @@ func TestAbort(t *testing.T) {
 	e := newEngine(t, 0)
 	for _, s := range []string{"redis.call('abort')", "pcall(redis.call,'abort') return 1",
 		"redis.pcall('abort') return 1", "return {xpcall(function() redis.call('abort') end, function() end)}",
-		"coroutine.resume(coroutine.create(function() redis.call('abort') end)) return 1", "while true do pcall(redis.call,'abort') end"} {
+		"coroutine.resume(coroutine.create(function() redis.call('abort') end)) return 1",
+		"while true do pcall(redis.call,'abort') end"} {
 		if got := eval(t, e, s); got != "-aborted" {
 			t.Errorf("%s: %q", s, got)
 		}
@@ -298,7 +315,8 @@ var sources = []struct{ name, text string }{
 	{"loop", "for i=1,200000 do end"},
 	{"bytes", "local s,n=('abcdefghij'):rep(100),0 for i=1,#s do n=n+s:byte(i)+#s:sub(i,i+3) end return n"},
 	{"fib", "local function fib(n) if n<2 then return n end return fib(n-1)+fib(n-2) end return fib(18)"},
-	{"pairs", "local t,n={},0 for i=1,100 do t['k'..i]=i end for i=1,100 do for k,v in pairs(t) do n=n+v end end return n"},
+	{"pairs",
+		"local t,n={},0 for i=1,100 do t['k'..i]=i end for i=1,100 do for k,v in pairs(t) do n=n+v end end return n"},
 	{"fields", "local t={a=1,b=2} for i=1,20000 do t.a=t.a+t.b t[1]=i end return t.a"},
 	{"pcall", "local function f(x) return x end local n=0 for i=1,3000 do local ok,v=pcall(f,i) n=n+v end return n"},
 	{"sort", "local t={} for i=1,2000 do t[i]=(i*7919)%2003 end table.sort(t) return t[1]"},
@@ -374,7 +392,8 @@ func BenchmarkFCall(b *testing.B) {
 	for name, source := range map[string]string{
 		"one":     "redis.register_function('f', function(keys) return redis.call('one', keys[1]) end)",
 		"counter": "local n = 0 redis.register_function('f', function(keys) n = n + 1 return redis.call('one', keys[1]) end)",
-		"table":   "local t = {n = 0} redis.register_function('f', function(keys) t.n = t.n + 1 return redis.call('one', keys[1]) end)",
+		"table": "local t = {n = 0} redis.register_function('f', function(keys) t.n = t.n + 1 return redis.call('one', " +
+			"keys[1]) end)",
 	} {
 		l, err := e.Library([]byte("#!lua name=l\n" + source))
 		if err != nil {

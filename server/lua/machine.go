@@ -6,10 +6,10 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// What the virtual machine does from one instruction to the next, and some of its instructions, are replaced here:
-// its own do otherwise than Lua 5.1, or do not bound what they take. The others are its own.
+// This file replaces the virtual machine's loop and some of its instructions, which differ from Lua 5.1 or do not limit
+// their resources. The other instructions are the virtual machine's own.
 
-// instruction executes one instruction of the function that is running. It returns 1 when the loop is to end.
+// instruction executes one instruction of the running function. It returns 1 if the loop must end.
 type instruction func(L *vm.LState, inst uint32, base *frame) int
 
 // jumpTable is what the virtual machine's own loop uses.
@@ -25,8 +25,9 @@ func init() {
 	}
 	copy(instructions[:], jumpTable[:])
 	for op, f := range map[int]instruction{
-		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
-		vm.OP_ADD: add, vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
+		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName,
+		vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat, vm.OP_ADD: add,
+		vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
 		vm.OP_FORPREP: forPrep, vm.OP_EQ: testEqual, vm.OP_LT: testLess, vm.OP_LE: testLessOrEqual, vm.OP_TAILCALL: tailCall,
 	} {
 		instructions[op] = f
@@ -34,14 +35,14 @@ func init() {
 }
 
 const (
-	maxFrames = 20000 // calls within calls, as in Lua 5.1
-	// maxNested bounds calls that a function of a library, or an instruction, makes within others, and coroutines.
+	maxFrames = 20000 // nested calls, as in Lua 5.1
+	// maxNested limits nested calls made by library functions and instructions, and nested coroutines.
 	maxNested = 200
-	// spareNested: so many more are allowed to what handles an error.
+	// spareNested is the additional number of nested calls for error handlers.
 	spareNested = maxNested / 8
 )
 
-// attach makes a thread run with a state.
+// attach lets a thread run with a state.
 func (st *state) attach(L *vm.LState) {
 	L.SetContext(st)
 	m := machineOf(L)
@@ -63,19 +64,19 @@ func (st *state) nestedTooDeep(L *vm.LState, f *frame) {
 	}
 }
 
-// refused takes the place of a function that was called and is not to run.
+// refused replaces a called function that must not run.
 var refused = &vm.LFunction{IsG: true}
 
-// refuseCall raises an error where the function was called whose frame is on top.
+// refuseCall raises an error at the call of the function whose frame is on top.
 func refuseCall(L *vm.LState, f *frame, text string) {
 	f.Fn = refused
 	L.Error(vm.LString(sourceLine(f.Parent)+text), 0)
 }
 
-// register returns register n of the function that is running.
+// register returns register n of the running function.
 func (m *machine) register(n int) vm.LValue { return m.reg.array[m.currentFrame.LocalBase+n] }
 
-// operand returns what a register or a constant holds.
+// operand returns the value of a register or a constant.
 func (m *machine) operand(rk int) vm.LValue {
 	if rk&constantBit != 0 {
 		return m.currentFrame.Fn.Proto.Constants[rk&^constantBit]
@@ -92,7 +93,7 @@ func (m *machine) setRegister(n int, v vm.LValue) {
 	}
 }
 
-// callMeta calls a metamethod with some arguments, and returns its result.
+// callMeta calls a metamethod and returns its result.
 func callMeta(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
 	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
 		raiseAt(L, 0, "attempt to call a "+f.Type().String()+" value")
@@ -107,7 +108,7 @@ func callMeta(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
 	return result
 }
 
-// makeTable is R(A) = {} with room for B values in the array, and C others.
+// makeTable is R(A) = {} with capacity for B array elements and C other keys.
 func makeTable(L *vm.LState, inst uint32, _ *frame) int {
 	machineOf(L).setRegister(argA(inst), newTable(codedSize(argB(inst)), codedSize(argC(inst))))
 	return 0
@@ -183,7 +184,7 @@ func setTable(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// setName is R(A)[RK(B)] = RK(C) with a text as key.
+// setName is R(A)[RK(B)] = RK(C) with a string as key.
 func setName(L *vm.LState, inst uint32, base *frame) int {
 	m := machineOf(L)
 	t, ok := m.register(argA(inst)).(*vm.LTable)
@@ -211,7 +212,7 @@ func setGlobal(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// checkKey refuses a key that no table can have.
+// checkKey raises an error for an invalid key.
 func checkKey(L *vm.LState, key vm.LValue) {
 	switch k := key.(type) {
 	case *vm.LNilType:
@@ -223,7 +224,7 @@ func checkKey(L *vm.LState, key vm.LValue) {
 	}
 }
 
-// setField is object[key] = value, where metatables may matter; describe words a wrong object.
+// setField is object[key] = value with metamethods; describe returns the error text for an invalid object.
 func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ string) string) {
 	for i := range vm.MaxTableGetLoop {
 		t, isTable := object.(*vm.LTable)
@@ -262,7 +263,7 @@ func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ stri
 	raiseAt(L, 0, "loop in settable")
 }
 
-// setList is R(A)[(C-1)*50+i] = R(A+i) for i of 1 to B; B is 0 for all that follow.
+// setList is R(A)[(C-1)*50+i] = R(A+i) for i from 1 to B; B 0 = all remaining values.
 func setList(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
 	f := m.currentFrame
@@ -302,7 +303,8 @@ func concat(L *vm.LState, inst uint32, _ *frame) int {
 	from, to := m.currentFrame.LocalBase+argB(inst), m.currentFrame.LocalBase+argC(inst)
 	v, bad := join(L, m.reg.array[from:to+1:to+1])
 	if bad >= 0 {
-		text := "a " + v.Type().String() + " value" // what is in the register, or what a metamethod has put in its place
+		// what the register holds, or what a metamethod has put in its place
+		text := "a " + v.Type().String() + " value"
 		if s, ok := siteOf(L, 0); ok {
 			if kind, name := s.name(argB(inst)+bad, s.pc); kind != "" {
 				text = kind + " '" + name + "' (" + text + ")"
@@ -314,8 +316,8 @@ func concat(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// tailCall is return R(A)(R(A+1), ... ,R(A+B-1)). A function of a library is called as any other, by a function that
-// has its frame until then and returns the results by the next instruction: yield comes back to that frame.
+// tailCall is return R(A)(R(A+1), ... ,R(A+B-1)). A library function is called like any other, by a function that keeps
+// its frame and returns the results with the next instruction: yield returns to that frame.
 func tailCall(L *vm.LState, inst uint32, base *frame) int {
 	f := machineOf(L).register(argA(inst))
 	if _, ok := f.(*vm.LFunction); !ok {
@@ -328,7 +330,7 @@ func tailCall(L *vm.LState, inst uint32, base *frame) int {
 	return jumpTable[vm.OP_TAILCALL](L, inst, base)
 }
 
-// forPrep begins a loop over numbers from R(A) to R(A+1) in steps of R(A+2). Texts that are numbers convert.
+// forPrep starts a numeric loop from R(A) to R(A+1) in steps of R(A+2). Strings that are numbers are converted.
 func forPrep(L *vm.LState, inst uint32, base *frame) int {
 	m := machineOf(L)
 	a := argA(inst)

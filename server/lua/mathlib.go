@@ -10,8 +10,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// random is the generator behind math.random: that of drand48 in C, 48 bits of state, from which Redis starts as C
-// does. All states of an engine share one, so that two scripts that run at once do not draw the same numbers.
+// random is the generator of math.random: C's drand48 with 48 bits of state, with Redis's initial state. All states of
+// an engine share one, so that two concurrent scripts do not draw the same numbers.
 type random struct{ x atomic.Uint64 }
 
 const (
@@ -19,7 +19,7 @@ const (
 	randomMax   = math.MaxInt32
 )
 
-// next returns the next number, of 31 bits.
+// next returns the next number, which has 31 bits.
 func (r *random) next() uint64 {
 	for {
 		old := r.x.Load()
@@ -103,7 +103,7 @@ func openMath(st *state, L *vm.LState) {
 	st.library(L, "math", functions, map[string]vm.LValue{"pi": vm.LNumber(math.Pi), "huge": vm.LNumber(math.Inf(1))})
 }
 
-// ofTwo makes a function of two arguments, of which it checks the second one first, as C does.
+// ofTwo returns a function of two arguments. It checks the second one first, as C does.
 func ofTwo(f func(x, y float64) float64) vm.LGFunction {
 	return func(L *vm.LState) int {
 		y := checkNumber(L, 2)
@@ -186,7 +186,7 @@ func bitToHex(L *vm.LState) int {
 	return pushString(L, string(text[:n]))
 }
 
-// sqrt is math.Sqrt with the sign that a processor gives to what is no number.
+// sqrt is math.Sqrt with the CPU's sign of NaN.
 func sqrt(x float64) float64 {
 	if x < 0 {
 		return math.Copysign(math.NaN(), -1)

@@ -16,19 +16,21 @@ func TestMemoryLimit(t *testing.T) {
 	e := New(Options{MemoryLimit: func() int64 { return limit }, Version: "7.2.5", States: 1, TimeLimit: noLimit})
 	nested := func(what string) string { return "local t = {} while true do t = {t, " + what + "} end" }
 	for name, source := range map[string]string{
-		"one string":         "return #('x'):rep(400000000)",
-		"doubled string":     "local s = 'x' while true do s = s .. s end",
-		"strings":            "local t = {} while true do t[#t+1] = ('x'):rep(100) .. #t end",
-		"names":              "local t, i = {}, 0 while true do i = i + 1 t['k' .. i] = i end",
-		"nodes":              "local t, i = {a = 1}, 0 while true do i = i + 1 t['k' .. i] = i if i % 1000 == 0 then next(t) end end",
-		"hash part":          "local t, i = {}, 0 while true do i = i + 1 t[-i] = i end",
-		"fractions":          "local t, i = {}, 0 while true do i = i + 1 t[i + 0.5] = i end",
-		"tables as keys":     "local t = {} while true do t[{}] = true end",
-		"nested tables":      nested("{}"),
-		"closures":           nested("function() return t end"),
-		"coroutines":         nested("coroutine.create(function() end)"),
-		"running coroutines": "local t = {} while true do local co = coroutine.wrap(function() coroutine.yield() end) co() t = {t, co} end",
-		"large reply":        "return redis.call('raw', '*1000000\\r\\n' .. (':1\\r\\n'):rep(1000000))",
+		"one string":     "return #('x'):rep(400000000)",
+		"doubled string": "local s = 'x' while true do s = s .. s end",
+		"strings":        "local t = {} while true do t[#t+1] = ('x'):rep(100) .. #t end",
+		"names":          "local t, i = {}, 0 while true do i = i + 1 t['k' .. i] = i end",
+		"nodes": "local t, i = {a = 1}, 0 while true do i = i + 1 t['k' .. i] = i if i % 1000 == 0 then " +
+			"next(t) end end",
+		"hash part":      "local t, i = {}, 0 while true do i = i + 1 t[-i] = i end",
+		"fractions":      "local t, i = {}, 0 while true do i = i + 1 t[i + 0.5] = i end",
+		"tables as keys": "local t = {} while true do t[{}] = true end",
+		"nested tables":  nested("{}"),
+		"closures":       nested("function() return t end"),
+		"coroutines":     nested("coroutine.create(function() end)"),
+		"running coroutines": "local t = {} while true do local co = coroutine.wrap(function() coroutine.yield() end) co() " +
+			"t = {t, co} end",
+		"large reply": "return redis.call('raw', '*1000000\\r\\n' .. (':1\\r\\n'):rep(1000000))",
 	} {
 		t.Run(name, func(t *testing.T) {
 			runtime.GC()
@@ -78,7 +80,8 @@ func TestSparseTables(t *testing.T) {
 		"cmsgpack.unpack":      unrolled(`keep[i] = cmsgpack.unpack('\129\206\000\061\009\000\001')`),
 		"in a coroutine":       unrolled("coroutine.wrap(function() t = {} t[n] = 1 keep[i] = t end)()"),
 		"in pcall":             unrolled("pcall(function() t = {} t[n] = 1 keep[i] = t end)"),
-		"growing holes":        "local keep = {} for i = 1, 100 do local t = {} for j = 4, 16 do t[2^j * 60] = j end keep[i] = t end",
+		"growing holes": "local keep = {} for i = 1, 100 do local t = {} for j = 4, 16 do t[2^j * 60] = j end " +
+			"keep[i] = t end",
 	} {
 		t.Run(name, func(t *testing.T) {
 			runtime.GC()
@@ -112,10 +115,12 @@ func TestStores(t *testing.T) {
 		{"local t={} local function f(...) local k=1 t[k],t[k+1]=... end f(4,5) return t", "*2\r\n:4\r\n:5\r\n"},
 		{"local t={} t[(function() return 1,2 end)()]=3 return t", "*1\r\n:3\r\n"},
 		{"local k=2 return #{[k]=1,[k-1]=2}", ":2\r\n"},
-		{"local log='' local function f(x) log=log..x return x end local t={} t[f('a')],t[f('b')]=f('c'),f('d') return log", "$4\r\nabcd\r\n"},
+		{"local log='' local function f(x) log=log..x return x end local t={} t[f('a')],t[f('b')]=f('c'),f('d') return log",
+			"$4\r\nabcd\r\n"},
 		{"local u={} local t=setmetatable({},{__newindex=u}) local k=1 t[k]=2 return {rawget(t,1)==nil,u[1]}",
 			"*2\r\n:1\r\n:2\r\n"},
-		{"local a={} local t=setmetatable({},{__newindex=function(t,k,v) rawset(t,k,v*2) end}) local k=1 t[k]=2 return t[1]", ":4\r\n"},
+		{"local a={} local t=setmetatable({},{__newindex=function(t,k,v) rawset(t,k,v*2) end}) local k=1 t[k]=2 return t[1]",
+			":4\r\n"},
 		{"local t={} t[1.5]=1 t[-1]=2 t[0]=3 t[2^40]=4 return {t[1.5],t[-1],t[0],t[2^40]}", "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n"},
 		{"local t={} local n=4000000 t[n]=nil return #t", ":0\r\n"},
 		{"local t={} for i=1,70000 do t[i]=i end return {#t,t[70000]}", "*2\r\n:70000\r\n:70000\r\n"},

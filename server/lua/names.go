@@ -6,19 +6,19 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Lua 5.1 says in an error how the program calls a wrong operand: "attempt to index local 'x' (a nil value)". The
-// virtual machine does not, but the code tells: the instruction that failed names the register, and the one that has
-// set the register the variable or the field.
+// Errors of Lua 5.1 name the invalid operand: "attempt to index local 'x' (a nil value)". Those of the virtual machine
+// do not, but the name follows from the code: the failed instruction has the register, and the instruction that set the
+// register has the variable or the field.
 
-// site is a function that was running when an error was raised, and where.
+// site is a function that was running when an error was raised, and the position in it.
 type site struct {
 	L     *vm.LState
 	frame *frame
 	proto *vm.FunctionProto
-	pc    int // of the instruction
+	pc    int // of the failed instruction
 }
 
-// siteOf returns the site of a level of the stack; ok=false when no code of a script is there.
+// siteOf returns the site at a level of the stack; ok is false if the level is not code of a script.
 func siteOf(L *vm.LState, level int) (s site, ok bool) {
 	f := frameAt(L, level)
 	if f == nil || f.Fn.IsG || f.Pc < 1 {
@@ -27,10 +27,10 @@ func siteOf(L *vm.LState, level int) (s site, ok bool) {
 	return site{L: L, frame: f, proto: f.Fn.Proto, pc: f.Pc - 1}, true
 }
 
-// constantBit marks those operands B and C that are constants.
+// constantBit marks the operands B and C that are constants.
 const constantBit = 1 << 8
 
-// value returns what a register or a constant holds.
+// value returns the value of a register or a constant.
 func (s site) value(rk int) vm.LValue {
 	if rk&constantBit != 0 {
 		return s.proto.Constants[rk&^constantBit]
@@ -41,8 +41,8 @@ func (s site) value(rk int) vm.LValue {
 	return vm.LNil
 }
 
-// operand returns "kind 'name' (a TYPE value)" of a register, or "a TYPE value" when it has no name, or does not hold
-// a value of that type: then the value came from a metatable.
+// operand returns "kind 'name' (a TYPE value)" for a register, or "a TYPE value" if it has no name or holds another
+// type: then the value came from a metatable.
 func (s site) operand(rk int, typ string) string {
 	if rk&constantBit == 0 && s.value(rk).Type().String() == typ {
 		if kind, name := s.name(rk, s.pc); kind != "" {
@@ -52,7 +52,7 @@ func (s site) operand(rk int, typ string) string {
 	return "a " + typ + " value"
 }
 
-// name returns how the program calls what is in a register before an instruction.
+// name returns the program's name for the content of a register before an instruction.
 func (s site) name(reg, pc int) (kind, name string) {
 	if name := s.local(reg, pc); name != "" {
 		return "local", name
@@ -96,9 +96,9 @@ func (s site) name(reg, pc int) (kind, name string) {
 	return "", ""
 }
 
-// key returns a key that is a constant text, as Lua shows it.
+// key returns the text of a constant string key.
 func (s site) key(rk, pc int) string {
-	if rk&constantBit == 0 && s.local(rk, pc) == "" { // the compiler may load a constant
+	if rk&constantBit == 0 && s.local(rk, pc) == "" { // the compiler may have loaded a constant
 		if set := s.setter(rk, pc); set >= 0 && opcode(s.proto.Code[set]) == vm.OP_LOADK {
 			if text, ok := s.proto.Constants[argBx(s.proto.Code[set])].(vm.LString); ok {
 				return string(text)
@@ -113,7 +113,7 @@ func (s site) key(rk, pc int) string {
 	return "?"
 }
 
-// setter returns the last instruction before pc that sets a register, -1 when there is none: it is a parameter.
+// setter returns the last instruction before pc that sets a register, -1 if none does: then it is a parameter.
 func (s site) setter(reg, pc int) int {
 	last := -1
 	code := s.proto.Code
@@ -123,7 +123,7 @@ func (s site) setter(reg, pc int) int {
 		switch opcode(inst) {
 		case vm.OP_JMP:
 			if to := i + 1 + argSBx(inst); to > i && to <= pc {
-				i = to - 1 // what is passed over was not run on the way to pc
+				i = to - 1 // skipped instructions did not run on the way to pc
 			}
 			continue
 		case vm.OP_SETGLOBAL, vm.OP_SETUPVAL, vm.OP_SETTABLE, vm.OP_SETTABLEKS, vm.OP_EQ, vm.OP_LT, vm.OP_LE,
@@ -134,7 +134,7 @@ func (s site) setter(reg, pc int) int {
 		case vm.OP_SELF:
 			end++
 		case vm.OP_CALL, vm.OP_TAILCALL, vm.OP_VARARG:
-			end = 255 // all that follow
+			end = 255 // all remaining values
 		case vm.OP_FORLOOP, vm.OP_FORPREP:
 			end += 3
 		case vm.OP_TFORLOOP:
@@ -143,7 +143,7 @@ func (s site) setter(reg, pc int) int {
 			if reg == first {
 				last = i
 			}
-			i += int(s.proto.FunctionPrototypes[argBx(inst)].NumUpvalues) // not instructions, but what it captures
+			i += int(s.proto.FunctionPrototypes[argBx(inst)].NumUpvalues) // pseudo instructions: the captured variables
 			continue
 		}
 		if reg >= first && reg <= end {
@@ -153,7 +153,7 @@ func (s site) setter(reg, pc int) int {
 	return last
 }
 
-// local returns the name of the local variable in a register, "" when there is none.
+// local returns the name of the local variable in a register, "" if it holds none.
 func (s site) local(reg, pc int) string {
 	for _, v := range s.proto.DbgLocals {
 		if v.StartPc > pc {
@@ -170,8 +170,7 @@ func (s site) local(reg, pc int) string {
 	return ""
 }
 
-// failure words the error of the instruction as Lua 5.1 does; "" when the message of the virtual machine does not fit
-// it.
+// failure returns the error text of the instruction in Lua 5.1; "" if the virtual machine's message does not match it.
 func (s site) failure(text string) string {
 	inst := s.proto.Code[s.pc]
 	a, b := argA(inst), argB(inst)
@@ -197,7 +196,7 @@ func (s site) failure(text string) string {
 	return ""
 }
 
-// explain words an error as Lua 5.1 does, where it was raised: at a level of the stack.
+// explain converts an error to Lua 5.1's text at the place where it was raised: at a level of the stack.
 func explain(L *vm.LState, v vm.LValue, level int) vm.LValue {
 	text, ok := v.(vm.LString)
 	if !ok {

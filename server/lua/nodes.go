@@ -8,35 +8,34 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The order in which pairs comes by the keys of a table is that of a hash table in Lua, and so is what cjson.encode
-// writes. It follows from the keys, from the order in which they came, and from the sizes that the table has had. So
-// that it is the same here, the hash table is made as Lua 5.1 makes it (ltable.c there): an array of nodes, a power
-// of two of them, in which each key has a main position; a key whose main position is taken by one that belongs there
-// gets the last free node, and one that does not belong there has to make room. When no node is free the whole table
-// is made anew, see rehash.
+// The order in which pairs visits the keys of a table is that of Lua's hash table, and so is the output of
+// cjson.encode. The order depends on the keys, on their insertion order, and on the sizes that the table has had. To
+// have the same order, the hash table is built as in Lua 5.1 (ltable.c): an array of nodes, whose length is a power of
+// two. Each key has a main position. If that is taken by a key in its own main position, the new key gets the last free
+// node; otherwise the other key is moved there. If no node is free, the whole table is rebuilt, see rehash.
 //
-// The nodes hold the keys only: values are looked up in the maps of the virtual machine. Most tables are never gone
-// through, so they have no nodes, but a list of their keys in the order in which they came, see contents.hash.
+// The nodes hold only the keys: the values are in the maps of the virtual machine. Most tables are never traversed, so
+// they have no nodes, but a list of their keys in insertion order, see contents.hash.
 
-// hashPart is what a table has in Lua besides its array.
+// hashPart is the hash part of a table in Lua.
 type hashPart struct {
 	nodes []node
-	free  int // no node from here on is free
-	last  int // the node that a traversal has come by last
-	// full says that all keys have values, and none has to be looked up.
+	free  int // all nodes from here on are taken
+	last  int // the node that the traversal visited last
+	// full says that all keys have values, so that no value needs to be looked up.
 	full bool
 }
 
 type node struct {
 	key  vm.LValue // nil of a free one
 	hash keyHash
-	next int32 // the next node whose key has the same main position, or a key that had to give way; -1 = none
+	next int32 // next node of the same main position, or of a key that was moved; -1 = none
 }
 
-// keyHash is what the main position of a key follows from.
+// keyHash determines the main position of a key.
 type keyHash struct {
 	n      uint32
-	modulo bool // by a number that is not a power of two
+	modulo bool // modulo a number that is not a power of two
 }
 
 func hashKey(key vm.LValue) keyHash {
@@ -61,13 +60,13 @@ func hashKey(key vm.LValue) keyHash {
 	case *vm.LState:
 		return hashPointer(unsafe.Pointer(k))
 	}
-	return keyHash{modulo: true} // cjson.null, which is a pointer to nothing in Redis
+	return keyHash{modulo: true} // cjson.null, a null pointer in Redis
 }
 
-// hashPointer: where a table is in memory, as in Lua; there too nobody can know it before.
+// hashPointer hashes the address of a table, as Lua does; there the order is unpredictable, too.
 func hashPointer(p unsafe.Pointer) keyHash { return keyHash{uint32(uintptr(p)), true} }
 
-// hashString is the hash function of Lua 5.1, but of long texts too it takes every byte, as in Redis.
+// hashString is the hash function of Lua 5.1, except that it uses every byte even of long strings, as in Redis.
 func hashString(s string) uint32 {
 	h := uint32(len(s))
 	for i := len(s) - 1; i >= 0; i-- {
@@ -82,7 +81,7 @@ func newHashPart(size int) *hashPart {
 	return h
 }
 
-// allocate makes nodes for a number of keys.
+// allocate allocates nodes for a number of keys.
 func (h *hashPart) allocate(size int) {
 	h.nodes, h.free = nil, 0
 	if size > 0 {
@@ -124,8 +123,8 @@ func (h *hashPart) live(c *contents, n *node) bool {
 	return n.key != nil && (h.full || c.other(n.key) != vm.LNil)
 }
 
-// add gives a key a node that has none. inArray: the table was made anew, and now the key has a place in the array
-// instead. L is charged for memory and time, unless it is nil.
+// add adds a node for a key without one. inArray says that the table was rebuilt and the key now has a place in the
+// array instead. Memory and time are charged to L unless it is nil.
 func (h *hashPart) add(L *vm.LState, c *contents, key vm.LValue, hash keyHash) (inArray bool) {
 	at := -1
 	if len(h.nodes) > 0 {
@@ -171,7 +170,7 @@ func (h *hashPart) takeFree() int {
 // indexCounts are the numbers of keys from 2^(i-1)+1 to 2^i.
 type indexCounts [maxArrayBits + 1]int
 
-// countIndex counts a key if it could be in an array, and returns 1 then.
+// countIndex counts a key that could be in an array and returns 1 for it, otherwise 0.
 func (n *indexCounts) countIndex(key vm.LValue) int {
 	if k, ok := arrayIndex(key); ok {
 		n[bits.Len(uint(k-1))]++
@@ -180,8 +179,8 @@ func (n *indexCounts) countIndex(key vm.LValue) int {
 	return 0
 }
 
-// rehash makes a table anew, with room for one more key: the array gets the largest power of two of places of which
-// more than half are taken, and what has no place there gets a node.
+// rehash rebuilds a table with room for one more key: the array gets the largest power of two of places more than half
+// of which are used; the other keys get nodes.
 func (h *hashPart) rehash(L *vm.LState, c *contents, key vm.LValue) {
 	var counts indexCounts
 	indexes := 0
@@ -215,10 +214,10 @@ func (h *hashPart) rehash(L *vm.LState, c *contents, key vm.LValue) {
 	h.resize(L, c, array, all-inArray)
 }
 
-// nodeBytes is what a node takes.
+// nodeBytes is the size of a node.
 const nodeBytes = 32
 
-// resize gives the array a number of places, and makes nodes for a number of keys.
+// resize sets the size of the array and allocates nodes for a number of keys.
 func (h *hashPart) resize(L *vm.LState, c *contents, array, nodes int) {
 	if L != nil && nodes+len(h.nodes) > smallArray {
 		work(L, (nodes+len(h.nodes)+len(c.array))/16)
@@ -263,7 +262,7 @@ func (h *hashPart) resize(L *vm.LState, c *contents, array, nodes int) {
 	h.full = full
 }
 
-// each calls yield for each key that has a value, until that returns false.
+// each calls yield for each key with a value, until yield returns false.
 func (h *hashPart) each(c *contents, yield func(key, value vm.LValue) bool) {
 	for i := range h.nodes {
 		if k := h.nodes[i].key; k != nil {

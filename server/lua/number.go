@@ -46,8 +46,8 @@ func trimZeros(digits []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimRight(digits, "0"), []byte("."))
 }
 
-// plainInteger reads the digits at the beginning of a text, as most numbers are written. n is how many there are; 0
-// also for more than a number holds exactly.
+// plainInteger parses the digits at the beginning of a text, the common form of numbers. n is their number; it is 0 as
+// well if the number is not exact in a double.
 func plainInteger(s string) (f float64, n int) {
 	const most = 15
 	v := 0
@@ -61,7 +61,7 @@ func plainInteger(s string) (f float64, n int) {
 	return float64(v), n
 }
 
-// parseNumber reads a number as strtod of C does, with blanks around it: decimal, hexadecimal, inf and nan.
+// parseNumber parses a number like C's strtod, with blanks around it: decimal, hexadecimal, inf and nan.
 func parseNumber(s string) (float64, bool) {
 	if f, n := plainInteger(s); n > 0 && n == len(s) {
 		return f, true
@@ -84,7 +84,7 @@ func parseNumber(s string) (float64, bool) {
 		return 0, false
 	}
 	if !strings.ContainsAny(unsigned, "pP") {
-		s += "p0" // Go wants the exponent of a hexadecimal number
+		s += "p0" // Go requires an exponent in a hexadecimal number
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil || math.IsInf(f, 0)

@@ -4,9 +4,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Some statements and operators are compiled as calls of functions that stand in their place. In the syntax tree
-// these have the names of globals, which no source can contain; in the code they are constants, so that they are
-// found whatever the environment of a function is, and no script gets hold of them.
+// Some statements and operators are compiled as calls of functions. In the syntax tree these functions have names of
+// globals that no source can contain. In the code they are constants, so that they do not depend on the environment of
+// a function, and scripts cannot access them.
 
 var operators = map[string]*vm.LFunction{}
 
@@ -19,7 +19,7 @@ func init() {
 	}
 }
 
-// bindOperators makes each look-up of such a global in a function, and in those within it, a load of a constant.
+// bindOperators replaces each look-up of such a global, in a function and in those within it, by a load of a constant.
 func bindOperators(p *vm.FunctionProto) {
 	at := map[string]int{}
 	for pc, inst := range p.Code {

@@ -20,14 +20,15 @@ const (
 	replReplica = 2
 )
 
-// callCost is what a command counts for in instructions.
+// callCost is the cost of a command in instructions.
 const callCost = 32
 
 func openRedis(st *state, L *vm.LState) {
 	others := map[string]vm.LValue{}
 	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice,
 		"LOG_WARNING": LogWarning,
-		"REPL_NONE":   0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
+		"REPL_NONE":   0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica,
+		"REPL_ALL": replAOF | replReplica} {
 		others[name] = vm.LNumber(n)
 	}
 	others["REDIS_VERSION"] = vm.LString(st.engine.options.Version)
@@ -37,7 +38,8 @@ func openRedis(st *state, L *vm.LState) {
 	t := st.library(L, "redis", map[string]vm.LGFunction{
 		"call":  func(L *vm.LState) int { return redisCall(L, true) },
 		"pcall": func(L *vm.LState) int { return redisCall(L, false) },
-		"log":   redisLog, "sha1hex": redisSHA, "error_reply": redisError, "status_reply": redisStatus, "setresp": redisSetResp,
+		"log":   redisLog, "sha1hex": redisSHA, "error_reply": redisError, "status_reply": redisStatus,
+		"setresp":            redisSetResp,
 		"replicate_commands": func(L *vm.LState) int { L.Push(vm.LTrue); return 1 },
 		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL,
 		"breakpoint": func(L *vm.LState) int { L.Push(vm.LFalse); return 1 },
@@ -53,8 +55,7 @@ const (
 	textNoEngine = "ERR redis.%s can only be called inside a script invocation"
 )
 
-// arguments copies the arguments of a call: the handlers of commands may write to them, and the strings of scripts must
-// not change.
+// arguments copies the arguments of a call: command handlers may write to them, and strings of scripts must not change.
 func (st *state) arguments(L *vm.LState) (args [][]byte, problem string) {
 	n := L.GetTop()
 	if n == 0 {
@@ -70,7 +71,7 @@ func (st *state) arguments(L *vm.LState) (args [][]byte, problem string) {
 		if text, ok = appendArg(text, L.Get(i)); !ok {
 			return nil, textBadArgs
 		}
-		if cap(text) != before { // it has moved; the earlier arguments stay valid where they were
+		if cap(text) != before { // reallocated; the earlier arguments stay valid in the old memory
 			ends++
 		}
 		args = append(args, text[from:len(text):len(text)])
@@ -106,7 +107,7 @@ func redisCall(L *vm.LState, raising bool) int {
 		st.raiseStop(L)
 	}
 	if b := w.Bytes(); len(b) > 0 && b[0] != '-' && b[0] != '|' && machineOf(L).currentFrame.NRet == 0 {
-		return 0 // nobody takes the reply
+		return 0 // the reply is not used
 	}
 	r := reader{st: st, b: w.Bytes()}
 	v, isError, err := r.value()

@@ -7,59 +7,58 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// In Redis one virtual machine serves all functions: what they keep in local variables of their library between
-// calls, a counter or a cache, is there until the library goes. Most libraries keep nothing, and any machine may run
-// them, several at once. One that may keep something gets a machine of its own, in which its functions run one at a
-// time.
+// In Redis one virtual machine runs all functions: values in local variables of a library, such as a counter or a
+// cache, persist until the library is deleted. Most libraries keep no state, so any virtual machine may run them,
+// several at the same time. A library that may keep state gets its own virtual machine, in which its functions run one
+// at a time.
 //
-// Its turn is the last lock in the order: who waits for it may hold locks of keys, but who has it waits for nothing. A
-// command that a function calls takes a lock only if that is possible at once; if not, the run is undone (ErrAgain),
-// and the turn given back, before anything waits for the lock of that key. So there can be no deadlock, and a wait is
-// as long as the runs of those before. When the function whose turn it is has exceeded the time limit, those who wait
-// get BUSY.
+// Its turn is the last lock in the order: a run that waits for the turn may hold key locks, but the run that has it
+// waits for nothing. A command in a function takes a lock only if the lock is free; otherwise the run is undone
+// (ErrAgain) and releases the turn before it waits for the key's lock. So deadlocks are impossible, and a wait is as
+// long as the earlier runs. If the function that has the turn exceeds the time limit, the waiting runs get BUSY.
 //
-// A run that is undone must leave no trace in the variables either, as it comes again: they are saved before. If that
-// is too much, or impossible as there are coroutines, the run is asked for with all locks held (ErrExclusive), so
-// that nothing can make it come again.
+// An undone run must leave no trace in the variables, because it is repeated: the variables are saved before the run.
+// If there are too many values, or saving is impossible because of coroutines, the run is repeated with all locks held
+// (ErrExclusive), so that nothing can make it repeat.
 
-// ErrAgain is what a [Host] returns, as it is or wrapped, to undo a run that comes again.
+// ErrAgain is returned by a [Host], maybe wrapped, to undo a run that will be repeated.
 var ErrAgain = errors.New("the script is undone and comes again")
 
-// ErrExclusive is the error of a run that has to be Final. Nothing has happened.
+// ErrExclusive is the error of a run that must be Final. The run had no effect.
 var ErrExclusive = errors.New("the function can run only where nothing has to be undone")
 
 const (
-	// maxSaved bounds how many values are saved before a run: about as long as taking all locks takes.
+	// maxSaved is the max number of values saved before a run: saving them takes about as long as taking all locks.
 	maxSaved = 1024
-	// surveyEvery is how many runs at least go by before it is counted again how much there is.
+	// surveyEvery is the min number of runs between two counts of the values.
 	surveyEvery = 64
 )
 
 // resident is a library in its own virtual machine.
 type resident struct {
-	turn chan struct{} // holds one while a function runs
-	busy chan struct{} // closed when it is slow; guarded by Engine.runs
+	turn chan struct{} // holds one element while a function runs
+	busy chan struct{} // closed when the function is slow; guarded by Engine.runs
 	st   *state
 
-	// What there was after loading. No run can change the set: it is all code, and the cells of variables.
-	known  map[any]bool  // what need not be looked into: the global tables, functions, and these:
-	cells  []*vm.Upvalue // variables that functions assign to
+	// The values after loading. Runs cannot change the set: it is the whole code, and the cells of variables.
+	known  map[any]bool  // values to skip: the global tables, functions, and the following:
+	cells  []*vm.Upvalue // variables to which functions assign
 	tables []*vm.LTable  // in other variables
 
-	// What was saved before the run.
+	// The values saved before the run.
 	values  []vm.LValue // of cells and moreCells
 	entries []vm.LValue // keys and values of the tables
 	nodes   []node      // of the tables
 	copies  []tableCopy
-	more    []*vm.Upvalue // variables of closures that calls have made
+	more    []*vm.Upvalue // variables of closures that calls created
 	seen    map[any]bool
 	todo    []vm.LValue
 
-	large        bool // too much is kept to be saved
-	runs, survey int  // how many there were; with which of them it is counted again
+	large        bool // too many values to save
+	runs, survey int  // number of runs, and the run that counts the values again
 }
 
-// tableCopy is what was in a table: pieces of entries and of nodes, with the sizes that decide on the order of its
+// tableCopy is the content of a table: ranges of entries and nodes, with the sizes that determine the order of its
 // keys.
 type tableCopy struct {
 	t                  *vm.LTable
@@ -74,7 +73,8 @@ func newResident(st *state) *resident {
 		seen: map[any]bool{}, st: st}
 }
 
-// settle returns how a library lives that a state has just loaded: nil when its functions keep nothing between calls.
+// settle returns the resident of a library that a state has just loaded; nil if its functions keep no state between
+// calls.
 func settle(st *state, functions map[string]*vm.LFunction) *resident {
 	r := newResident(st)
 	w := walk{r: r}
@@ -102,8 +102,8 @@ func settle(st *state, functions map[string]*vm.LFunction) *resident {
 	}
 	r.forget()
 
-	// Functions that there are now, and variables to which nothing is assigned, remain what they are. What is in a table,
-	// or in another variable, may be something else later.
+	// Existing functions, and variables without assignments, do not change. The content of tables and of other
+	// variables may change.
 	var fixed, loose []vm.LValue
 	opaque := w.opaque
 	for _, f := range functions {
@@ -157,7 +157,7 @@ func settle(st *state, functions map[string]*vm.LFunction) *resident {
 	return r
 }
 
-// refers reports whether a value is one that others may be reached from.
+// refers reports whether other values may be reachable from a value.
 func refers(v vm.LValue) bool {
 	switch v.(type) {
 	case *vm.LTable, *vm.LFunction, *vm.LState, *vm.LUserData:
@@ -166,12 +166,12 @@ func refers(v vm.LValue) bool {
 	return false
 }
 
-// walk goes through values and what is reached from them.
+// walk visits values and all values reachable from them.
 type walk struct {
 	r      *resident
-	save   bool // what is there is kept
-	opaque bool // there is something whose state cannot be seen
-	n      int  // values
+	save   bool // save the visited values
+	opaque bool // a value with invisible state was found
+	n      int  // number of values
 	most   int  // it ends with more, 0 = never
 }
 
@@ -181,7 +181,7 @@ func (w *walk) push(v vm.LValue) {
 	}
 }
 
-// first reports whether something is met for the first time.
+// first reports whether something is visited for the first time.
 func (w *walk) first(x any) bool {
 	if w.r.known[x] || w.r.seen[x] {
 		return false
@@ -190,7 +190,7 @@ func (w *walk) first(x any) bool {
 	return true
 }
 
-// run ends the walk; it returns false when there was too much.
+// run finishes the walk; it returns false if it reached the limit.
 func (w *walk) run() bool {
 	r := w.r
 	if len(r.todo) == 0 {
@@ -206,7 +206,7 @@ func (w *walk) run() bool {
 		case *vm.LTable:
 			w.table(v)
 		case *vm.LFunction:
-			w.opaque = w.opaque || v.IsG // made by a library: what it keeps is not seen
+			w.opaque = w.opaque || v.IsG // a library function: its state is invisible
 			w.function(v)
 		default:
 			w.opaque = true // a coroutine
@@ -218,7 +218,7 @@ func (w *walk) run() bool {
 	return done && (w.most == 0 || w.n <= w.most)
 }
 
-// function adds the variables of a function: one that was made by a call, or by another of these.
+// function adds the variables of a function that was created by a call, or by another such function.
 func (w *walk) function(f *vm.LFunction) {
 	for _, c := range f.Upvalues {
 		if c == nil || !w.first(c) {
@@ -268,7 +268,7 @@ func assigns(p *vm.FunctionProto) []bool {
 		switch opcode(inst) {
 		case vm.OP_SETUPVAL:
 			list[argB(inst)] = true
-		case vm.OP_CLOSURE: // what it captures follows
+		case vm.OP_CLOSURE: // the captured variables follow
 			inner := p.FunctionPrototypes[argBx(inst)]
 			for _, assigned := range assigns(inner) {
 				pc++
@@ -281,7 +281,7 @@ func assigns(p *vm.FunctionProto) []bool {
 	return list
 }
 
-// enter waits for the turn; errBusyFunction when it may take for ever.
+// enter waits for the turn; it returns errBusyFunction if that may take for ever.
 func (r *resident) enter(e *Engine) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -319,7 +319,7 @@ func (r *resident) run(e *Engine, run *Run) error {
 	return err
 }
 
-// prepare saves what a run may change, or returns false when it has to be final.
+// prepare saves what a run may change; it returns false if the run must be final.
 func (r *resident) prepare(final bool) bool {
 	r.runs++
 	if r.large && r.runs >= r.survey {
@@ -338,7 +338,7 @@ func (r *resident) prepare(final bool) bool {
 	return false
 }
 
-// saved saves the variables, or returns false when they are too much.
+// saved saves the variables; it returns false if there are too many.
 func (r *resident) saved() bool {
 	w := walk{r: r, save: true, most: maxSaved}
 	for _, c := range r.cells {
@@ -353,7 +353,7 @@ func (r *resident) saved() bool {
 	return w.run() && !w.opaque
 }
 
-// count finds out whether there is too much to be saved.
+// count counts the values, to find out whether they can be saved.
 func (r *resident) count() {
 	w := walk{r: r}
 	for _, c := range r.cells {
@@ -368,7 +368,7 @@ func (r *resident) count() {
 	r.forget()
 }
 
-// restore gives the variables the values that were saved.
+// restore restores the saved values.
 func (r *resident) restore() {
 	for i, c := range r.cells {
 		c.SetValue(r.values[i])
@@ -381,9 +381,10 @@ func (r *resident) restore() {
 	}
 }
 
-// forget drops what was saved.
+// forget drops the saved values.
 func (r *resident) forget() {
-	r.values, r.entries, r.nodes, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.nodes), dropped(r.copies), dropped(r.more)
+	r.values, r.entries, r.nodes, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.nodes),
+		dropped(r.copies), dropped(r.more)
 	switch n := len(r.seen); {
 	case n > maxSaved:
 		r.seen = map[any]bool{}
@@ -397,7 +398,7 @@ func dropped[T any](s []T) []T {
 	return s[:0]
 }
 
-// restore makes a table what it was.
+// restore restores the content of a table.
 func (s *tableCopy) restore(entries []vm.LValue, nodes []node) {
 	*s.t = *newTable(s.array, s.began)
 	s.t.Metatable = s.meta

@@ -56,11 +56,14 @@ func TestWhichLibrariesAreResident(t *testing.T) {
 		resident bool
 	}{
 		{"redis.register_function('f', function() return 1 end)", false},
-		{"local a, b = 'x', 2 local function g() return a end redis.register_function('f', function() return g() .. b end)", false},
+		{"local a, b = 'x', 2 local function g() return a end redis.register_function('f', function() return g() .. b end)",
+			false},
 		{"local n = 0 n = n + 1 redis.register_function('f', function() return n end)", false},
-		{"local log = redis.log redis.register_function('f', function() log(1, 'x') local n = 0 local function g() n = n + 1 end g() return n end)", false},
+		{"local log = redis.log redis.register_function('f', function() log(1, 'x') local n = 0 local function g() n = n + " +
+			"1 end g() return n end)", false},
 		{"local n = 0 redis.register_function('f', function() n = n + 1 return n end)", true},
-		{"local n = 0 local function g() return function() n = n + 1 end end redis.register_function('f', function() g()() return n end)", true},
+		{"local n = 0 local function g() return function() n = n + 1 end end redis.register_function('f', function() g()() " +
+			"return n end)", true},
 		{"local t = {} redis.register_function('f', function() return #t end)", true},
 		{"local it = ('abc'):gmatch('.') redis.register_function('f', function() return it() end)", true},
 		{"local f f = function() f = nil end redis.register_function('f', f)", true},
@@ -120,7 +123,8 @@ func TestUndoneRunsLeaveNoTrace(t *testing.T) {
 		return a
 	}
 	last := both("get")
-	for _, change := range strings.Fields("counter text field gone replaced nested nested sorted removed meta made called called cleared") {
+	for _, change := range strings.Fields("counter text field gone replaced nested nested sorted removed meta made " +
+		"called called cleared") {
 		if _, err := fcall(e, h, undone, "change", false, change, "again"); !errors.Is(err, ErrAgain) {
 			t.Fatalf("%s: %v", change, err)
 		}
@@ -150,7 +154,8 @@ func TestLargeVariablesNeedFinalRuns(t *testing.T) {
 	l := loadLibrary(t, e, `local t, co = {}, nil
 redis.register_function('fill', function(k, a) for i = 1, tonumber(a[1]) do t[i] = i end return #t end)
 redis.register_function('empty', function() t = {} end)
-redis.register_function('co', function() co = coroutine.wrap(function() for i = 1, 100 do coroutine.yield(i) end end) return co() end)
+redis.register_function('co', function() co = coroutine.wrap(function()
+	for i = 1, 100 do coroutine.yield(i) end end) return co() end)
 redis.register_function('next', function() return co() end)
 redis.register_function('stop', function() co = nil end)`)
 	call := func(name string, final bool, want string, args ...string) {
@@ -192,7 +197,8 @@ func TestKeysThatAreGoneAreForgotten(t *testing.T) {
 	e := newEngine(t, 0)
 	for _, kept := range []int{3, 3000} {
 		l := loadLibrary(t, e, fmt.Sprintf(`local t, n, from = {}, 0, 1
-redis.register_function('f', function() n = n + 1 t['k' .. n] = n if n - from >= %d then t['k' .. from] = nil from = from + 1 end return n end)`, kept))
+redis.register_function('f', function() n = n + 1 t['k' .. n] = n
+	if n - from >= %d then t['k' .. from] = nil from = from + 1 end return n end)`, kept))
 		for range 10000 {
 			if _, err := fcall(e, &echo{}, l, "f", true); err != nil {
 				t.Fatal(err)
@@ -215,7 +221,8 @@ redis.register_function('f', function() n = n + 1 t['k' .. n] = n if n - from >=
 func TestCallsTakeTurns(t *testing.T) {
 	e := newEngine(t, 0)
 	l := loadLibrary(t, e,
-		"local n, t = 0, {n = 0} redis.register_function('f', function() n = n + 1 redis.call('one') t.n = t.n + 1 return n - t.n end)")
+		"local n, t = 0, {n = 0} redis.register_function('f', function() n = n + 1 redis.call('one') t.n = t.n + 1 "+
+			"return n - t.n end)")
 	const callers, calls = 8, 500
 	var wg sync.WaitGroup
 	for i := range callers {

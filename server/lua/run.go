@@ -13,11 +13,11 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// job is what a state keeps of its run besides the virtual machine.
+// job is the state of a run besides the virtual machine.
 type job struct {
 	started  time.Time
 	lastLook time.Time
-	baseLive uint64 // live heap when the run was first looked at
+	baseLive uint64 // live heap at the first measurement
 	baseAll  uint64
 	measured bool
 	listed   bool
@@ -26,23 +26,23 @@ type job struct {
 }
 
 const (
-	// firstLook: what ends earlier is never looked at.
+	// firstLook is the run time before the first measurement: shorter runs are never measured.
 	firstLook = 2 * time.Millisecond
 	lookEvery = 2 * time.Millisecond
-	// lookTicks is after how many instructions there is a look at the clock. That costs as much as some of them.
-	lookTicks = 256
+	// pollTicks is the number of instructions between two reads of the clock. A read costs as much as some of them.
+	pollTicks = 256
 )
 
 var (
 	errKilled   = &Stopped{"Script killed by user with SCRIPT KILL..."}
 	errShutdown = &Stopped{"Script killed: the server is shutting down"}
 	errMemory   = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
-	// ErrNotBusy: there is nothing to be killed.
+	// ErrNotBusy: no script is running that could be killed.
 	ErrNotBusy = &Error{Text: "NOTBUSY No scripts in execution right now."}
 )
 
-// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped],
-// [ErrExclusive], or what the host has returned.
+// Run runs a script or a function and writes the reply to r.Out. The error is an *[Error], a *[Stopped],
+// [ErrExclusive], or the host's error.
 func (e *Engine) Run(r *Run) error {
 	if f := r.Function; f != nil && f.Library.resident != nil {
 		return f.Library.resident.run(e, r)
@@ -121,7 +121,7 @@ func (st *state) exec(r *Run) error {
 	return nil
 }
 
-// unlist takes the run out of those that can be killed.
+// unlist removes the run from those that can be killed.
 func (st *state) unlist() {
 	if !st.job.listed {
 		return
@@ -136,7 +136,7 @@ func (st *state) unlist() {
 	st.job.listed = false
 }
 
-// done ends the run, so that the state keeps nothing of it.
+// done ends the run; the state keeps nothing of it.
 func (st *state) done() {
 	st.unlist()
 	st.main.SetTop(0)
@@ -162,9 +162,9 @@ func stringsTable(list [][]byte) *vm.LTable {
 	return t
 }
 
-// look is called every lookTicks instructions: it looks whether the run is to be stopped. Mostly that is a look at
-// the clock.
-func (st *state) look() (stop bool) {
+// poll is called every pollTicks instructions and reports whether the run must stop. Usually it only reads the
+// clock.
+func (st *state) poll() (stop bool) {
 	if st.stop != nil {
 		return true
 	}
@@ -219,8 +219,8 @@ func (st *state) look() (stop bool) {
 	return false
 }
 
-// tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is
-// about to allocate. What others allocate counts too: the limit is there to keep the process alive.
+// tooLarge reports whether the heap, including what a function is about to allocate, has grown by more than the limit
+// since the first measurement. Other allocations count too: the limit protects the process.
 func (st *state) tooLarge() bool {
 	limit := st.engine.options.MemoryLimit()
 	if limit <= 0 {
@@ -229,10 +229,10 @@ func (st *state) tooLarge() bool {
 	wanted := uint64(st.wanted)
 	live, all := heap()
 	j := &st.job
-	if !j.measured { // what is wanted is the first large thing; it counts already
+	if !j.measured { // the first large allocation, which counts already
 		j.baseLive, j.baseAll, j.measured = live, all, true
 	}
-	// What an earlier script has left may have been counted; once it is gone, the base is lower.
+	// Garbage of an earlier script may have been counted; once it is collected, the base is lower.
 	j.baseLive, j.baseAll = min(j.baseLive, live), min(j.baseAll, all)
 	grown := int64(all + wanted - j.baseAll)
 	if grown < limit || int64(live+wanted-j.baseLive) < limit && grown < 2*limit {
@@ -248,20 +248,20 @@ func (st *state) tooLarge() bool {
 	return false
 }
 
-// heap returns the bytes of the heap that the last collection found in use, and of all objects now.
+// heap returns the bytes in use after the last collection, and those of all objects now.
 func heap() (live, all uint64) {
 	s := [2]metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s[:])
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
-// Kill stops the scripts that run, those that have just begun excepted. It returns ErrNotBusy when there are none, and
-// BUSY when only slow ones of the other kind run.
+// Kill stops the running scripts, except those that have just started. It returns ErrNotBusy if none run, and BUSY if
+// only slow ones of the other kind run.
 func (e *Engine) Kill(functions bool) error {
 	e.runs.Lock()
 	defer e.runs.Unlock()
 	n := 0
-	var other error // of the other kind
+	var other error // an error about the other kind
 	for st, r := range e.runs.list {
 		switch {
 		case (r.Function != nil) == functions:
@@ -286,23 +286,24 @@ func (e *Engine) Kill(functions bool) error {
 	return ErrNotBusy
 }
 
-// Stop stops everything that runs, and what will run for long from now on: the server ends.
+// Stop stops all running scripts, and later ones when they run for long: the server is shutting down.
 func (e *Engine) Stop() {
 	e.stopping.Store(true)
 	e.Kill(false)
 	e.Kill(true)
 }
 
-// Running describes a script or a function that has run for some time.
+// Running describes a script or a function that has been running for some time.
 type Running struct {
 	Name     string
-	Function bool // it is one
-	// Command is the command that has called the function, with its arguments.
+	Function bool // it is a function
+	// Command is the command that called the function, with its arguments.
 	Command []string
 	Took    time.Duration
 }
 
-// Running returns what has run the longest, a function before all scripts; ok=false when nothing has run for some time.
+// Running returns what has been running longest, functions before scripts; ok is false if nothing has run for some
+// time.
 func (e *Engine) Running() (f Running, ok bool) {
 	e.runs.Lock()
 	defer e.runs.Unlock()
@@ -329,7 +330,7 @@ func (e *Engine) Running() (f Running, ok bool) {
 	return f, true
 }
 
-// errorHandler is called where an error was raised that the script has not caught: it notes the line.
+// errorHandler is called where an uncaught error was raised: it records the line.
 func errorHandler(L *vm.LState) int {
 	st := stateOf(L)
 	st.errFile, st.errLine = "", 0

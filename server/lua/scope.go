@@ -8,17 +8,16 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler does not note rightly where the local variables of a function are in scope. But it notes the line of
-// each instruction, as the syntax tree has it. So the scope goes with the line through the compiler: in a tree that
-// is marked, each line is 32 bits of line, and above them the number of a scope.
+// The compiler does not record correctly where the local variables of a function are in scope. But it copies the line
+// of each node of the syntax tree to the instructions. So the scope is passed through the compiler with the line: in a
+// marked tree, each line is 32 bits of line, and above them the number of a scope.
 
 const (
 	lineBits = 32
 	lineMask = 1<<lineBits - 1
 )
 
-// scopes are the scopes of a source. Scope n is that of all variables of scope parent, and one more; 0 is that
-// without any.
+// scopes are the scopes of a source. Scope n has all variables of scope parent and one more; scope 0 has none.
 type scopes []scopeOf
 
 type scopeOf struct {
@@ -26,8 +25,8 @@ type scopeOf struct {
 	name   string
 }
 
-// kind returns what kind of variable a name is in a scope, with the scopes of the functions outside: "local",
-// "upvalue" or "global".
+// kind returns the kind of a variable's name in a scope ("local", "upvalue" or "global"), given the scopes of the
+// enclosing functions.
 func (s scopes) kind(name string, scope int, outer []int) string {
 	for kind := "local"; ; kind = "upvalue" {
 		for ; scope != 0; scope = s[scope].parent {
@@ -45,7 +44,7 @@ func (s scopes) kind(name string, scope int, outer []int) string {
 // marker marks a syntax tree.
 type marker struct {
 	scopes scopes
-	now    int // the scope
+	now    int // the current scope
 }
 
 // markScopes marks a syntax tree, and returns its scopes.
@@ -105,7 +104,7 @@ func (m *marker) stmt(s ast.Stmt) {
 		for _, inner := range s.Stmts {
 			m.stmt(inner)
 		}
-		m.expr(s.Condition) // sees the variables of the body
+		m.expr(s.Condition) // the condition sees the variables of the body
 	case *ast.IfStmt:
 		m.expr(s.Condition)
 		m.block(s.Then)
@@ -137,8 +136,8 @@ func (m *marker) stmt(s ast.Stmt) {
 	m.now = outer
 }
 
-// padNames gives a loop three variables at least, unless one call has all of its values: with fewer, the compiler
-// leaves the values of the loop that are not given what they are, and drops those of a call at the end.
+// padNames gives a loop at least three variables, unless one call supplies all its values: with fewer, the compiler
+// leaves missing values of the loop undefined, and drops those of a call at the end.
 func padNames(s *ast.GenericForStmt) {
 	if len(s.Exprs) == 1 && isMultiple(s.Exprs[0]) {
 		return
@@ -148,8 +147,8 @@ func padNames(s *ast.GenericForStmt) {
 	}
 }
 
-// isFunction reports whether a statement is one that the compiler takes for "local function": the variable is in
-// scope in the function.
+// isFunction reports whether the compiler takes a statement for "local function", which puts the variable into scope in
+// the function.
 func isFunction(s *ast.LocalAssignStmt) bool {
 	if len(s.Names) != 1 || len(s.Exprs) != 1 {
 		return false
@@ -205,7 +204,7 @@ func (m *marker) expr(e ast.Expr) {
 	}
 }
 
-// function marks a function, a method if it has self.
+// function marks a function; a method also has self.
 func (m *marker) function(f *ast.FunctionExpr, method bool) {
 	outer := m.now
 	m.mark(f)
@@ -221,11 +220,11 @@ func (m *marker) function(f *ast.FunctionExpr, method bool) {
 	m.now = outer
 }
 
-// resolve makes lines of marked lines in the code of a function, and in those within it, and lists its variables with
-// where they are in scope, in the order in which they come into scope. So the first that are in scope at an
+// resolve replaces marked lines by lines in the code of a function and of those within it, and lists the function's
+// variables with their scopes, in the order in which they come into scope. So the first of those in scope at an
 // instruction have the first registers.
 func (s scopes) resolve(p *vm.FunctionProto) {
-	// The compiler leaves much room in these.
+	// The compiler leaves much spare capacity in these slices.
 	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
 	p.LineDefined &= lineMask
 	p.LastLineDefined &= lineMask
@@ -249,7 +248,7 @@ func (s scopes) resolve(p *vm.FunctionProto) {
 	}
 }
 
-// enter returns the variables of a scope, of which some may be active already.
+// enter returns the variables of a scope, some of which may be active already.
 func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo,
 	[]int) {
 	var chain []int

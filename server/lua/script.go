@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Flags are what the first line of a script or a function's registration says of it.
+// Flags are the flags in the first line of a script, or in the registration of a function.
 type Flags uint8
 
 // The flags, as Redis 7 names them.
@@ -48,25 +48,25 @@ func (f Flags) Names() []string {
 	return names
 }
 
-// Script is a compiled script. Any number of goroutines may run it.
+// Script is a compiled script. It is safe for concurrent use.
 type Script struct {
 	sha    string
 	source string
 	flags  Flags
 	code   *code
-	used   atomic.Int64 // for the cache: the later, the larger
+	used   atomic.Int64 // for the cache: greater = used more recently
 }
 
 // SHA returns the SHA-1 of the source in hexadecimal.
 func (s *Script) SHA() string { return s.sha }
 
-// Flags returns what the script's first line says.
+// Flags returns the flags in the script's first line.
 func (s *Script) Flags() Flags { return s.flags }
 
-// Declares reports whether the script's first line says what the script may do.
+// Declares reports whether the script's first line has flags.
 func (s *Script) Declares() bool { return strings.HasPrefix(s.source, "#!") }
 
-// sourceName is how Redis calls the source of a script in errors.
+// sourceName is Redis's name for the source of a script in errors.
 const sourceName = "user_script"
 
 // SHA returns the name of a script: the SHA-1 of its source, 40 hexadecimal digits.
@@ -83,7 +83,7 @@ func newScript(source []byte) (*Script, error) {
 	}
 	s := &Script{sha: SHA(source), source: string(source), flags: flags}
 	if declares {
-		source = source[bytes.IndexByte(source, '\n'):] // with the end of line, so that lines are counted right
+		source = source[bytes.IndexByte(source, '\n'):] // keep the line end, so that line numbers are right
 	}
 	c, err := compile(source, sourceName, 0)
 	if err != nil {
@@ -93,8 +93,8 @@ func newScript(source []byte) (*Script, error) {
 	return s, nil
 }
 
-// Declared reads the first line of a script: "#!lua" and the flags that the script gives itself. ok is false when it
-// does not begin with "#!".
+// Declared parses the first line of a script: "#!lua" and the script's flags. ok is false if it does not begin with
+// "#!".
 func Declared(source []byte) (flags Flags, ok bool, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
 		return 0, false, nil

@@ -8,14 +8,14 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler has 200 registers for the local variables and intermediate values of a function, Lua 5.1 has 250, of
-// which 200 can be variables. A source for which 200 are not enough is rewritten: of each function, what variables
-// are more than keptLocals live in tables, one for each run of the block that they are declared in, so that functions
-// share them as they would share the variables:
+// The compiler has 200 registers for the local variables and temporaries of a function; Lua 5.1 has 250, of which 200
+// can be variables. A source that needs more than 200 is rewritten: in each function, the variables beyond keptLocals
+// live in tables, one for each execution of the block that declares them, so that closures share them as they would
+// share the variables:
 //
 //	local a = 1  return a        local s = {}  s.a = 1  return s.a
 //
-// and of many arguments, or values that are returned, those behind the first ones are put into a table on the way:
+// and if a call has many arguments, or a return many values, those after the first ones are passed in a table:
 //
 //	f(1, 2, ..., 100, g())       f(1, ..., 40, spread(60, {41, ..., 100}, g()))
 
@@ -29,7 +29,7 @@ const (
 // spreadName is the operator spread. Scripts cannot write the name.
 const spreadName = "\x00spread"
 
-// spread is spread(n, t, ...): it returns t[1] to t[n], and what follows.
+// spread is spread(n, t, ...): it returns t[1] to t[n], followed by the other arguments.
 func spread(L *vm.LState) int {
 	n, t := L.CheckInt(1), L.CheckTable(2)
 	rest := L.GetTop() - 2
@@ -49,7 +49,7 @@ type spiller struct {
 	ids   int
 }
 
-// spillScope is a variable in scope, and those before it.
+// spillScope is a variable in scope, linked to those before it.
 type spillScope struct {
 	outer *spillScope
 	name  string
@@ -57,8 +57,8 @@ type spillScope struct {
 	key   string
 }
 
-// namedMark begins the keys of values that the program does not call fields; the kind follows, and the name up to a
-// zero. Scripts can write such keys, but not the names of the tables.
+// namedMark is the prefix of the keys of values that are not fields of the program; the kind and the name follow, up to
+// a zero byte. Scripts can write such keys, but not the names of the tables.
 const namedMark = "\x00"
 
 const spillMark = namedMark + "local "
@@ -120,7 +120,7 @@ func (s *spiller) statements(list []ast.Stmt) (out []ast.Stmt) {
 	return out
 }
 
-// place returns the expression for a variable that lives in a table.
+// place returns the expression for a variable in a table.
 func (v *spillScope) place(at ast.PositionHolder) *ast.AttrGetExpr {
 	return &ast.AttrGetExpr{Object: like(&ast.IdentExpr{Value: v.table}, at), Key: like(&ast.StringExpr{Value: v.key}, at)}
 }

@@ -7,22 +7,23 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Bounds of one state.
+// Limits of a state.
 const (
 	maxRegisters = 1 << 20 // values on the stack
-	spareFrames  = 64      // for the functions of a library and handlers of errors above the highest call
-	keepNested   = 8       // states for them that are kept
-	// worn: a state that has run so many instructions in one script is thrown away, as its stacks may have become large.
+	spareFrames  = 64      // for library functions and error handlers above the highest call
+	keepNested   = 8       // max nested states that are kept
+	// worn: a state that has executed this many instructions in one script is discarded, because its stacks may have
+	// become large.
 	worn = 1 << 22
 )
 
 // state is a virtual machine with the libraries. It runs one script at a time. It is also the context.Context of its
-// virtual machine, so that it is found from there.
+// virtual machine, through which it is found from there.
 type state struct {
 	engine *Engine
 	main   *vm.LState
 
-	global     *vm.LTable // the environment of scripts; they never get hold of it, but of globals
+	global     *vm.LTable // the environment of scripts; they can only access globals
 	globals    *vm.LTable // _G
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
@@ -31,23 +32,23 @@ type state struct {
 	found      [keptFields]foundField
 	// What loops over tables call.
 	next, nextIndex *vm.LFunction
-	numbers         *[numberBlock]float64 // memory for numbers to come
+	numbers         *[numberBlock]float64 // preallocated memory for numbers
 	numbersUsed     uint
 	handler         *vm.LFunction
-	explain         *vm.LFunction // the handler of errors that are caught
+	explain         *vm.LFunction // the handler of caught errors
 	missing         *vm.LTable    // a metatable that refuses unknown names
 	loadRedis       *vm.LTable
-	libEnv          environment // of libraries, when one was loaded
+	libEnv          environment // of libraries, once one was loaded
 	loading         *loading
 	loaded          map[*Library]map[string]*vm.LFunction
-	resident        *resident // the library that has the state for itself
+	resident        *resident // the library that owns the state
 	cjson           jsonConfig
 
 	nested  []*vm.LState // for pcall, by depth
-	callers []*vm.LState // the threads that have called these
+	callers []*vm.LState // the threads that called the nested states
 	depth   int
-	calls   int // those that functions of a library and instructions have made within others, and coroutines
-	waiting int // calls of the program in threads that wait for the end of a pcall
+	calls   int // nested calls made by library functions and instructions, and coroutines
+	waiting int // calls of the program in threads that wait for a pcall
 	ownLoop func(*vm.LState, *frame)
 
 	// The run.
@@ -56,16 +57,16 @@ type state struct {
 	job     job
 	resp    int
 	inCall  bool
-	ticks   uint64 // instructions
-	bytes   int    // allocated by library functions since the last look at the memory
-	wanted  int    // what one is about to allocate
+	ticks   uint64 // executed instructions
+	bytes   int    // allocated by library functions since the last memory check
+	wanted  int    // bytes about to be allocated
 	reply   replyBuffer
-	stop    error // the script is to end, whatever it catches
+	stop    error // the script must end, whatever it catches
 	readBuf []byte
 	args    [][]byte
 	errLine int
 	errFile string
-	sources map[string]string // the names of chunks, by how errors show them
+	sources map[string]string // chunk names by their form in errors
 }
 
 func newState(e *Engine) *state {
@@ -96,7 +97,7 @@ func newState(e *Engine) *state {
 	shown := newTable(0, 1)
 	storeName(shown, "__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
-	for _, name := range []string{"KEYS", "ARGV"} { // each run has its own; the nodes remain
+	for _, name := range []string{"KEYS", "ARGV"} { // each run sets its own values; the nodes remain
 		storeName(st.global, name, vm.LNil)
 	}
 	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
@@ -115,7 +116,7 @@ func newGlobal(L *vm.LState) int {
 	return 0
 }
 
-// fieldOrder is what a library has, with blanks between, and for how many fields its table is made.
+// fieldOrder lists the fields of a library, separated by blanks, and the initial size of its table.
 type fieldOrder struct {
 	size   int
 	fields string
@@ -123,24 +124,30 @@ type fieldOrder struct {
 
 func (o fieldOrder) list() []string { return strings.Fields(o.fields) }
 
-// libraryOrder is what each library has, in the order in which Redis 7.2 adds it: pairs depends on that. Those that
-// Lua itself brings begin with a table that is large enough for their functions.
+// libraryOrder lists the fields of each library in the order in which Redis 7.2 adds them, on which pairs depends.
+// Lua's own libraries begin with a table that is large enough for their functions.
 var libraryOrder = map[string]fieldOrder{
 	"string":    {15, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"},
 	"table":     {9, "concat foreach foreachi getn maxn insert remove setn sort"},
 	"coroutine": {6, "create resume running status wrap yield"},
-	"math": {28, "abs acos asin atan2 atan ceil cosh cos deg exp floor fmod frexp ldexp log10 log max min modf pow rad random randomseed " +
-		"sinh sin sqrt tanh tan pi huge mod"},
+	"math": {28,
+		"abs acos asin atan2 atan ceil cosh cos deg exp floor fmod frexp ldexp log10 log max min modf pow rad random " +
+			"randomseed " +
+			"sinh sin sqrt tanh tan pi huge mod"},
 	"bit":    {12, "tobit bnot band bor bxor lshift rshift arshift rol ror bswap tohex"},
 	"struct": {3, "pack unpack size"},
-	"cjson": {0, "encode decode encode_sparse_array encode_max_depth decode_max_depth encode_number_precision encode_keep_buffer " +
-		"encode_invalid_numbers decode_invalid_numbers new null _NAME _VERSION"},
+	"cjson": {0,
+		"encode decode encode_sparse_array encode_max_depth decode_max_depth encode_number_precision encode_keep_buffer " +
+			"encode_invalid_numbers decode_invalid_numbers new null _NAME _VERSION"},
 	"cmsgpack": {0, "pack unpack unpack_one unpack_limit _NAME _VERSION _COPYRIGHT _DESCRIPTION"},
-	"redis": {0, "REDIS_VERSION_NUM REDIS_VERSION log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING call pcall setresp sha1hex error_reply " +
-		"status_reply set_repl REPL_NONE REPL_AOF REPL_SLAVE REPL_REPLICA REPL_ALL acl_check_cmd breakpoint debug replicate_commands"},
+	"redis": {0,
+		"REDIS_VERSION_NUM REDIS_VERSION log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING call pcall setresp sha1hex " +
+			"error_reply " +
+			"status_reply set_repl REPL_NONE REPL_AOF REPL_SLAVE REPL_REPLICA REPL_ALL acl_check_cmd breakpoint debug " +
+			"replicate_commands"},
 }
 
-// library puts a library into the global table; scripts see it through a table that cannot be changed.
+// library adds a library to the global table; scripts see it through a read-only table.
 func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction,
 	others map[string]vm.LValue) *vm.LTable {
 	order := libraryOrder[name]
@@ -160,11 +167,11 @@ func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFu
 	return t
 }
 
-// frontMark is the metatable of the metatables of tables that cannot be changed; their first element is the table
-// behind. Scripts never get hold of these metatables.
+// frontMark is the metatable of the metatables of read-only tables; their first element is the table behind. Scripts
+// cannot access these metatables.
 var frontMark = newTable(0, 0)
 
-// readOnly makes a table that reads from t and cannot be changed.
+// readOnly returns a read-only view of t.
 func (st *state) readOnly(t *vm.LTable) *vm.LTable {
 	front := newTable(0, 0)
 	mt := newTable(1, 4)
@@ -176,7 +183,7 @@ func (st *state) readOnly(t *vm.LTable) *vm.LTable {
 	return front
 }
 
-// behind returns the table behind one that cannot be changed, nil of any other.
+// behind returns the table behind a read-only view, nil for any other table.
 func behind(t *vm.LTable) *vm.LTable {
 	if mt, ok := t.Metatable.(*vm.LTable); ok {
 		if mark, ok := mt.Metatable.(*vm.LTable); ok && mark == frontMark {
@@ -189,7 +196,7 @@ func behind(t *vm.LTable) *vm.LTable {
 // isReadOnly reports whether a script must not change a table.
 func isReadOnly(t *vm.LTable) bool { return behind(t) != nil }
 
-// real returns the table behind one that cannot be changed, and any other table itself.
+// real returns the table behind a read-only view, and any other table itself.
 func real(t *vm.LTable) *vm.LTable {
 	if b := behind(t); b != nil {
 		return b
@@ -197,13 +204,13 @@ func real(t *vm.LTable) *vm.LTable {
 	return t
 }
 
-// Short texts that come often, such as the names of fields, take memory once: those that came last are kept.
+// Short strings that occur often, such as field names, are cached.
 const (
 	keptTexts = 256
 	shortText = 32 // bytes
 )
 
-// text makes the value of a text, of which it takes a copy.
+// text returns the value of a string, which it copies.
 func (st *state) text(s string) vm.LValue {
 	if len(s) == 0 || len(s) > shortText {
 		return vm.LString(strings.Clone(s))
@@ -232,7 +239,7 @@ func (st *state) functionIn(env environment, c *code) *vm.LFunction {
 	return f
 }
 
-// thread makes a thread with stacks of its own.
+// thread creates a thread with its own stacks.
 func (st *state) thread() *vm.LState {
 	co, cancel := st.main.NewThread()
 	if cancel != nil {
@@ -242,9 +249,9 @@ func (st *state) thread() *vm.LState {
 	return co
 }
 
-// protected calls a function and returns its results, or the error that it has raised. Each call has a virtual
-// machine of its own: where one catches an error, the library closes the upvalues of all functions that it runs, also
-// of those that go on afterwards and would no longer share their variables.
+// protected calls a function and returns its results or its error. Each call uses a separate virtual machine: when a
+// virtual machine catches an error, the library closes the upvalues of all its functions, also of those that continue
+// afterwards and would no longer share their variables.
 func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.LValue, *vm.ApiError) {
 	if st.calls+1 == maxNested {
 		return nil, &vm.ApiError{Object: vm.LString(textNested)}
@@ -298,19 +305,19 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 
 // The methods of context.Context.
 
-// Deadline is there for the interface.
+// Deadline implements context.Context.
 func (st *state) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value is there for the interface.
+// Value implements context.Context.
 func (st *state) Value(any) any { return nil }
 
-// Err returns why the script is stopped.
+// Err returns the reason for stopping the script.
 func (st *state) Err() error { return st.stop }
 
-// Done is there for the interface.
+// Done implements context.Context.
 func (st *state) Done() <-chan struct{} { return nil }
 
-// coroutine returns the thread that the program sees as the one that runs: not one that pcall has made.
+// coroutine returns the thread that is running from the program's view: not one that pcall created.
 func (st *state) coroutine(L *vm.LState) *vm.LState {
 	for {
 		caller := st.caller(L)
@@ -321,7 +328,7 @@ func (st *state) coroutine(L *vm.LState) *vm.LState {
 	}
 }
 
-// caller returns the thread that waits for one that pcall has made, nil of another.
+// caller returns the thread that waits for a thread that pcall created, nil for any other thread.
 func (st *state) caller(L *vm.LState) *vm.LState {
 	for i := st.depth - 1; i >= 0; i-- {
 		if st.nested[i] == L {
@@ -331,12 +338,12 @@ func (st *state) caller(L *vm.LState) *vm.LState {
 	return nil
 }
 
-// work counts what a library function does as n instructions.
+// work counts the work of a library function as n instructions.
 func work(L *vm.LState, n int) {
 	st := stateOf(L)
 	before := st.ticks
 	st.ticks += uint64(n)
-	if before/lookTicks != st.ticks/lookTicks && st.look() {
+	if before/pollTicks != st.ticks/pollTicks && st.poll() {
 		st.raiseStop(L)
 	}
 }
@@ -351,13 +358,13 @@ func charge(L *vm.LState, n int) {
 	}
 }
 
-// account is charge where nothing can be raised: it reports whether the script may go on.
+// account is charge where no error can be raised: it reports whether the script may continue.
 func (st *state) account(n int) bool {
 	if st.bytes += n; st.bytes <= 1<<20 {
 		return true
 	}
 	st.wanted = n
-	stop := st.look()
+	stop := st.poll()
 	st.wanted = 0
 	return !stop
 }

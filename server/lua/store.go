@@ -10,13 +10,13 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at once what it
-// should when all values are known: a, b = b, a and x = not a and b; see also oneValue. They become
+// Some assignments are rewritten, because the compiler assigns to a local variable at once instead of after the
+// evaluation of all values: a, b = b, a and x = not a and b; see also oneValue. They become
 //
 //	do local v1, v2 = b, a  b = v2  a = v1 end
 //	do local o1, k1 = t, k  local v1, v2 = v, w  x = v2  o1[k1] = v1 end
 //
-// Where there are many places, or not enough local variables, see storeByTable.
+// With many targets, or too few free local variables, see storeByTable.
 
 // isLogicalToName reports whether a statement assigns the value of "and" or "or" to a variable.
 func isLogicalToName(s *ast.AssignStmt) bool {
@@ -25,10 +25,10 @@ func isLogicalToName(s *ast.AssignStmt) bool {
 	return isName && isLogical
 }
 
-// oneValue makes a call or "..." that is assigned to a variable one that could have several values: of those one is
-// taken as well, and the compiler makes right code. Where there is one value by itself, it puts the function and the
-// arguments of a call in the place of the variable and of those that follow, if the variable is the last parameter;
-// and takes the value of "..." from the wrong place.
+// oneValue turns a call or "..." that is assigned to a variable into an expression with possibly several values: only
+// the first one is used as well, but the compiler generates correct code. For a single value it would put the function
+// and the arguments of a call over the variable and the following ones, if the variable is the last parameter; and it
+// would take the value of "..." from the wrong place.
 func oneValue(s *ast.AssignStmt) {
 	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
 		return
@@ -44,7 +44,7 @@ func oneValue(s *ast.AssignStmt) {
 	}
 }
 
-// mayChange reports whether one of some values is a variable that what is computed behind it may change.
+// mayChange reports whether a value is a variable that the evaluation of a later value may change.
 func mayChange(values []ast.Expr) bool {
 	isVariable := false
 	for _, e := range values {
@@ -61,7 +61,7 @@ func mayChange(values []ast.Expr) bool {
 	return false
 }
 
-// store returns the statement in place of an assignment.
+// store returns the replacement of an assignment.
 func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 	oneValue(s)
 	safe := (len(s.Lhs) > 1 || len(s.Rhs) == 1) && !mayChange(s.Rhs)
@@ -120,18 +120,18 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 }
 
 const (
-	// maxByName is how many places an assignment may have for which local variables are made: a function has 200.
+	// maxByName is the max number of targets for which local variables are used: a function has 200.
 	maxByName = 20
-	// partSize is how many values are in registers at once.
+	// partSize is the max number of values in registers at the same time.
 	partSize = 40
 )
 
-// storeByTable returns the statement in place of an assignment to many places. It needs one local variable:
+// storeByTable returns the replacement of an assignment to many targets. It needs one local variable:
 //
 //	do local all = {{o1 = o1, k1 = k1, ...}, {{v1, ..., v40}, {v41, ...}, ...}}
 //	all[1].on[all[1].kn] = all[2][m][40] ... all[1].o1[all[1].k1] = all[2][1][1] end
 //
-// The keys o1, k1, ... say how the program calls what is under them, for errors.
+// The keys o1, k1, ... contain the program's names of their values, for errors.
 func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 	at := s.Lhs[0]
 	number := func(n int) ast.Expr { return like(&ast.NumberExpr{Value: strconv.Itoa(n)}, at) }
@@ -152,7 +152,7 @@ func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 	const places, values = 1, 2
 	const allName = "\x00all"
 	value := func(i int) ast.Expr {
-		part := min(i, len(s.Rhs)-1) / partSize // what the last expression has more is in its part
+		part := min(i, len(s.Rhs)-1) / partSize // additional values of the last expression are in its part
 		var e ast.Expr = like(&ast.IdentExpr{Value: allName}, at)
 		for _, n := range []int{values, part + 1, i - part*partSize + 1} {
 			e = like(&ast.AttrGetExpr{Object: e, Key: number(n)}, at)
@@ -160,7 +160,7 @@ func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 		return e
 	}
 	operands := &ast.TableExpr{}
-	operand := func(e ast.Expr, name string) ast.Expr { // the value that it has now, when it is stored to
+	operand := func(e ast.Expr, name string) ast.Expr { // its value when it is assigned to
 		key := name + "\x00" + strconv.Itoa(len(operands.Fields))
 		operands.Fields = append(operands.Fields, &ast.Field{Key: like(&ast.StringExpr{Value: key}, at), Value: single(e)})
 		all := like(&ast.AttrGetExpr{Object: like(&ast.IdentExpr{Value: allName}, at), Key: number(places)}, at)
@@ -188,7 +188,7 @@ func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 	return block
 }
 
-// nameOf returns what a key begins with under which the value of an expression is kept: how errors call it.
+// nameOf returns the prefix of the key of an expression's value: its name in errors.
 func (r *rewriter) nameOf(e ast.Expr) string {
 	kind, name := "", ""
 	switch e := e.(type) {
@@ -206,7 +206,7 @@ func (r *rewriter) nameOf(e ast.Expr) string {
 	return namedMark + kind + " " + name
 }
 
-// like gives a node the lines of another one.
+// like sets the lines of a node to those of another.
 func like[N ast.PositionHolder](n N, at ast.PositionHolder) N {
 	n.SetLine(at.Line())
 	n.SetLastLine(at.LastLine())

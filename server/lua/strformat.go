@@ -13,7 +13,7 @@ import (
 // verb is one conversion of string.format: %[flags][width][.precision]letter.
 type verb struct {
 	minus, plus, space, sharp, zero bool
-	width, precision                int // precision -1: none
+	width, precision                int // precision -1 = none
 }
 
 func strFormat(L *vm.LState) int {
@@ -45,7 +45,7 @@ func strFormat(L *vm.LState) int {
 		case 'c':
 			from := len(b)
 			b = v.pad(b, string([]byte{byte(cInt32(checkNumber(L, arg)))}))
-			if i := bytes.IndexByte(b[from:], 0); i >= 0 { // a text of C ends there
+			if i := bytes.IndexByte(b[from:], 0); i >= 0 { // a C string ends there
 				b = b[:from+i]
 			}
 		case 'd', 'i':
@@ -144,7 +144,7 @@ func (v *verb) pad(b []byte, s string) []byte {
 	return append(append(b, strings.Repeat(" ", n)...), s...)
 }
 
-// number pads a number, whose sign or prefix stays in front of the zeros.
+// number pads a number; its sign or prefix stays before the zeros.
 func (v *verb) number(b []byte, prefix, digits string, zeros bool) []byte {
 	if n := v.width - len(prefix) - len(digits); n > 0 && zeros && v.zero && !v.minus {
 		digits = strings.Repeat("0", n) + digits
@@ -247,7 +247,7 @@ func (v *verb) float(b []byte, f float64, letter byte) []byte {
 	return v.number(b, prefix, s, true)
 }
 
-// quote appends a text in the form that the parser reads back.
+// quote appends a string in a form that the parser reads back.
 func quote(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {

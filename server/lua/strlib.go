@@ -6,14 +6,14 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// maxString bounds the length of one string, as the limit of bulk strings does in Redis.
+// maxString is the max length of a string in bytes, like Redis's limit of bulk strings.
 const maxString = 512 << 20
 
 func openString(st *state, L *vm.LState) {
 	t := st.library(L, "string", map[string]vm.LGFunction{
-		"byte": strByte, "char": strChar, "dump": strDump, "find": strFind, "format": strFormat, "gfind": strGMatch, "gmatch": strGMatch,
-		"gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep, "reverse": strReverse,
-		"sub": strSub, "upper": strUpper,
+		"byte": strByte, "char": strChar, "dump": strDump, "find": strFind, "format": strFormat, "gfind": strGMatch,
+		"gmatch": strGMatch, "gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep,
+		"reverse": strReverse, "sub": strSub, "upper": strUpper,
 	}, nil)
 	st.strings = t
 	mt := newTable(0, 1)
@@ -24,7 +24,7 @@ func openString(st *state, L *vm.LState) {
 	st.stringMeta = st.readOnly(shown)
 }
 
-// position turns a position, which counts from the end when it is negative, into one from the start.
+// position converts a position that counts from the end if negative to one from the start.
 func position(pos, n int) int {
 	if pos < 0 {
 		pos += n + 1
@@ -45,7 +45,7 @@ func strSub(L *vm.LState) int {
 	return pushSub(L, s, i-1, j)
 }
 
-// pushSub pushes a part of a string. A small part of a large string is copied, so as not to keep the large one.
+// pushSub pushes a part of a string. It copies a small part of a large string, so that the large one can be freed.
 func pushSub(L *vm.LState, s string, i, j int) int {
 	L.Push(substring(L, s, i, j))
 	return 1
@@ -139,8 +139,8 @@ func strChar(L *vm.LState) int {
 	return pushString(L, string(b))
 }
 
-// strDump is string.dump. There is no binary form of a function here, and none would be accepted: it refuses all
-// functions, as Lua refuses those of its libraries.
+// strDump is string.dump. Functions have no binary form here, and none would be accepted: it raises an error for every
+// function, as Lua does for library functions.
 func strDump(L *vm.LState) int {
 	checkFunction(L, 1)
 	raise(L, "unable to dump given function")

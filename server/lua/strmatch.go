@@ -8,14 +8,14 @@ import (
 
 const (
 	maxCaptures   = 32
-	maxMatchDepth = 200 // nested repetitions and captures of a pattern
+	maxMatchDepth = 200 // max nested repetitions and captures of a pattern
 
 	captureUnfinished = -1
 	capturePosition   = -2
 )
 
-// matcher matches a pattern of Lua against a string. It backtracks: every step counts as an instruction, so that a
-// script can be stopped in the middle of a match.
+// matcher matches a Lua pattern against a string with backtracking. Every step counts as an instruction, so that a
+// script can be stopped during a match.
 type matcher struct {
 	L        *vm.LState
 	src, pat string
@@ -26,7 +26,7 @@ type matcher struct {
 
 func (m *matcher) fail(format string, args ...any) { raise(m.L, format, args...) }
 
-// ends reports whether the pattern ends at p, as a text of C does.
+// ends reports whether the pattern ends at p, where a C string would end.
 func (m *matcher) ends(p int) bool { return p >= len(m.pat) || m.pat[p] == 0 }
 
 // classEnd returns the end of the single-character class at p.
@@ -99,7 +99,7 @@ func matchClass(c, class byte) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// matchSet matches a byte against the set from its bracket at p to the closing one at end.
+// matchSet matches a byte against the set between the brackets at p and end.
 func (m *matcher) matchSet(c byte, p, end int) bool {
 	in := true
 	p++
@@ -142,7 +142,7 @@ func (m *matcher) single(s, p, end int) bool {
 	return m.pat[p] == c
 }
 
-// match matches the pattern from p at s and returns the end of the match, -1 when there is none.
+// match matches the pattern from p at s and returns the end of the match, -1 if none exists.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxMatchDepth {
 		m.fail("pattern too complex")
@@ -154,7 +154,7 @@ func (m *matcher) match(s, p int) int {
 			return s
 		}
 		switch m.pat[p] {
-		case 0: // a pattern ends there, as a text of C
+		case 0: // a pattern ends there, like a C string
 			return s
 		case '(':
 			if p+1 < len(m.pat) && m.pat[p+1] == ')' {
@@ -321,7 +321,7 @@ func (m *matcher) backReference(s int, c byte) int {
 		m.fail("invalid capture index")
 	}
 	cp := m.capture[i]
-	if cp.len < 0 { // a position is compared with its length, which no text has
+	if cp.len < 0 { // a position capture is compared as its special length, which no string has
 		return -1
 	}
 	if text := m.src[cp.start : cp.start+cp.len]; strings.HasPrefix(m.src[s:], text) {
@@ -331,7 +331,7 @@ func (m *matcher) backReference(s int, c byte) int {
 	return -1
 }
 
-// value returns capture i of a match from s to e; capture 0 of a pattern without captures is the whole match.
+// value returns capture i of a match from s to e; without captures, capture 0 is the whole match.
 func (m *matcher) value(i, s, e int) vm.LValue {
 	if i >= m.level {
 		if i != 0 {
@@ -474,7 +474,7 @@ func strGSub(L *vm.LState) int {
 	return 2
 }
 
-// replace appends what takes the place of the match from s to e.
+// replace appends the replacement of the match from s to e.
 func (m *matcher) replace(b []byte, repl vm.LValue, s, e int) []byte {
 	var v vm.LValue
 	switch r := repl.(type) {

@@ -8,15 +8,15 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// maxIntSize is the most bytes of an integer in a format of the struct library.
+// maxIntSize is the max size in bytes of an integer in a format of the struct library.
 const maxIntSize = 32
 
 func openStruct(st *state, L *vm.LState) {
 	st.library(L, "struct", map[string]vm.LGFunction{"pack": structPack, "unpack": structUnpack, "size": structSize}, nil)
 }
 
-// structFormat walks over a format: > < big and little endian, ![n] alignment, b B h H l L T i[n] I[n] integers, f d
-// floating point, x a zero, c[n] n bytes, s a string up to a zero.
+// structFormat iterates over a format: > < big and little endian, ![n] alignment, b B h H l L T i[n] I[n] integers, f d
+// floating point, x a zero byte, c[n] n bytes, s a zero-terminated string.
 type structFormat struct {
 	L     *vm.LState
 	text  string
@@ -29,7 +29,7 @@ func newStructFormat(L *vm.LState) *structFormat {
 	return &structFormat{L: L, text: cString(checkString(L, 1)), align: 1}
 }
 
-// cString cuts a string at its first zero byte, where C takes it to end.
+// cString truncates a string at its first zero byte, where a C string ends.
 func cString(s string) string {
 	for i := range len(s) {
 		if s[i] == 0 {
@@ -57,7 +57,7 @@ func (f *structFormat) number(otherwise int) int {
 	return n
 }
 
-// next returns the next option, its size, and how many bytes of padding go before it at offset n.
+// next returns the next option, its size, and the padding before it at offset n.
 func (f *structFormat) next(n int) (opt byte, size, padding int) {
 	opt = f.text[f.at]
 	f.at++
@@ -112,7 +112,7 @@ func (f *structFormat) order() binary.AppendByteOrder {
 
 func structPack(L *vm.LState) int {
 	f := newStructFormat(L)
-	L.Push(vm.LNil) // so an argument that is missing is nil, as in Redis, which puts a mark behind them
+	L.Push(vm.LNil) // a missing argument is nil, as in Redis, which puts a mark after the arguments
 	var b []byte
 	arg := 2
 	for f.more() {

@@ -151,8 +151,8 @@ func tableSort(L *vm.LState) int {
 	return 0
 }
 
-// sorter is the quicksort of Lua 5.1. The order in which it compares, and so the order of equal elements and what
-// becomes of an inconsistent order, are those of the reference implementation.
+// sorter is the quicksort of Lua 5.1. Its order of comparisons is that of the reference implementation, and so are the
+// order of equal elements and the result of an inconsistent comparison.
 type sorter struct {
 	L    *vm.LState
 	t    *vm.LTable

@@ -35,7 +35,7 @@ func (w *Work) Save() error {
 	return <-done
 }
 
-// startSave starts a backup, whose outcome comes through the channel.
+// startSave starts a backup. The channel receives its result.
 func (w *Work) startSave() (<-chan error, error) {
 	dir := w.Settings().BackupDir
 	if dir == "" {
@@ -70,9 +70,9 @@ func (w *Work) startSave() (<-chan error, error) {
 	return done, err
 }
 
-// FlushMemtables writes RocksDB's memtables to files, and waits for that if wait is set.
+// FlushMemtables flushes RocksDB's memtables to files. With wait it waits for the end.
 func (w *Work) FlushMemtables(wait bool) error {
-	done := make(chan error, 1) // nobody need receive
+	done := make(chan error, 1) // buffered: no one needs to receive
 	err := w.spawn(func() {
 		var err error
 		for id := range cf.NumFamilies {
@@ -89,8 +89,8 @@ func (w *Work) FlushMemtables(wait bool) error {
 	return <-done
 }
 
-// save makes a checkpoint of the database, hard links on the same disk, beside the backup directory, and lets it take
-// the place of the directory.
+// save makes a checkpoint of the database next to the backup directory, with hard links on the same disk, and then
+// replaces the directory by it.
 func (w *Work) save(dir string) error {
 	w.backup.Lock()
 	defer w.backup.Unlock()
@@ -104,10 +104,10 @@ func (w *Work) save(dir string) error {
 	return takePlace(tmp, dir)
 }
 
-// takePlace moves a directory to where another one may be, which is removed. At every moment one of the two is there,
-// whole, if the file system can exchange directories.
+// takePlace renames a directory, replacing another one if that exists. If the file system can exchange directories, one
+// of the two exists completely at every moment.
 func takePlace(from, to string) error {
-	err := os.Rename(from, to) // there is none, or an empty one
+	err := os.Rename(from, to) // to does not exist, or is empty
 	if err == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func takePlace(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// LastSave returns when the last backup was made, or when the server was started.
+// LastSave returns the time of the last backup, or of the start of the server.
 func (w *Work) LastSave() time.Time { return time.Unix(w.lastSave.Load(), 0) }
 
 // FlushBackup deletes the backup in the background.
@@ -145,7 +145,7 @@ func (w *Work) removeBackup(why string) {
 	w.Log.Info("backup removed", zap.String("dir", dir), zap.String("why", why))
 }
 
-// purgeBackup removes a backup that is not to be kept, or is too old: its age is that of its CURRENT file.
+// purgeBackup removes a backup that should not be kept, or is too old by the age of its CURRENT file.
 func (w *Work) purgeBackup(now time.Time) {
 	settings := w.Settings()
 	dir := settings.BackupDir

@@ -37,7 +37,7 @@ func (w *Work) Compact(namespace string) error {
 	return err
 }
 
-// schedules starts what the schedules of counts, backups and compactions say.
+// schedules starts the key counts, backups and compactions that are due.
 func (w *Work) schedules(now time.Time) {
 	settings := w.Settings()
 	if w.firing.scan.Due(settings.ScanCron, now) {
@@ -59,7 +59,7 @@ func (w *Work) schedules(now time.Time) {
 	}
 }
 
-// checker drives the compaction checker. It has a goroutine of its own because compactions take long.
+// checker runs the compaction checker. It has its own goroutine, because compactions take long.
 func (w *Work) checker() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -96,7 +96,7 @@ func (w *Work) checker() {
 	}
 }
 
-// fileProperties returns what the checker wants to know of the files of a family.
+// fileProperties returns the properties of a family's files for the checker.
 func (w *Work) fileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 	files, err := w.DB.FileProperties(id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *Work) fileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 	return have, nil
 }
 
-// reclaim compacts files in which much has expired.
+// reclaim compacts files with a large share of expired data.
 func (w *Work) reclaim(now time.Time) {
 	percent := w.Settings().ExpiredPercent
 	if percent == 0 {

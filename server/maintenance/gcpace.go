@@ -6,19 +6,19 @@ import (
 	"runtime/metrics"
 )
 
-// gcPace decides how much garbage Go's heap may gather before it is collected.
+// gcPace decides how much garbage Go's heap may gather before a collection.
 //
-// By itself Go lets as much gather as there are live objects, 4 MiB at the least. Most of what this server keeps is
-// not in Go's heap, so that would be a collection every few megabytes of commands. And where the live objects fill
-// what is planned for Go, as much again would be beyond the plan.
+// By default the garbage may equal the live objects, at least 4 MiB. Most of this server's data is not in Go's heap, so
+// that would mean a collection every few megabytes of commands. And if the live objects fill the memory planned for Go,
+// as much garbage again would exceed the plan.
 type gcPace struct {
-	planned uint64 // bytes of Go's heap, see config.MemoryPlan
-	percent int    // in force
+	planned uint64 // planned bytes of Go's heap, see config.MemoryPlan
+	percent int    // the current GOGC
 	sample  []metrics.Sample
-	set     func(percent int) int // nil = the environment sets GOGC: nothing is done
+	set     func(percent int) int // nil = the environment sets GOGC: do nothing
 }
 
-// smallGarbage is how many bytes of garbage may always gather if they are within the plan.
+// smallGarbage is how many bytes of garbage may always gather within the plan.
 const smallGarbage = 32 << 20
 
 func newGCPace(planned uint64) gcPace {
@@ -29,9 +29,9 @@ func newGCPace(planned uint64) gcPace {
 	return p
 }
 
-// look adapts GOGC to what was live at the last collection. A change stops all goroutines for a moment, so small ones
-// are left out.
-func (p *gcPace) look() {
+// adjust adapts GOGC to the live bytes at the last collection. Changing GOGC stops all goroutines for a moment, so it
+// skips small changes.
+func (p *gcPace) adjust() {
 	if p.set == nil {
 		return
 	}
@@ -43,10 +43,10 @@ func (p *gcPace) look() {
 	}
 }
 
-// gcPercent returns the GOGC for a heap of so many live bytes, of which so many are planned: garbage may be as much
-// as is live, and smallGarbage at the least. What is beyond the plan is cut off, down to a quarter of what is live.
+// gcPercent returns the GOGC for live and planned bytes: the garbage may equal the live bytes, and be at least
+// smallGarbage. Garbage beyond the plan is not allowed, but at least a quarter of the live bytes is.
 func gcPercent(live, planned uint64) int {
-	const least = 4 << 20 // Go's heap is never collected below that
+	const least = 4 << 20 // Go never collects a smaller heap
 	live = max(live, least)
 	garbage := max(live, smallGarbage)
 	if left := planned - min(planned, live); garbage > left {

@@ -32,8 +32,8 @@ func TestGCPaceFollows(t *testing.T) {
 	}
 	p.set = func(n int) int { set = append(set, n); return 0 }
 	p.percent = 1
-	p.look()
-	p.look()
+	p.adjust()
+	p.adjust()
 	if len(set) != 1 || set[0] < 100 || set[0] > 800 {
 		t.Errorf("GOGC was set to %v", set)
 	}

@@ -5,41 +5,41 @@ import (
 	"runtime/metrics"
 )
 
-// heapReturn gives memory back to the system after large values have passed through the server. Go collects garbage
-// when the heap has grown to twice what was in use, and gives free memory back little by little: a server that is
-// idle after a few values of 512 MB would keep several gigabytes for minutes.
+// heapReturn returns memory to the system after large values have passed through the server. Go collects garbage when
+// the heap has doubled, and returns free memory slowly: a server that is idle after a few values of 512 MB would keep
+// several gigabytes for minutes.
 //
-// It looks at the heap at every tick. If the heap has grown by worth() since it was last cleaned up, and
-// little is being allocated, it is cleaned up. What was in use then may soon be garbage too (a reply of 512 MB that
-// was being sent), so as long as there is much more than there once was it is cleaned up again, less and less often,
-// and in the end left alone: it has grown for good.
+// It checks the heap at every tick. If the heap has grown by worth() since the last cleaning, and little is being
+// allocated, it collects garbage and returns free memory. What was in use then may soon be garbage too (such as a reply
+// of 512 MB that was being sent). So while the heap stays much larger than before, it is cleaned again at growing
+// intervals, and finally left alone: it has grown for good.
 type heapReturn struct {
-	base      uint64 // bytes of the heap after the last cleaning, or fewer if there were fewer since
-	least     uint64 // the same after any cleaning, until the heap has grown for good
-	allocated uint64 // bytes allocated since the start, at the last look
+	base      uint64 // bytes of the heap after the last cleaning, or the minimum since
+	least     uint64 // the minimum after any cleaning, until the heap has grown for good
+	allocated uint64 // bytes allocated since the start, at the last tick
 	looks     int
-	wait      int // looks from the last cleaning to the next one, if it has not grown
-	again     int // the look of the next one; 0 = none is due
+	wait      int // ticks from the last cleaning to the next one, if the heap has not grown
+	again     int // ticks until the next cleaning; 0 = none is due
 	samples   []metrics.Sample
 	clean     func() // nil = debug.FreeOSMemory
 }
 
 const (
-	worthReturning = 128 << 20 // bytes, at most
-	leastReturning = 8 << 20   // bytes
-	littleAlloc    = 16 << 20  // bytes from one tick to the next
-	firstWait      = 2         // looks
-	lastWait       = 512       // about a minute
+	maxReturning = 128 << 20 // max growth in bytes
+	minReturning = 8 << 20   // min growth in bytes
+	littleAlloc  = 16 << 20  // bytes from one tick to the next
+	firstWait    = 2         // ticks
+	lastWait     = 512       // about a minute
 )
 
-// worth returns by how many bytes the heap must have grown to be cleaned up: a quarter of Go's soft limit, so that a
-// server in a small container keeps less.
+// worth returns the growth of the heap in bytes that causes a cleaning: a quarter of Go's soft limit, so that a server
+// in a small container keeps less.
 func worth() uint64 {
-	return uint64(min(max(debug.SetMemoryLimit(-1)/4, leastReturning), worthReturning))
+	return uint64(min(max(debug.SetMemoryLimit(-1)/4, minReturning), maxReturning))
 }
 
-// look is called at every tick, and at once by tests.
-func (h *heapReturn) look() {
+// tick is called at every tick of Work; tests call it directly.
+func (h *heapReturn) tick() {
 	held, allocated := h.read()
 	worth := worth()
 	quiet := allocated-h.allocated < littleAlloc
@@ -74,8 +74,8 @@ func (h *heapReturn) look() {
 	}
 }
 
-// read returns how many bytes the heap holds, garbage and free memory included that the system has not got back, and
-// how many were allocated since the start.
+// read returns the bytes of the heap, including garbage and free memory that was not returned, and the bytes allocated
+// since the start.
 func (h *heapReturn) read() (held, allocated uint64) {
 	if h.samples == nil {
 		h.samples = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},

@@ -11,20 +11,20 @@ func TestHeapReturn(t *testing.T) {
 	cleaned := 0
 	h := heapReturn{clean: func() { cleaned++; debug.FreeOSMemory() }}
 	debug.FreeOSMemory()
-	h.look()
-	h.look()
+	h.tick()
+	h.tick()
 	if cleaned > 0 {
 		t.Fatal("a heap that has not grown is cleaned up")
 	}
-	use := make([]byte, 2*worthReturning)
-	h.look()
+	use := make([]byte, 2*maxReturning)
+	h.tick()
 	if cleaned > 0 {
 		t.Fatal("it is cleaned up while much is being allocated")
 	}
 	// What other tests have left behind may still allocate, so that a look finds no quiet.
 	lookUntil := func(n int) {
 		for end := time.Now().Add(time.Minute); cleaned < n && time.Now().Before(end); {
-			h.look()
+			h.tick()
 		}
 	}
 	lookUntil(1)
@@ -34,24 +34,24 @@ func TestHeapReturn(t *testing.T) {
 	before, _ := h.read()
 	use[0] = 1 // in use until here
 	lookUntil(2)
-	if after, _ := h.read(); before-min(before, after) < worthReturning {
+	if after, _ := h.read(); before-min(before, after) < maxReturning {
 		t.Errorf("what was in use when it was cleaned up stays: %d MiB, then %d", before>>20, after>>20)
 	}
 	settled := cleaned
 	for range 4 * lastWait {
-		h.look()
+		h.tick()
 	}
 	if cleaned != settled {
 		t.Errorf("cleaned up %d times for nothing", cleaned-settled)
 	}
 
-	use = make([]byte, 2*worthReturning)
+	use = make([]byte, 2*maxReturning)
 	for range 4 * lastWait {
-		h.look()
+		h.tick()
 	}
 	often := cleaned
 	for range 4 * lastWait {
-		h.look()
+		h.tick()
 	}
 	if cleaned != often || often-settled > 12 {
 		t.Errorf("a heap that has grown for good is cleaned up %d and %d times", often-settled, cleaned-often)

@@ -1,5 +1,5 @@
-// Package maintenance does the work of the background: backups, compactions, schedules, the limit of the database's
-// size, and memory given back.
+// Package maintenance does the background work: backups, compactions, schedules, the limit of the database's size, and
+// returning memory to the system.
 package maintenance
 
 import (
@@ -13,38 +13,38 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Settings are what the work follows. They are read whenever work is due, so that changes count at once.
+// Settings control the work. They are read whenever work is due, so changes take effect at once.
 type Settings struct {
-	BackupDir   string        // "" = there are no backups
-	KeepBackups bool          // a backup is kept for longer than it takes to find it
-	KeepFor     time.Duration // a backup older than that is removed; 0 = never
+	BackupDir   string        // "" = no backups
+	KeepBackups bool          // keep a backup longer than it takes to replace it
+	KeepFor     time.Duration // max age of a backup; 0 = unlimited
 
 	SaveCron    compaction.Cron // of backups
-	CompactCron compaction.Cron // of compactions of everything; without effect while the checker has a schedule
+	CompactCron compaction.Cron // of full compactions; ignored while the checker has a schedule
 	ScanCron    compaction.Cron // of counts of all keys
 	Checker     compaction.Settings
-	// ExpiredPercent is from which share on a file with expired data is compacted; 0 = never.
+	// ExpiredPercent is the share of expired data from which a file is compacted; 0 = never.
 	ExpiredPercent int
 
-	MaxSize uint64 // bytes of the database on disk; 0 = without limit
+	MaxSize uint64 // max bytes of the database on disk; 0 = no limit
 }
 
-// Options say what to work on.
+// Options are what the work needs from the server.
 type Options struct {
 	DB       *engine.DB
 	Log      *zap.Logger
 	Settings func() Settings
 	// DiskSize returns the size of the database on disk, in bytes.
 	DiskSize func() uint64
-	// SetFull hears whether the database has reached its limit, and reports whether that is news.
+	// SetFull is called with whether the database has reached its limit. It reports whether that is a change.
 	SetFull func(full bool) (changed bool)
-	// HeapPlanned is how many bytes are planned for Go's heap.
+	// HeapPlanned is the planned size of Go's heap in bytes.
 	HeapPlanned uint64
-	// Shutdown asks for the end of the process and returns at once.
+	// Shutdown requests the end of the process and returns at once.
 	Shutdown func()
 }
 
-// Work is the work of the background: one backup and one compaction at a time. It implements command.Maintenance.
+// Work is the background work: at most one backup and one compaction at a time. It implements command.Maintenance.
 type Work struct {
 	Options
 
@@ -54,12 +54,12 @@ type Work struct {
 	lastSave   atomic.Int64 // unix seconds; when Work was made before the first backup
 	saveTook   atomic.Int64 // seconds of the last backup, -1 = none
 	saveFailed atomic.Bool
-	saves      atomic.Int64 // that succeeded
+	saves      atomic.Int64 // successful ones
 
 	backup sync.Mutex // held while the backup directory changes
 
 	tasks  []task
-	firing struct{ save, compact, scan compaction.Firing } // of the goroutine that runs the tasks
+	firing struct{ save, compact, scan compaction.Firing } // used by the goroutine that runs the tasks
 
 	mu      sync.Mutex // held while goroutines are started
 	closing atomic.Bool
@@ -67,14 +67,14 @@ type Work struct {
 	wg      sync.WaitGroup
 }
 
-// task is what is done again and again.
+// task is a periodic task.
 type task struct {
 	every time.Duration
 	next  time.Time
 	run   func(now time.Time)
 }
 
-// Tick is the shortest time between two runs of a task.
+// Tick is the minimal time between two runs of a task.
 const Tick = 100 * time.Millisecond
 
 const (
@@ -82,11 +82,12 @@ const (
 	cronsEvery = 20 * time.Second
 	sizeEvery  = 5 * time.Second
 	trimEvery  = 20 * time.Second
-	// reclaimEvery is the rest between two looks for files with expired data, which go over the properties of all.
+	// reclaimEvery is the pause between two searches for files with expired data, which read the properties of all
+	// files.
 	reclaimEvery = 30 * time.Second
 )
 
-// New returns work that has not begun: commands may start some, but nothing happens by itself before Start.
+// New returns work that has not started: commands may start jobs, but nothing happens periodically before Start.
 func New(o Options) *Work {
 	w := &Work{Options: o, stop: make(chan struct{})}
 	w.saveTook.Store(-1)
@@ -94,29 +95,30 @@ func New(o Options) *Work {
 	var heap heapReturn
 	pace := newGCPace(o.HeapPlanned)
 	w.Every(Tick, func(time.Time) {
-		heap.look()
-		pace.look()
+		heap.tick()
+		pace.adjust()
 	})
 	w.Every(sizeEvery, func(time.Time) { w.CheckSize() })
-	w.Every(trimEvery, func(time.Time) { w.spawn(func() { engine.TrimMemory() }) }) // it may take longer than a tick
+	// in the background, because it may take longer than a tick
+	w.Every(trimEvery, func(time.Time) { w.spawn(func() { engine.TrimMemory() }) })
 	w.Every(purgeEvery, w.purgeBackup)
 	w.Every(cronsEvery, w.schedules)
 	return w
 }
 
-// Every lets f be called every d, the first time d after Start. All tasks run one after the other: f must not wait.
-// Every must not be called after Start.
+// Every calls f every d, first d after Start. All tasks share one goroutine, so f must not block. Every must not be
+// called after Start.
 func (w *Work) Every(d time.Duration, f func(now time.Time)) {
 	w.tasks = append(w.tasks, task{every: d, run: f})
 }
 
-// Start begins what happens by itself.
+// Start starts the periodic tasks.
 func (w *Work) Start() {
 	w.spawn(w.runTasks)
 	w.spawn(w.checker)
 }
 
-// Stop ends the work: nothing new begins, and a compaction or backup that runs is not waited for. Wait does.
+// Stop stops starting work. It does not wait for a running compaction or backup; Wait does.
 func (w *Work) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +161,7 @@ func (w *Work) runTasks() {
 	}
 }
 
-// runAt runs the task if it is due. One that is due with every tick runs with every tick, however early that comes.
+// runAt runs the task if it is due. A task that is due at every tick runs at every tick, even if that comes early.
 func (t *task) runAt(now time.Time) {
 	if t.every > Tick && now.Before(t.next) {
 		return
@@ -168,7 +170,7 @@ func (t *task) runAt(now time.Time) {
 	t.run(now)
 }
 
-// Status is how backups and compactions stand.
+// Status is the state of backups and compactions.
 type Status struct {
 	Saving, Compacting bool
 	LastSave           time.Time     // the beginning of the work before the first backup

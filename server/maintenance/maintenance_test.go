@@ -159,7 +159,8 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if original, err := os.Stat(filepath.Join(f.DB.Dir(), filepath.Base(table))); err == nil && !os.SameFile(info, original) {
+		if original, err := os.Stat(filepath.Join(f.DB.Dir(), filepath.Base(table))); err == nil &&
+			!os.SameFile(info, original) {
 			t.Errorf("%s is a copy", table)
 		}
 	}

@@ -350,7 +350,8 @@ func AppendFunction(dst, source []byte) []byte { return AppendString(append(dst,
 // AppendSelect appends the database of the keys that follow.
 func AppendSelect(dst []byte, db uint64) []byte { return appendLength(append(dst, opSelectDB), db) }
 
-// AppendKey appends a key of a file, with a body as DUMP has it and its expiry in milliseconds since the epoch, 0 = none.
+// AppendKey appends a key of a file, with a body as DUMP has it and its expiry in milliseconds since the epoch, 0 =
+// none.
 func AppendKey(dst, key, body []byte, expire int64) []byte {
 	if expire != 0 {
 		dst = binary.LittleEndian.AppendUint64(append(dst, opExpireMs), uint64(expire))

@@ -6,10 +6,11 @@
 // little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
 // [File] reads whole files.
 //
-// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, of the values of modules those of JSON
-// documents and t-digests, and the files of Valkey up to version 80 (Valkey 9.0): the plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string
-// with a structure of its own (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis
-// since 5.0 can read; a stream that needs more says so in the version.
+// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, of the values of modules those of
+// JSON documents and t-digests, and the files of Valkey up to version 80 (Valkey 9.0): the plain forms, which are
+// sequences of strings and numbers, and the packed ones, where a small value is one string with a structure of its own
+// (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis since 5.0 can read; a stream
+// that needs more says so in the version.
 //
 // What is read may come from anywhere. Decode takes no length or count for granted, needs no more memory than it is
 // allowed, refuses what appears twice where it must not, and returns an error for anything that is not as it should

@@ -97,14 +97,16 @@ func TestDecode(t *testing.T) {
 		{"list", "\x01\x03\x01a\x00\xc0\x05", `list "a" "" "5"`},
 		{"ziplist", "\x0a" + str(ziplist("a", "", 0, 12, 13, -1, 127, -128, 128, -32768, 40000, -8388608, 8388608,
 			math.MinInt32, 1<<31, math.MinInt64)),
-			`list "a" "" "0" "12" "13" "-1" "127" "-128" "128" "-32768" "40000" "-8388608" "8388608" "-2147483648" "2147483648" "-9223372036854775808"`},
+			`list "a" "" "0" "12" "13" "-1" "127" "-128" "128" "-32768" "40000" "-8388608" "8388608" "-2147483648" ` +
+				`"2147483648" "-9223372036854775808"`},
 		{"long in a ziplist", "\x0a" + str(ziplist(long, "a", strings.Repeat("y", 64))),
 			fmt.Sprintf("list %q %q %q", long, "a", strings.Repeat("y", 64))},
 		{"quicklist", "\x0e\x03" + str(ziplist("a", "b")) + str(ziplist()) + str(ziplist(7)), `list "a" "b" "7"`},
 		{"quicklist 2", "\x12\x03\x01\x03big\x02" + str(listpack("a", 1)) + "\x02" + str(listpack()), `list "big" "a" "1"`},
 		{"listpack numbers", "\x12\x01\x02" + str(listpack(0, 127, 128, -1, 4095, -4096, 4096, -4097, 32768, -8388608,
 			8388608, math.MinInt32, 1<<31, math.MaxInt64, math.MinInt64)),
-			`list "0" "127" "128" "-1" "4095" "-4096" "4096" "-4097" "32768" "-8388608" "8388608" "-2147483648" "2147483648" "9223372036854775807" "-9223372036854775808"`},
+			`list "0" "127" "128" "-1" "4095" "-4096" "4096" "-4097" "32768" "-8388608" "8388608" "-2147483648" "2147483648" ` +
+				`"9223372036854775807" "-9223372036854775808"`},
 		{"listpack strings", "\x12\x01\x02" + str(listpack("", long, strings.Repeat("z", 5000))),
 			fmt.Sprintf("list %q %q %q", "", long, strings.Repeat("z", 5000))},
 		{"set", "\x02\x02\x01a\x01b", `set "a" "b"`},
@@ -135,14 +137,16 @@ func TestDecode(t *testing.T) {
 		{"stream 2", "\x13\x01" + node + "\x02\x07\x00" + "\x05\x01\x06\x00\x09" + "\x01" + str("g") + "\x05\x01\x04" +
 			"\x02" + rawID(5, 1) + le64(99) + "\x03" + rawID(5, 2) + le64(98) + "\x01" +
 			"\x02" + str("c") + le64(50) + "\x01" + rawID(5, 2) + str("d") + le64(60) + "\x01" + rawID(5, 1),
-			`stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 6-0 added 9 group "g" 5-1 read 4 pending [{{5 1} 99 3 1} {{5 2} 98 1 0}] consumers "c" 50 50 "d" 60 60`},
+			`stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 6-0 added 9 group "g" 5-1 read 4 pending [{{5 1} 99 3 1} ` +
+				`{{5 2} 98 1 0}] consumers "c" 50 50 "d" 60 60`},
 		{"stream 3", "\x15\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x05\x01\x81" + strings.Repeat("\xff", 8) +
 			"\x00\x02" + str("c") + le64(50) + le64(40) + "\x00" + str("d") + le64(60) + strings.Repeat("\xff", 8) + "\x00",
 			`stream last 7-0 deleted 0-0 added 0 group "g" 5-1 read -1 pending [] consumers "c" 50 40 "d" 60 0`},
 		{"stream, reads estimated", "\x0f\x01" + node + "\x02\x07\x00\x04" + str("a") + "\x07\x00\x00\x00" +
 			str("b") + "\x05\x01\x00\x00" + str("c") + "\x00\x00\x00\x00" + str("d") + "\x06\x00\x00\x00",
 			`stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 0-0 added 2 group "a" 7-0 read 2 pending [] consumers` +
-				` group "b" 5-1 read 1 pending [] consumers group "c" 0-0 read 0 pending [] consumers group "d" 6-0 read -1 pending [] consumers`},
+				` group "b" 5-1 read 1 pending [] consumers group "c" 0-0 read 0 pending [] consumers group "d" 6-0 read -1 ` +
+				`pending [] consumers`},
 		{"many in a listpack", "\x12\x01\x02" + str(listpack(repeatAny(70000, 1)...)), "list" +
 			strings.Repeat(` "1"`, 70000)},
 		{"many in a ziplist", "\x0a" + str(ziplist(repeatAny(70000, 1)...)), "list" + strings.Repeat(` "1"`, 70000)},

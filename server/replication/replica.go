@@ -25,8 +25,8 @@ type ReplicaOptions struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Committed is called after each write batch of the master, while the locks of its keys are held; see
 	// [engine.DB.ApplyUpdates]. Applied is called with the same batches a little later, without locks.
-	Committed func(tx *engine.Tx, b *engine.ForeignBatch)
-	Applied   func(b *engine.ForeignBatch)
+	Committed func(tx *engine.Tx, b *engine.ExternalBatch)
+	Applied   func(b *engine.ExternalBatch)
 	// Replacing is called before the database is replaced: nobody may hold a reader of the log then, until what it returns
 	// is called. Replaced is called afterwards, also when it has failed.
 	Replacing func() (resume func())
@@ -70,10 +70,10 @@ func NewReplica(o ReplicaOptions, s ReplicaSettings) *Replica {
 		o.Log = zap.NewNop()
 	}
 	if o.Committed == nil {
-		o.Committed = func(*engine.Tx, *engine.ForeignBatch) {}
+		o.Committed = func(*engine.Tx, *engine.ExternalBatch) {}
 	}
 	if o.Applied == nil {
-		o.Applied = func(*engine.ForeignBatch) {}
+		o.Applied = func(*engine.ExternalBatch) {}
 	}
 	if o.Replacing == nil {
 		o.Replacing = func() func() { return func() {} }
@@ -107,7 +107,8 @@ func (r *Replica) Follow(host string, port int, own bool) {
 	if r.link != nil {
 		r.link.stop()
 	}
-	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own || r.ownHistory.Load(), written: own, before: r.ended, done: make(chan struct{})}
+	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own || r.ownHistory.Load(), written: own, before: r.ended,
+		done: make(chan struct{})}
 	l.log = r.o.Log.With(zap.String("master", l.addr()))
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.downSince.Store(time.Now().UnixNano())

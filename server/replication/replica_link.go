@@ -238,7 +238,7 @@ func loading(err error) bool {
 // group is what has come from the master in one piece.
 type group struct {
 	buf     []byte // has the bytes of the batches
-	batches []*engine.ForeignBatch
+	batches []*engine.ExternalBatch
 	time    int64 // the master's clock behind them, or an estimate; 0 = not known
 	ask     bool  // the master wants an acknowledgement
 	sync    bool  // of what is on the disk

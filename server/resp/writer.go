@@ -45,8 +45,8 @@ func (w *Writer) EndStream() (left bool) {
 	return left
 }
 
-// Limit bounds the buffer to n bytes, or to 256 KiB if that is more; 0 = no bound. Bulk strings that come when there are
-// more bytes in the buffer are dropped, and Overflowed reports it. A reply that has overflowed must not be sent.
+// Limit bounds the buffer to n bytes, or to 256 KiB if that is more; 0 = no bound. Bulk strings that come when there
+// are more bytes in the buffer are dropped, and Overflowed reports it. A reply that has overflowed must not be sent.
 func (w *Writer) Limit(n int) { w.limit, w.over = n, false }
 
 // Overflowed reports whether something was dropped since Limit was called.

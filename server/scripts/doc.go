@@ -1,4 +1,4 @@
-// Package scripts keeps the scripts and the function libraries of a database, as a transaction sees them: what a
-// transaction changes of them is its own until it is committed. It compiles them and runs them by package lua; it knows
+// Package scripts stores the scripts and the function libraries of a database. A transaction sees its own changes of
+// them; others see the changes after the commit. Package scripts compiles and runs scripts with package lua; it knows
 // neither connections nor the commands that scripts call.
 package scripts

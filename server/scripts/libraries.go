@@ -13,11 +13,11 @@ import (
 	"github.com/basaltdb/basalt/server/lua"
 )
 
-// Libraries are kept in the database as Kvrocks keeps them: the source under the library's name, and for each function
-// the name of its library. All of them are in memory too, in a registry that is replaced when the transaction that has
-// changed the libraries is committed. They change only with all key locks held.
+// Libraries are stored in Kvrocks's layout: the source under the library's name, and for each function the name of its
+// library. All libraries are also in memory, in a registry that the commit of a changing transaction replaces. They
+// change only while all key locks are held.
 
-// registry is a set of libraries. It does not change once others see it.
+// registry is a set of libraries. It is immutable once other goroutines can see it.
 type registry struct {
 	libraries map[string]*lua.Library
 	functions map[string]*lua.Function // by folded name
@@ -31,7 +31,7 @@ func (r *registry) clone() *registry {
 	return &registry{maps.Clone(r.libraries), maps.Clone(r.functions)}
 }
 
-// registryOf returns the libraries as a transaction sees them; without one, as they are.
+// registryOf returns the libraries that a transaction sees; tx nil = the committed ones.
 func (s *Store) registryOf(tx *engine.Tx) *registry {
 	if tx != nil {
 		if c, ok := tx.Local.(*changes); ok && c.registry != nil {
@@ -41,14 +41,14 @@ func (s *Store) registryOf(tx *engine.Tx) *registry {
 	return s.registry.Load()
 }
 
-// change makes the transaction see other libraries, and everybody else too when it is committed.
+// change sets the libraries that the transaction sees, and after its commit everyone.
 func (s *Store) change(tx *engine.Tx, r *registry) {
 	changesOf(tx).registry = r
 	tx.OnCommit(func() { s.registry.Store(r) })
 }
 
-// Reload loads the libraries of the database. One that cannot be loaded is left where it is; one that is loaded
-// already goes on with what its functions keep.
+// Reload loads the libraries of the database. It skips a library that cannot be loaded. A library that is loaded
+// already keeps its virtual machine, and so the state of its functions.
 func (s *Store) Reload() {
 	var sources [][]byte
 	err := s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
@@ -78,7 +78,7 @@ func (s *Store) Reload() {
 	s.registry.Store(r)
 }
 
-// same returns the library of a source, nil when there is none.
+// same returns the loaded library with the same source, nil if there is none.
 func (r *registry) same(source []byte) *lua.Library {
 	if r == nil {
 		return nil
@@ -91,14 +91,14 @@ func (r *registry) same(source []byte) *lua.Library {
 	return nil
 }
 
-// admit adds a library. With an error nothing has changed.
+// admit adds a library. On an error nothing changes.
 func (r *registry) admit(l *lua.Library, replace bool) error {
 	old := r.libraries[l.Name]
 	if old != nil && !replace {
 		return &command.LibraryExistsError{Name: l.Name}
 	}
 	for _, f := range l.Functions {
-		// Redis tells only functions of different libraries apart.
+		// Like Redis, report only collisions with functions of other libraries.
 		if g := r.functions[folded(f.Name())]; g != nil && g.Library != old {
 			return engine.NewError("ERR", "Function "+f.Name()+" already exists")
 		}
@@ -111,7 +111,7 @@ func (r *registry) admit(l *lua.Library, replace bool) error {
 	return nil
 }
 
-// drop forgets a library, if it is one.
+// drop removes a library; nil does nothing.
 func (r *registry) drop(l *lua.Library) {
 	if l == nil {
 		return
@@ -122,10 +122,10 @@ func (r *registry) drop(l *lua.Library) {
 	}
 }
 
-// folded is the key of a function among others: case does not matter.
+// folded returns the key of a function in a registry: names are case-insensitive.
 func folded(name string) string { return strings.ToLower(name) }
 
-// Function returns the function that the transaction sees under a name, nil = none.
+// Function returns the function of a name that the transaction sees, nil if it does not exist.
 func (s *Store) Function(tx *engine.Tx, name []byte) *lua.Function {
 	return s.registryOf(tx).functions[folded(string(name))]
 }
@@ -133,7 +133,7 @@ func (s *Store) Function(tx *engine.Tx, name []byte) *lua.Function {
 // HasFunction reports whether the transaction sees a function.
 func (s *Store) HasFunction(tx *engine.Tx, name []byte) bool { return s.Function(tx, name) != nil }
 
-// LoadLibrary keeps a library.
+// LoadLibrary loads and stores a library.
 func (s *Store) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
 	name, err := lua.LibraryName(source)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string,
 	return l.Name, nil
 }
 
-// StoreLibrary writes what LoadLibrary keeps, in a transaction of any database.
+// StoreLibrary writes the records of LoadLibrary in a transaction of any database.
 func (s *Store) StoreLibrary(tx *engine.Tx, source []byte) error {
 	l, err := s.engine.Library(source)
 	if err != nil {
@@ -183,7 +183,7 @@ func erase(tx *engine.Tx, l *lua.Library) {
 	tx.Delete(cf.Propagate, []byte(cf.PropagateLibrary+l.Name))
 }
 
-// DeleteLibrary forgets a library.
+// DeleteLibrary deletes a library and reports whether it existed.
 func (s *Store) DeleteLibrary(tx *engine.Tx, name string) bool {
 	r := s.registryOf(tx).clone()
 	l := r.libraries[name]
@@ -196,7 +196,7 @@ func (s *Store) DeleteLibrary(tx *engine.Tx, name string) bool {
 	return true
 }
 
-// FlushLibraries forgets all libraries.
+// FlushLibraries deletes all libraries.
 func (s *Store) FlushLibraries(tx *engine.Tx) {
 	for _, l := range s.registryOf(tx).libraries {
 		erase(tx, l)
@@ -204,7 +204,7 @@ func (s *Store) FlushLibraries(tx *engine.Tx) {
 	s.change(tx, newRegistry())
 }
 
-// RestoreLibraries keeps libraries, all or none.
+// RestoreLibraries loads and stores libraries: all or none.
 func (s *Store) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error {
 	var fresh []*lua.Library
 	for _, source := range sources {
@@ -230,7 +230,7 @@ func (s *Store) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace
 		}
 	}
 	for _, l := range fresh {
-		if r.libraries[l.Name] == l { // not replaced by a later one of the dump
+		if r.libraries[l.Name] == l { // not replaced by a later library of the dump
 			store(tx, l)
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Store) Libraries(tx *engine.Tx) []*lua.Library {
 	})
 }
 
-// Running returns the function that runs for some time.
+// Running returns the function that has been running for some time.
 func (s *Store) Running() (f lua.Running, ok bool) {
 	f, ok = s.engine.Running()
 	return f, ok && f.Function

@@ -2,7 +2,7 @@ package scripts
 
 import "github.com/basaltdb/basalt/server/lua"
 
-// Memory is about how many bytes scripts take.
+// Memory is the approximate memory of scripts in bytes.
 type Memory struct {
 	Machines           int64 // virtual machines that scripts and functions share
 	Residents          int64 // those of one library each
@@ -19,7 +19,7 @@ const (
 	codePerSource    = 10
 )
 
-// Memory returns how many bytes scripts and libraries take, about.
+// Memory returns the approximate memory of scripts and libraries.
 func (s *Store) Memory() (m Memory) {
 	var bytes int
 	m.Cached, bytes = s.engine.Cached()

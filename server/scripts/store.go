@@ -14,18 +14,18 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Options are what scripts need of their server.
+// Options are what scripts need from their server.
 type Options struct {
 	DB  *engine.DB
 	Log *zap.Logger
-	// MemoryLimit and TimeLimit are asked often and by any goroutine, see lua.Options.
+	// MemoryLimit and TimeLimit are called often and by any goroutine, see lua.Options.
 	MemoryLimit func() int64
 	TimeLimit   func() time.Duration
-	// States is how many scripts can run at once.
+	// States is the max number of scripts that run at the same time.
 	States int
 }
 
-// Store holds the scripts and the function libraries of a database. Its methods may be called by any goroutine.
+// Store holds the scripts and the function libraries of a database. Its methods are safe for concurrent use.
 type Store struct {
 	db       *engine.DB
 	log      *zap.Logger
@@ -35,11 +35,10 @@ type Store struct {
 
 var _ command.Scripts = (*Store)(nil)
 
-// changes are what a transaction has changed of the scripts and will take effect with its commit; the value of
-// Tx.Local.
+// changes holds a transaction's changes of the scripts, which take effect at its commit. It is the value of Tx.Local.
 type changes struct {
-	registry *registry // nil = the libraries are as they were
-	flushed  bool      // the cache of scripts is going to be emptied
+	registry *registry // nil = unchanged
+	flushed  bool      // the script cache will be emptied
 }
 
 func changesOf(tx *engine.Tx) *changes {
@@ -67,31 +66,31 @@ func Open(o Options) *Store {
 	return s
 }
 
-// Run runs a script or a function. The error is one of package lua, see Error.
+// Run runs a script or a function. An error is one of package lua, see Error.
 func (s *Store) Run(r *lua.Run) error { return s.engine.Run(r) }
 
-// Stop ends the scripts that run; none is begun any more.
+// Stop stops running scripts and prevents new ones.
 func (s *Store) Stop() { s.engine.Stop() }
 
-// Forget empties the cache of scripts: the database has other ones now, or none.
+// Forget empties the script cache: the database has been replaced or emptied.
 func (s *Store) Forget() { s.engine.Flush() }
 
-// Active reports whether a script or a function runs.
+// Active reports whether a script or a function is running.
 func (s *Store) Active() bool {
 	_, ok := s.engine.Running()
 	return ok
 }
 
-// Slow reports whether a script or a function has run longer than the time limit, and still runs.
+// Slow reports whether a running script or function has exceeded the time limit.
 func (s *Store) Slow() bool { return s.engine.Slow() }
 
-// Busy reports whether a slow script or function runs that was called without keys, and so may touch any.
+// Busy reports whether a slow script or function is running that was called without keys, and so may access any key.
 func (s *Store) Busy() (script, function bool) { return s.engine.Busy() }
 
-// scriptKey is the key under which the database keeps a script.
+// scriptKey returns the key of a stored script.
 func scriptKey(sha string) []byte { return []byte(cf.PropagateScript + sha) }
 
-// Load keeps a script.
+// Load compiles and stores a script and returns its SHA-1.
 func (s *Store) Load(tx *engine.Tx, source []byte) (string, error) {
 	script, err := s.engine.Compile(source)
 	if err != nil {
@@ -99,13 +98,13 @@ func (s *Store) Load(tx *engine.Tx, source []byte) (string, error) {
 	}
 	tx.OnCommit(func() { s.engine.Keep(script) })
 	if tx.DB().IsReplica() && !tx.IsFromMaster() {
-		return script.SHA(), nil // as long as memory has room, as in Redis
+		return script.SHA(), nil // in memory only, as long as there is room, as in Redis
 	}
 	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
 	return script.SHA(), nil
 }
 
-// Store writes what Load keeps, in a transaction of any database.
+// Store writes the record of Load in a transaction of any database.
 func (s *Store) Store(tx *engine.Tx, source []byte) error {
 	script, err := s.engine.Compile(source)
 	if err != nil {
@@ -115,13 +114,13 @@ func (s *Store) Store(tx *engine.Tx, source []byte) error {
 	return nil
 }
 
-// Has reports whether there is a script.
+// Has reports whether a script exists.
 func (s *Store) Has(tx *engine.Tx, sha []byte) (bool, error) {
 	script, err := s.Find(tx, sha)
 	return script != nil, err
 }
 
-// Compiled returns the script of a source.
+// Compiled returns the compiled script of a source.
 func (s *Store) Compiled(tx *engine.Tx, source []byte) (*lua.Script, error) {
 	if !s.flushedBy(tx) {
 		return s.engine.Script(source)
@@ -133,13 +132,13 @@ func (s *Store) Compiled(tx *engine.Tx, source []byte) (*lua.Script, error) {
 	return script, err
 }
 
-// flushedBy reports whether the transaction has forgotten all scripts.
+// flushedBy reports whether the transaction has removed all scripts.
 func (s *Store) flushedBy(tx *engine.Tx) bool {
 	c, ok := tx.Local.(*changes)
 	return ok && c.flushed
 }
 
-// Find looks a script up by its SHA-1, in memory and in the database; nil = there is none.
+// Find returns a script by its SHA-1 from memory or the database, nil if it does not exist.
 func (s *Store) Find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 	if len(sha) != 40 {
 		return nil, nil
@@ -164,18 +163,18 @@ func (s *Store) Find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 		return nil, Error(err)
 	}
 	if script.SHA() != string(name) {
-		return nil, nil // not what it says it is
+		return nil, nil // the stored source does not match the SHA-1
 	}
 	if tx.Empty() {
 		s.engine.KeepSince(script, flushes)
-	} else { // the transaction itself may have put it there
+	} else { // the transaction itself may have stored it
 		tx.OnCommit(func() { s.engine.Keep(script) })
 	}
 	return script, nil
 }
 
-// Declared returns the flags that the called script or function declares; ok is false when it declares none, or does
-// not exist.
+// Declared returns the flags that the called script or function declares; ok is false if it declares none or does not
+// exist.
 func (s *Store) Declared(tx *engine.Tx, call command.ScriptCall) (flags lua.Flags, ok bool) {
 	switch {
 	case call.Function != nil:
@@ -193,7 +192,7 @@ func (s *Store) Declared(tx *engine.Tx, call command.ScriptCall) (flags lua.Flag
 	return 0, false
 }
 
-// Flush forgets all scripts. As in Kvrocks the command itself goes to the log, for replicas.
+// Flush removes all scripts. As in Kvrocks, the command itself is logged for replicas.
 func (s *Store) Flush(tx *engine.Tx, args [][]byte) error {
 	begin := []byte(cf.PropagateScript)
 	end, _ := cf.AppendSuccessor(nil, begin)
@@ -209,10 +208,10 @@ func (s *Store) Flush(tx *engine.Tx, args [][]byte) error {
 	return nil
 }
 
-// Kill stops the scripts or functions that run.
+// Kill stops the running scripts or functions.
 func (s *Store) Kill(functions bool) error { return Error(s.engine.Kill(functions)) }
 
-// Error makes the reply of an error of package lua, whose text begins with the code.
+// Error converts an error of package lua, whose text begins with the error code, into a reply.
 func Error(err error) error {
 	var failed *lua.Error
 	var stopped *lua.Stopped

@@ -72,7 +72,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Hold lets nothing pass, in either direction, until it is called with false: as when a cable is pulled, nobody is told.
+// Hold lets nothing pass, in either direction, until it is called with false: as when a cable is pulled, nobody is
+// told.
 func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	p.held = on

@@ -90,7 +90,7 @@ CAS {s} {v} {v}
 SORT {l} ALPHA STORE {l}
 EVAL redis.call('HSET',KEYS[1],ARGV[1],'script')redis.call('LPUSH',KEYS[2],ARGV[1]) 2 {h} {l} {m}
 EVAL for~i=1,5~do~redis.call('INCR',KEYS[1])end 1 {i}
-FUNCTION LOAD REPLACE #!lua~name=lib{n}\nredis.register_function('f{n}',function(k,a)return~redis.call('SET',k[1],a[1])end)
+FUNCTION LOAD REPLACE #!lua~name=lib{n}\nredis.register_function('f{n}',function(k,a)redis.call('SET',k[1],a[1])end)
 FCALL f{n} 1 {s} {v}
 SCRIPT LOAD return~{n}
 PUBLISH channel {v}

@@ -75,5 +75,5 @@ func (c *run) prefetchAhead(reqs []request) {
 			r.spec.Prefetch(c.tx, r.args, keys)
 		}
 	}
-	c.readAheadFailed(c.tx.PrefetchKeys(cf.Default, keys))
+	c.prefetchFailed(c.tx.PrefetchKeys(cf.Default, keys))
 }

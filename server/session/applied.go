@@ -11,7 +11,7 @@ import (
 
 // Committed is called after a write of the master is committed, with its locks held: clients blocked on one of its
 // keys try again, and the scripts and functions in memory are updated.
-func (s *Shared) Committed(tx *engine.Tx, b *engine.ForeignBatch) {
+func (s *Shared) Committed(tx *engine.Tx, b *engine.ExternalBatch) {
 	s.wakeLocked(tx)
 	if b.Scripts {
 		s.Scripts.Forget()
@@ -34,7 +34,7 @@ func (s *Shared) wakeLocked(tx *engine.Tx) {
 }
 
 // Applied is called for the same write after its locks are released.
-func (s *Shared) Applied(b *engine.ForeignBatch) {
+func (s *Shared) Applied(b *engine.ExternalBatch) {
 	for m := b.Messages; len(m) >= 2; m = m[2:] {
 		s.Hub.Publish(pubsub.Message{Channel: bytes.Clone(m[0]), Payload: bytes.Clone(m[1])}, nil, nil)
 	}

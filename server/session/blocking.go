@@ -104,7 +104,7 @@ func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
 			continue
 		}
 		if !c.serveOne(w) {
-			turn = turn || w.owed.Load()
+			turn = turn || w.mustRetry.Load()
 			continue
 		}
 		if len(w.wait.Args) > 2 {
@@ -178,7 +178,7 @@ func (c *conn) await() bool {
 			return
 		}
 		c.srv.waiters.remove(w)
-		if w.owed.Load() { // it left the data to later waiters
+		if w.mustRetry.Load() { // it left the data to later waiters
 			c.srv.waiters.wakeAll(w.keys)
 		}
 		c.info.waiter.Store(nil)
@@ -256,11 +256,11 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 		err = c.tryFor(w)
 	}
 	if err == nil {
-		w.owed.Store(false) // the later waiters are served now
+		w.mustRetry.Store(false) // the later waiters are served now
 		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
 		if err = c.tx.Commit(); err != nil {
 			c.srv.WriteFailed(err)
-			w.owed.Store(true)
+			w.mustRetry.Store(true)
 		}
 		c.settle(err)
 		c.publishDeferred(err)

@@ -10,7 +10,8 @@ import (
 
 // entryReply is the RESP2 reply of XREAD with one entry of one stream.
 func entryReply(key, id string, fields ...string) string {
-	return fmt.Sprintf("*1\r\n*2\r\n$%d\r\n%s\r\n*1\r\n*2\r\n$%d\r\n%s\r\n%s", len(key), key, len(id), id, servertest.Bulk(fields...))
+	return fmt.Sprintf("*1\r\n*2\r\n$%d\r\n%s\r\n*1\r\n*2\r\n$%d\r\n%s\r\n%s", len(key), key, len(id), id,
+		servertest.Bulk(fields...))
 }
 
 // A client waits for entries, another one writes: what the first one gets.
@@ -77,7 +78,8 @@ func TestBlockedStreamReaders(t *testing.T) {
 	for i := range n {
 		r, w := h.Dial(t), h.Dial(t)
 		r.Send(servertest.Encode("XREAD", "BLOCK", "0", "STREAMS", "s", "$"))
-		w.Send(servertest.Encode("XREADGROUP", "GROUP", "g", fmt.Sprint("c", i), "COUNT", "1", "BLOCK", "0", "STREAMS", "s", ">"))
+		w.Send(servertest.Encode("XREADGROUP", "GROUP", "g", fmt.Sprint("c", i), "COUNT", "1", "BLOCK", "0", "STREAMS", "s",
+			">"))
 		h.BlockedClients(t, 2*i+2)
 		readers, consumers = append(readers, r), append(consumers, w)
 	}
@@ -93,7 +95,8 @@ func TestBlockedStreamReaders(t *testing.T) {
 		}
 	}
 	c.Want("XPENDING s g", "*4\r\n:5\r\n$3\r\n1-1\r\n$3\r\n5-1\r\n*5\r\n"+
-		servertest.Bulk("c0", "1")+servertest.Bulk("c1", "1")+servertest.Bulk("c2", "1")+servertest.Bulk("c3", "1")+servertest.Bulk("c4", "1"))
+		servertest.Bulk("c0", "1")+servertest.Bulk("c1", "1")+servertest.Bulk("c2", "1")+servertest.Bulk("c3", "1")+
+		servertest.Bulk("c4", "1"))
 }
 
 // Consumers that wait, over and over, get each entry exactly once.

@@ -23,10 +23,12 @@ func TestBlockedClientIsServed(t *testing.T) {
 		{"BRPOP", "", "BRPOP k 0", "RPUSH k a b", servertest.Bulk("k", "b"), "LRANGE k 0 -1", servertest.Bulk("a")},
 		{"second key", "", "BLPOP x k 0", "LPUSH k a", servertest.Bulk("k", "a"), "EXISTS k", ":0\r\n"},
 		{"BLMOVE", "", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE l 0 -1", servertest.Bulk("a")},
-		{"BLMOVE to itself", "", "BLMOVE k k LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE k 0 -1", servertest.Bulk("b", "a")},
+		{"BLMOVE to itself", "", "BLMOVE k k LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE k 0 -1",
+			servertest.Bulk("b", "a")},
 		{"BLMOVE to a wrong type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a",
 			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1", servertest.Bulk("a")},
-		{"BRPOPLPUSH", "RPUSH l x", "BRPOPLPUSH k l 0", "RPUSH k a b", "$1\r\nb\r\n", "LRANGE l 0 -1", servertest.Bulk("b", "x")},
+		{"BRPOPLPUSH", "RPUSH l x", "BRPOPLPUSH k l 0", "RPUSH k a b", "$1\r\nb\r\n", "LRANGE l 0 -1",
+			servertest.Bulk("b", "x")},
 		{"BLMPOP", "", "BLMPOP 0 2 x k LEFT COUNT 2", "RPUSH k a b c", "*2\r\n$1\r\nk\r\n" + servertest.Bulk("a", "b"),
 			"LRANGE k 0 -1", servertest.Bulk("c")},
 		{"BZPOPMIN", "", "BZPOPMIN k 0", "ZADD k 1 a 2 b", servertest.Bulk("k", "a", "1"), "ZCARD k", ":1\r\n"},
@@ -36,7 +38,8 @@ func TestBlockedClientIsServed(t *testing.T) {
 		{"RENAME", "RPUSH o a", "BLPOP k 0", "RENAME o k", servertest.Bulk("k", "a"), "EXISTS k o", ":0\r\n"},
 		{"COPY", "RPUSH o a", "BLPOP k 0", "COPY o k", servertest.Bulk("k", "a"), "EXISTS k o", ":1\r\n"},
 		{"LMOVE", "RPUSH o a", "BLPOP k 0", "LMOVE o k LEFT LEFT", servertest.Bulk("k", "a"), "EXISTS k o", ":0\r\n"},
-		{"ZUNIONSTORE", "ZADD o 5 a", "BZPOPMIN k 0", "ZUNIONSTORE k 1 o", servertest.Bulk("k", "a", "5"), "EXISTS k", ":0\r\n"},
+		{"ZUNIONSTORE", "ZADD o 5 a", "BZPOPMIN k 0", "ZUNIONSTORE k 1 o", servertest.Bulk("k", "a", "5"), "EXISTS k",
+			":0\r\n"},
 		{"another type first", "", "BLPOP k 0", "SET k x;DEL k;ZADD k 1 a;DEL k;RPUSH k a", servertest.Bulk("k", "a"),
 			"EXISTS k", ":0\r\n"},
 		{"transaction", "", "BLPOP k 0", "MULTI;RPUSH k a b;LPOP k;EXEC", servertest.Bulk("k", "b"), "EXISTS k", ":0\r\n"},
@@ -75,7 +78,8 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 	for _, tt := range []struct{ name, before, first, write, firstWant, second, secondWant string }{
 		{"one element", "RPUSH l x", "BLMOVE k l LEFT RIGHT 0", "COPY l k;RPUSH k y", "$1\r\nx\r\n", "BLPOP k 0",
 			servertest.Bulk("k", "y")},
-		{"two elements", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BLPOP k 0", servertest.Bulk("k", "y")},
+		{"two elements", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BLPOP k 0",
+			servertest.Bulk("k", "y")},
 		{"a destination of another type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "MULTI;GET l;RPUSH k a;EXEC",
 			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "BLPOP k 0", servertest.Bulk("k", "a")},
 		{"both move", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BRPOPLPUSH k l 0", "$1\r\ny\r\n"},
@@ -297,7 +301,8 @@ func TestPipelineBehindBlockingCommand(t *testing.T) {
 	other.Want("GET a", "$1\r\n1\r\n")
 	other.Want("RPUSH k x", ":1\r\n")
 	other.Want("RPUSH k y", ":1\r\n")
-	for i, want := range []string{"+OK\r\n", servertest.Bulk("k", "x"), ":2\r\n", servertest.Bulk("k", "y"), ":3\r\n", "+OK\r\n",
+	for i, want := range []string{"+OK\r\n", servertest.Bulk("k", "x"), ":2\r\n", servertest.Bulk("k", "y"), ":3\r\n",
+		"+OK\r\n",
 		fmt.Sprintf(":%d\r\n", len(value))} {
 		if got := c.Reply(); got != want {
 			t.Errorf("reply %d: %.60q, want %q", i, got, want)
@@ -403,7 +408,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 					c.Do("RPUSH", fmt.Sprint("l", i%10), elem)
 				case 1:
 					tmp := fmt.Sprint("tmp", p)
-					c.Send(servertest.Encode("RPUSH", tmp, elem) + servertest.Encode("LMOVE", tmp, fmt.Sprint("l", i%10), "LEFT", "LEFT"))
+					c.Send(servertest.Encode("RPUSH", tmp, elem) + servertest.Encode("LMOVE", tmp, fmt.Sprint("l", i%10), "LEFT",
+						"LEFT"))
 					c.Reply()
 					c.Reply()
 				case 2:
@@ -499,7 +505,8 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 	runtime.GC()
 	const during = time.Second
 	waiting := coming
-	for n := servertest.Patience / during; n > 0 && waiting > coming/5; n-- { // what other tests have left behind comes to its end
+	// what other tests have left behind comes to its end
+	for n := servertest.Patience / during; n > 0 && waiting > coming/5; n-- {
 		before = cpuTime(t)
 		time.Sleep(during) // what is measured is that nothing happens meanwhile
 		waiting = cpuTime(t) - before

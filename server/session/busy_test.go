@@ -80,7 +80,8 @@ func TestBusy(t *testing.T) {
 					t.Errorf("command %d of the pipeline: %q, want %q", i, r, want)
 				}
 			}
-			other.Send(servertest.Pipeline("GETBIT free 2", "GETBIT held 2", "GETBIT free 2")) // whose fragments are read in one batch
+			// whose fragments are read in one batch
+			other.Send(servertest.Pipeline("GETBIT free 2", "GETBIT held 2", "GETBIT free 2"))
 			for i, want := range []string{":1\r\n", test.busy, ":1\r\n"} {
 				if r := other.Reply(); r != want {
 					t.Errorf("GETBIT %d of the pipeline: %q, want %q", i, r, want)
@@ -140,9 +141,11 @@ func TestBusyWithoutKeys(t *testing.T) {
 func TestSlowScriptCommits(t *testing.T) {
 	h := servertest.StartApart(t, []string{"held", "looked", "end"}, "lua-time-limit", "1")
 	c, other := h.Dial(t), h.Dial(t)
-	c.Send(servertest.Encode("EVAL", "redis.call('SET',KEYS[1],'done') redis.call('EXISTS','end') redis.call('SET','looked','1') "+
-		"repeat until redis.call('EXISTS','end')==1", "1", "held"))
-	servertest.Eventually(t, "the script turns others away", func() bool { return other.Do("HGETALL", "held") == busyScript })
+	c.Send(servertest.Encode("EVAL",
+		"redis.call('SET',KEYS[1],'done') redis.call('EXISTS','end') redis.call('SET','looked','1') "+
+			"repeat until redis.call('EXISTS','end')==1", "1", "held"))
+	servertest.Eventually(t, "the script turns others away",
+		func() bool { return other.Do("HGETALL", "held") == busyScript })
 	if r := other.Do("GET", "held"); r != "$-1\r\n" {
 		t.Errorf("seen before its commit: %q", r)
 	}
@@ -197,13 +200,15 @@ func TestSlowGuest(t *testing.T) {
 func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	h := servertest.Start(t, "lua-time-limit", "1")
 	s := h.Sessions()
-	s.Scripts = scripts.Open(scripts.Options{DB: h.DB, Log: zap.NewNop(), States: 2, MemoryLimit: func() int64 { return 0 },
-		TimeLimit: func() time.Duration { return time.Millisecond }})
+	s.Scripts = scripts.Open(scripts.Options{DB: h.DB, Log: zap.NewNop(), States: 2,
+		MemoryLimit: func() int64 { return 0 },
+		TimeLimit:   func() time.Duration { return time.Millisecond }})
 	s.Services.Scripts = s.Scripts
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
 	a.Send(servertest.Encode("EVAL", endless, "1", "a"))
 	b.Send(servertest.Encode("EVAL", endless, "1", "b"))
-	servertest.Eventually(t, "another script is turned away", func() bool { return c.Do("EVAL", "return 1", "1", "k") == busyScript })
+	servertest.Eventually(t, "another script is turned away",
+		func() bool { return c.Do("EVAL", "return 1", "1", "k") == busyScript })
 	c.Want("SET k 1", "+OK\r\n")
 	c.Want("SCRIPT KILL", "+OK\r\n")
 	a.Reply()

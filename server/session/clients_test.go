@@ -44,7 +44,8 @@ func TestClientBuffers(t *testing.T) {
 		}
 		return n
 	}
-	want := func(c *servertest.Client, fields ...string) { // soon: a connection is at rest only some time after its reply was sent
+	// soon: a connection is at rest only some time after its reply was sent
+	want := func(c *servertest.Client, fields ...string) {
 		t.Helper()
 		servertest.Eventually(t, fmt.Sprint(fields), func() bool {
 			got := clientFields(t, asker, c)
@@ -58,7 +59,8 @@ func TestClientBuffers(t *testing.T) {
 	// Of itself a client sees the command and the replies before it.
 	asker.Send("PING\r\nCLIENT INFO\r\n")
 	asker.Expect("+PONG\r\n")
-	if got := asker.Reply(); !regexp.MustCompile(` qbuf=19 qbuf-free=16365 argv-mem=10 multi-mem=0 rbs=[1-9]\d* rbp=\d+ obl=7 oll=0 omem=0 tot-mem=\d+ `).MatchString(got) {
+	if got := asker.Reply(); !regexp.MustCompile(` qbuf=19 qbuf-free=16365 argv-mem=10 multi-mem=0 rbs=[1-9]\d* rbp=\d+ ` +
+		`obl=7 oll=0 omem=0 tot-mem=\d+ `).MatchString(got) {
 		t.Errorf("%s", got)
 	}
 
@@ -174,7 +176,8 @@ func TestClientKillFilters(t *testing.T) {
 		if got := all["me"].Do(append([]string{"CLIENT", "KILL"}, strings.Fields(filters)...)...); got != c.reply {
 			t.Errorf("%s: %q, want %q", c.filters, got, c.reply)
 		}
-		servertest.Eventually(t, c.filters+": the others are left", func() bool { return h.Sessions().Clients() == len(strings.Fields(c.left)) })
+		servertest.Eventually(t, c.filters+": the others are left",
+			func() bool { return h.Sessions().Clients() == len(strings.Fields(c.left)) })
 		for _, name := range strings.Fields(c.left) {
 			all[name].Do("PING")
 		}

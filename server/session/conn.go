@@ -388,7 +388,7 @@ func (c *run) flush() bool {
 // before: the lengths of its replies show which call was slow.
 func (c *run) flushMany() {
 	if c.out.Len() > maxReplyBuffer {
-		c.look(nil)
+		c.readClock(nil)
 		c.flush()
 	}
 }

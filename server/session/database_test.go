@@ -355,7 +355,9 @@ func TestAuthInTransaction(t *testing.T) {
 		"CONFIG GET port"} {
 		c.Do(strings.Fields(cmd)...)
 	}
-	c.Want("EXEC", "*7\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\nn\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$1\r\nn\r\n-ERR admin permission required to perform the command\r\n")
+	c.Want("EXEC",
+		"*7\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\nn\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$1\r\n"+
+			"n\r\n-ERR admin permission required to perform the command\r\n")
 	c.Want("GET k", "$1\r\nn\r\n")
 	c.Want("AUTH p", "+OK\r\n")
 	c.Want("GET k", "$7\r\ndefault\r\n")

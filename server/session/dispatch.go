@@ -58,7 +58,7 @@ func (c *run) execute() {
 		}
 		c.flushMany()
 	}
-	c.look(nil)
+	c.readClock(nil)
 }
 
 // dispatch runs the first command, and the following commands that can run together with it. It returns how many have
@@ -320,10 +320,10 @@ func (c *run) prefetch(keys, blind [][]byte) {
 	if err == nil {
 		err = c.tx.Prefetch(keys)
 	}
-	c.readAheadFailed(err)
+	c.prefetchFailed(err)
 }
 
-func (c *conn) readAheadFailed(err error) {
+func (c *conn) prefetchFailed(err error) {
 	if err != nil && c.srv.failures.allow(time.Second) {
 		c.srv.Log.Error("prefetching records failed", zap.Error(err))
 	}

@@ -141,7 +141,8 @@ func TestSlowFunctionOfALibraryWithVariables(t *testing.T) {
 	b.Want("EVAL return(1) 0", ":1\r\n")
 	b.Want("SET free 1", "+OK\r\n")
 	if r := b.Do("FUNCTION", "STATS"); !strings.HasPrefix(r,
-		"*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$4\r\nlast\r\n$7\r\ncommand\r\n*4\r\n$5\r\nFCALL\r\n$4\r\nlast\r\n$1\r\n1\r\n$4\r\nheld\r\n$11\r\nduration_ms\r\n:") {
+		"*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$4\r\nlast\r\n$7\r\ncommand\r\n*4\r\n$5\r\nFCALL\r\n$4\r\n"+
+			"last\r\n$1\r\n1\r\n$4\r\nheld\r\n$11\r\nduration_ms\r\n:") {
 		t.Errorf("%q", r)
 	}
 	b.Want("FUNCTION KILL", "+OK\r\n")

@@ -78,7 +78,7 @@ func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) 
 	c.begin()
 	for {
 		err := c.feed(cmds, f.reqs, stop, first)
-		c.look(nil)
+		c.readClock(nil)
 		c.account()
 		if !c.script.retry || err != nil {
 			c.script.forget()
@@ -169,7 +169,7 @@ func (c *run) lockFed(cmds []Fed, reqs []request) error {
 		}
 		c.sess.Namespace = cmds[i].Namespace
 		if r.spec.OtherNamespace != nil {
-			c.lockForeign(r)
+			c.lockExternal(r)
 		}
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
 		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)

@@ -67,6 +67,7 @@ func (c *conn) refuseBrowser() {
 	c.closeAfterReply = true
 	c.srv.Stats.ProtocolErrors.Add(1)
 	if c.srv.browsers.allow(time.Minute) {
-		c.srv.Log.Warn("a client has sent an HTTP request and was disconnected; it may be an attack through a web browser", zap.String("addr", c.sess.Addr))
+		c.srv.Log.Warn("a client has sent an HTTP request and was disconnected; it may be an attack through a web browser",
+			zap.String("addr", c.sess.Addr))
 	}
 }

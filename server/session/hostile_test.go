@@ -149,8 +149,9 @@ func TestGarbage(t *testing.T) {
 	seeds := []string{
 		servertest.Pipeline("SET k v", "GET k", "MULTI", "SET k w", "EXEC"), servertest.Encode("EVAL", "return 1",
 			"0"), servertest.Pipeline("SUBSCRIBE a b", "PING", "UNSUBSCRIBE"),
-		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", "PING\r\nSET \"a b\" 'c'\r\n", "*-1\r\n*0\r\n\r\n", servertest.Encode("CLIENT", "KILL", "ID", "1"),
-		servertest.Encode("HELLO", "3", "AUTH", "default", "x"), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", servertest.Encode("BLPOP",
+		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", "PING\r\nSET \"a b\" 'c'\r\n", "*-1\r\n*0\r\n\r\n",
+		servertest.Encode("CLIENT", "KILL", "ID", "1"), servertest.Encode("HELLO", "3", "AUTH", "default", "x"),
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", servertest.Encode("BLPOP",
 			"nosuch", "0.01"), servertest.Encode("CONFIG", "SET", "timeout", "x"),
 	}
 	for _, secure := range []bool{false, true} {

@@ -52,7 +52,8 @@ func TestLatencyHistogram(t *testing.T) {
 	c.Do("GET", "a")
 	c.Want("LATENCY HISTOGRAM", "%0\r\n")
 	c.Want("CONFIG SET latency-tracking-info-percentiles 101",
-		"-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]\r\n")
+		"-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - "+
+			"latency-tracking-info-percentiles parameters should sit between [0.0,100.0]\r\n")
 }
 
 func TestLatencyMonitor(t *testing.T) {

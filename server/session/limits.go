@@ -13,7 +13,7 @@ import (
 // The limits for clients, and what happens to a client that exceeds one. The error texts are those of Redis.
 //
 //	what                                          limit                              beyond it
-//	clients at one time                           maxclients, the open files         "max number of clients reached", closed
+//	clients at one time                           maxclients, the open files         "max number of clients ...", closed
 //	a client from another machine                 protected-mode without password    "-DENIED ...", closed
 //	the handshake of TLS                          10 s                               closed
 //	an inline command, the line of a length       64 KiB (Kvrocks: 16 KiB)           protocol error
@@ -28,7 +28,7 @@ import (
 //	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
 //	                                              commits.md: in parts, if it can)
 //	  the same at the end of a connection         1 min, 2 s at the server's end     closed
-//	silence                                       timeout                            closed; blocked and subscribed clients are exempt
+//	silence                                       timeout                            closed unless blocked or subscribed
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
 //	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written

@@ -22,7 +22,8 @@ func TestProtocolErrors(t *testing.T) {
 		{"GET \"k\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"},
 		{strings.Repeat("x", 70000), "-ERR Protocol error: too big inline request\r\n"},
 		// What came before the error is answered.
-		{servertest.Pipeline("SET k v", "GET k") + "*1\r\n!", "+OK\r\n$1\r\nv\r\n-ERR Protocol error: expected '$', got '!'\r\n"},
+		{servertest.Pipeline("SET k v", "GET k") + "*1\r\n!",
+			"+OK\r\n$1\r\nv\r\n-ERR Protocol error: expected '$', got '!'\r\n"},
 		// Nothing and empty commands are skipped.
 		{"\r\n*0\r\n*-1\r\nPING\r\nQUIT\r\n", "+PONG\r\n+OK\r\n"},
 	} {
@@ -168,7 +169,8 @@ func TestBigArguments(t *testing.T) {
 		t.Fatalf("another value came back, %d bytes", len(got))
 	}
 	c.Want("PING", "+PONG\r\n")
-	if n := h.Sessions().Services.Clients.List()[0].QueryBuf + h.Sessions().Services.Clients.List()[0].QueryFree; n > wire.KeepBuffer {
+	if n := h.Sessions().Services.Clients.List()[0].QueryBuf +
+		h.Sessions().Services.Clients.List()[0].QueryFree; n > wire.KeepBuffer {
 		t.Errorf("an idle connection keeps a read buffer of %d bytes", n)
 	}
 	c.Send(fmt.Sprintf("*2\r\n$3\r\nGET\r\n$%d\r\n", 8<<20+1))
@@ -184,10 +186,12 @@ func TestLimitsBeforeAuth(t *testing.T) {
 		{"*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n"},
 		{"*2\r\n$4\r\nAUTH\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"},
 		{servertest.Pipeline("GET k", "NOSUCH", "GET", "PING", "AUTH wrong", "QUIT"),
-			"-NOAUTH Authentication required.\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n-ERR wrong number of arguments for 'get' command\r\n" +
+			"-NOAUTH Authentication required.\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n-ERR wrong " +
+				"number of arguments for 'get' command\r\n" +
 				"-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n"},
 		// The limits end with AUTH, in the middle of what one write brought.
-		{servertest.Pipeline("AUTH secret") + servertest.Encode("SET", "k", strings.Repeat("x", 20000)) + servertest.Pipeline("STRLENX", "QUIT"),
+		{servertest.Pipeline("AUTH secret") + servertest.Encode("SET", "k", strings.Repeat("x", 20000)) +
+			servertest.Pipeline("STRLENX", "QUIT"),
 			"+OK\r\n+OK\r\n-ERR unknown command 'STRLENX', with args beginning with: \r\n+OK\r\n"},
 	} {
 		c := h.Dial(t)

@@ -57,7 +57,7 @@ func (c *run) begin() {
 // prepare starts the clock of a command whose locks are about to be taken.
 func (c *run) prepare(spec *command.Spec) {
 	if g := &c.calls.group; spec != g.spec || g.n >= g.most {
-		c.look(spec)
+		c.readClock(spec)
 	}
 }
 
@@ -65,14 +65,14 @@ func (c *run) prepare(spec *command.Spec) {
 func (c *run) meter(r *request) {
 	g := &c.calls.group
 	if r.spec != g.spec || g.n >= g.most {
-		c.look(r.spec)
+		c.readClock(r.spec)
 	}
 	g.n++
 	g.last = r
 }
 
-// look reads the clock: the current group ends, and the command's time begins; nil = no command begins.
-func (c *run) look(spec *command.Spec) {
+// readClock reads the clock: the current group ends, and the command's time begins; nil = no command begins.
+func (c *run) readClock(spec *command.Spec) {
 	g := &c.calls.group
 	now := time.Since(c.srv.started)
 	if g.n > 0 {

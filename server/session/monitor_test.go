@@ -43,8 +43,9 @@ func TestMonitor(t *testing.T) {
 		m.Do("HELLO", proto)
 		m.Want("MONITOR", "+OK\r\n")
 		addr := c.LocalAddr().String()
-		c.Send(servertest.Encode("SET", "k", "a\"\\\r\n\t\x00é") + servertest.Pipeline("CONFIG GET x", "AUTH s3cret", "NOSUCH", "GET",
-			"MULTI", "INCR n", "EXEC", "CLIENT ID"))
+		c.Send(servertest.Encode("SET", "k", "a\"\\\r\n\t\x00é") +
+			servertest.Pipeline("CONFIG GET x", "AUTH s3cret", "NOSUCH", "GET",
+				"MULTI", "INCR n", "EXEC", "CLIENT ID"))
 		for range 9 {
 			c.Reply()
 		}
@@ -153,13 +154,17 @@ func TestSlowMonitor(t *testing.T) {
 	m, c := h.Dial(t), h.Dial(t)
 	m.Want("MONITOR", "+OK\r\n")
 	big := strings.Repeat("x", 100_000)
-	for end := time.Now().Add(servertest.Patience); h.Sessions().Counts().Monitors > 0; { // how much the sockets take is up to the system
+	// how much the sockets take is up to the system
+	for end := time.Now().Add(servertest.Patience); h.Sessions().Counts().Monitors > 0; {
 		if time.Now().After(end) {
 			t.Fatal("the monitor is still there")
 		}
 		c.Do("SET", "k", big)
 	}
-	servertest.Eventually(t, "the monitor is gone", func() bool { return h.Sessions().Counts().Monitors == 0 && !h.Sessions().Monitored() })
+	servertest.Eventually(t, "the monitor is gone", func() bool {
+		return h.Sessions().Counts().Monitors == 0 &&
+			!h.Sessions().Monitored()
+	})
 	io.Copy(io.Discard, m)
 	c.Want("PING", "+PONG\r\n")
 }

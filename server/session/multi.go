@@ -231,7 +231,7 @@ func (c *run) lockQueued(m *multi) error {
 			c.tx.SwitchNamespace(command.SelectedBy(&c.srv.Services, c.sess, c.tx.Namespace(), r.args))
 		}
 		if r.spec.OtherNamespace != nil {
-			c.lockForeign(r)
+			c.lockExternal(r)
 		}
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
 		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)

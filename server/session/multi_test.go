@@ -53,7 +53,8 @@ func TestWatchedKeys(t *testing.T) {
 		{"renamed over", "SET l v", "k", "RENAME l k", nothing},
 		{"stored into", "SADD s a", "k", "SUNIONSTORE k s", nothing},
 		{"nothing stored in place of nothing", "PING", "k",
-			"SUNIONSTORE k s;ZUNIONSTORE k 1 s;ZRANGESTORE k s 0 -1;GEOSEARCHSTORE k s FROMLONLAT 1 1 BYRADIUS 1 m;BITOP OR k s;SORT s STORE k", ran},
+			"SUNIONSTORE k s;ZUNIONSTORE k 1 s;ZRANGESTORE k s 0 -1;GEOSEARCHSTORE k s FROMLONLAT 1 1 BYRADIUS 1 m;BITOP OR k " +
+				"s;SORT s STORE k", ran},
 		{"nothing stored in place of something", "ZADD k 1 a", "k", "ZUNIONSTORE k 1 s", nothing},
 		{"copied from", "SET k v", "k", "COPY k l", ran},
 		{"failed command", "SET k v", "k", "LPUSH k a", ran},

@@ -202,8 +202,8 @@ func (c *run) waitPaused(r *request) bool {
 		if r.err != nil || p == nil || !p.holds(c.mayWrite(r)) {
 			return true
 		}
-		c.tx.End()  // it may have looked for a script
-		c.look(nil) // the wait is not part of a command's time
+		c.tx.End()       // it may have looked for a script
+		c.readClock(nil) // the wait is not part of a command's time
 		c.info.lastCmd.Store(r.spec)
 		if !c.flush() {
 			return false

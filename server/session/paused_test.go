@@ -15,7 +15,8 @@ const (
 	readingScript = "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])"
 	plainScript   = "#!lua\nreturn redis.call('GET', KEYS[1])"
 	testLibrary   = "#!lua name=lib\n" +
-		"redis.register_function{function_name='reads', callback=function(k) return redis.call('GET', k[1]) end, flags={'no-writes'}}\n" +
+		"redis.register_function{function_name='reads', callback=function(k) return redis.call('GET', k[1]) end, " +
+		"flags={'no-writes'}}\n" +
 		"redis.register_function('may', function() return 1 end)"
 )
 
@@ -267,7 +268,8 @@ func TestPauseHoldsExpiry(t *testing.T) {
 	})
 	seq := h.DB.LatestSequence()
 	for _, key := range []string{"gone", "fields"} {
-		if _, err := h.DB.DeleteExpired(cf.DefaultNamespace, []byte(key), h.Sessions().MayExpire, nil); err != sweep.ErrPaused {
+		if _, err := h.DB.DeleteExpired(cf.DefaultNamespace, []byte(key), h.Sessions().MayExpire,
+			nil); err != sweep.ErrPaused {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *profiling) picks(spec *command.Spec) bool {
 // another connection's group is written by that connection's thread.
 func (c *run) profile(reqs []request) int {
 	r := &reqs[0]
-	c.look(nil)
+	c.readClock(nil)
 	begin := c.clock
 	runtime.LockOSThread()
 	stop := engine.ProfileThread()
@@ -62,7 +62,7 @@ func (c *run) profile(reqs []request) int {
 	c.profiled = false
 	perf, io := stop()
 	runtime.UnlockOSThread()
-	c.look(nil)
+	c.readClock(nil)
 	took := c.clock - begin
 	if n == 0 || perf == "" { // the command did not use the database
 		return n

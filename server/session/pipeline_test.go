@@ -28,10 +28,12 @@ var runs = []struct {
 	{"reads before a write do not see it", []string{"GET k", "GET k", "SET k v", "GET k"},
 		"$-1\r\n$-1\r\n+OK\r\n$1\r\nv\r\n"},
 	{"an error leaves the others alone", []string{"SET k x", "INCR k", "GET k", "HSET k f v", "SET k 5", "INCR k"},
-		"+OK\r\n-ERR value is not an integer or out of range\r\n$1\r\nx\r\n-WRONGTYPE Operation against a key holding the wrong kind of value\r\n+OK\r\n:6\r\n"},
+		"+OK\r\n-ERR value is not an integer or out of range\r\n$1\r\nx\r\n-WRONGTYPE Operation against a key holding the " +
+			"wrong kind of value\r\n+OK\r\n:6\r\n"},
 	{"rejected commands reply at their place", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH",
 		"GET k"},
-		"+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n-ERR wrong number of arguments for 'get' command\r\n:2\r\n-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n$1\r\n2\r\n"},
+		"+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n-ERR wrong number of arguments for " +
+			"'get' command\r\n:2\r\n-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n$1\r\n2\r\n"},
 	{"a solo command sees what is before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE",
 		"GET a"}, "+OK\r\n+OK\r\n:2\r\n+OK\r\n+OK\r\n:0\r\n$-1\r\n"},
 	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"},
@@ -74,7 +76,8 @@ func TestPipelinesCutAnywhere(t *testing.T) {
 	c := h.Dial(t)
 	commands := []string{"DEL k", "SET k 1", "GET k", "NOSUCH", "INCR k", "MGET k x", "DBSIZE", "GET k"}
 	c.Want("SET k 0", "+OK\r\n")
-	want := ":1\r\n+OK\r\n$1\r\n1\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n:2\r\n*2\r\n$1\r\n2\r\n$-1\r\n:1\r\n$1\r\n2\r\n"
+	want := ":1\r\n+OK\r\n$1\r\n1\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n:2\r\n*2\r\n$1\r\n" +
+		"2\r\n$-1\r\n:1\r\n$1\r\n2\r\n"
 	text := servertest.Pipeline(commands...)
 	check := func(how string) {
 		t.Helper()

@@ -41,7 +41,8 @@ func TestSubscriptions(t *testing.T) {
 					t.Errorf("%q, want %q", got, want)
 				}
 			}
-			s.Send(servertest.Encode("SUBSCRIBE", "a", "b", "a") + servertest.Encode("PSUBSCRIBE", "a*") + servertest.Encode("SSUBSCRIBE", "a"))
+			s.Send(servertest.Encode("SUBSCRIBE", "a", "b", "a") + servertest.Encode("PSUBSCRIBE", "a*") +
+				servertest.Encode("SSUBSCRIBE", "a"))
 			expect(confirmed(mark, "subscribe", "a", 1))
 			expect(confirmed(mark, "subscribe", "b", 2))
 			expect(confirmed(mark, "subscribe", "a", 2))
@@ -70,7 +71,8 @@ func TestSubscriptions(t *testing.T) {
 			p.Want("PUBLISH b x", ":0\r\n")
 			if proto == "2" {
 				for cmd, name := range map[string]string{"GET k": "get", "CLIENT ID": "client|id"} {
-					s.Want(cmd, "-ERR Can't execute '"+name+"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+					s.Want(cmd, "-ERR Can't execute '"+name+
+						"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
 				}
 			} else {
 				s.Want("SET k v", "+OK\r\n")
@@ -79,7 +81,8 @@ func TestSubscriptions(t *testing.T) {
 				expect(":1\r\n")
 				expect(push("pmessage", "a*", "ab", "own"))
 				expect("+PONG\r\n")
-				s.Send(servertest.Encode("CLIENT", "REPLY", "OFF") + servertest.Encode("PUBLISH", "ab", "own") + servertest.Encode("CLIENT", "REPLY", "ON"))
+				s.Send(servertest.Encode("CLIENT", "REPLY", "OFF") + servertest.Encode("PUBLISH", "ab", "own") +
+					servertest.Encode("CLIENT", "REPLY", "ON"))
 				expect(push("pmessage", "a*", "ab", "own"))
 				expect("+OK\r\n")
 			}

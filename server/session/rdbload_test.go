@@ -86,7 +86,8 @@ func TestRDBLoad(t *testing.T) {
 	}
 	c.Want("GET two", "$3\r\nnew\r\n")
 	c.Want("DBSIZE", ":6\r\n")
-	if n := h.Logs.FilterMessageSnippet("4 keys and 0 libraries were loaded; 1 keys had expired, 0 were kept as they were, 1 were empty").Len(); n != 1 {
+	if n := h.Logs.FilterMessageSnippet("4 keys and 0 libraries were loaded; 1 keys had expired, 0 were kept as they " +
+		"were, 1 were empty").Len(); n != 1 {
 		t.Errorf("the log does not tell how many keys were loaded: %v", h.Logs.All())
 	}
 }
@@ -121,7 +122,8 @@ func TestRDBLoadErrors(t *testing.T) {
 		{rdbFile(t, good), "DB -1", "-ERR value is not an integer or out of range", ":0\r\n"},
 		{rdbFile(t, good), "DB 4294967296", "-ERR value is not an integer or out of range", ":0\r\n"},
 		{rdbFile(t, good, "\x00\x01b\x80\x30\x00\x00\x00abc"), "",
-			`-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`, ":1\r\n"},
+			`-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`,
+			":1\r\n"},
 		{rdbFile(t, good, "\x06\x01m"), "NX",
 			`-ERR rdb: unsupported type of value, in the value of "m" before byte 20; 0 keys were loaded`, ":1\r\n"},
 		{rdbRaw(t, "REDIS0011"+good+"\xff12345678"), "",
@@ -170,7 +172,8 @@ func TestRDBLoadNewerForms(t *testing.T) {
 	path := rdbFile(t, "\x14\x01s\x0a"+"\x0a\x00\x00\x00\x01\x00\x81a\x02\xff",
 		"\x18\x01h"+u64(at)+"\x02"+"\x01\x01f\x01v"+"\x00\x01g\x01w",
 		"\x18\x01p"+u64(1000)+"\x01"+"\x01\x01f\x01v",
-		"\x15\x01x\x00"+"\x00"+"\x07\x00"+"\x00\x00"+"\x00\x00"+"\x01"+"\x01"+"\x01g"+"\x05\x01"+"\x01"+"\x00"+"\x01"+"\x01c"+u64(50)+u64(40)+"\x00")
+		"\x15\x01x\x00"+"\x00"+"\x07\x00"+"\x00\x00"+"\x00\x00"+"\x01"+"\x01"+"\x01g"+"\x05\x01"+"\x01"+"\x00"+"\x01"+"\x01c"+
+			u64(50)+u64(40)+"\x00")
 	c.Want("RDB LOAD "+path, "+OK\r\n")
 	c.Want("SMEMBERS s", "*1\r\n$1\r\na\r\n")
 	c.Want("HPEXPIRETIME h FIELDS 2 f g", fmt.Sprintf("*2\r\n:%d\r\n:-1\r\n", at))
@@ -243,7 +246,8 @@ func TestRDBLoadPieces(t *testing.T) {
 	c.Want("DBSIZE", fmt.Sprintf(":%d\r\n", n))
 	big := rdbFile(t, rdbKey("small", "v"), rdbKey("big", strings.Repeat("x", 400)), rdbKey("later", "v"))
 	c.Want("RDB LOAD "+big,
-		"-ERR key \"big\": the write batch is larger than rocksdb.write_options.write_batch_max_bytes; 1 keys were loaded\r\n")
+		"-ERR key \"big\": the write batch is larger than rocksdb.write_options.write_batch_max_bytes; 1 keys were "+
+			"loaded\r\n")
 	c.Want("EXISTS small big later", ":1\r\n")
 	c.Want("CONFIG SET rocksdb.write_options.write_batch_max_bytes 0", "+OK\r\n")
 	// A string that is too long for this server.

@@ -116,7 +116,8 @@ func TestScriptsInATransaction(t *testing.T) {
 // FUNCTION LISTFUNC and LISTLIB are Kvrocks's; so are the replies.
 func TestKvrocksListsOfFunctions(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
-	two := "#!lua name=two\nredis.register_function('beta', function() end) redis.register_function('alpha', function() end)"
+	two := "#!lua name=two\nredis.register_function('beta', function() end) redis.register_function('alpha', function() " +
+		"end)"
 	c.Do("FUNCTION", "LOAD", two)
 	c.Do("FUNCTION", "LOAD", library("one", "alpine", "x"))
 	row := func(function, lib string) string {

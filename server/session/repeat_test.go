@@ -33,7 +33,8 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 		if r.IntN(4) > 0 { // few different ones, so that they repeat
 			cmd = pick("LRANGE l 0 -1", "LRANGE l 0 2", "HGETALL h", "HMGET h f0 f1", "SMEMBERS s",
 				"ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZREVRANGE z 0 1",
-				"ZRANK z m1", "ZCOUNT z 0 2", "XRANGE x - +", "BITCOUNT b", "SISMEMBER s m1", "LPOS l e1", "HKEYS h", "HVALS g", "LRANGE m 0 -1")
+				"ZRANK z m1", "ZCOUNT z 0 2", "XRANGE x - +", "BITCOUNT b", "SISMEMBER s m1", "LPOS l e1", "HKEYS h", "HVALS g",
+				"LRANGE m 0 -1")
 		} else {
 			cmd = pick("RPUSH l e"+n, "LPOP l", "LSET l 0 e"+n, "HSET h f"+n+" "+n, "HDEL h f"+n, "SADD s m"+n,
 				"SREM s m"+n, "ZADD z "+n+" m"+n, "ZREM z m"+n,

@@ -22,7 +22,8 @@ const (
 
 func TestScriptsShareThePipeline(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
-	c.Send(servertest.Encode("SET", "a", "5") + servertest.Encode("EVAL", incrScript, "1", "a") + servertest.Encode("INCR", "a") +
+	c.Send(servertest.Encode("SET", "a", "5") + servertest.Encode("EVAL", incrScript, "1", "a") +
+		servertest.Encode("INCR", "a") +
 		servertest.Encode("EVAL", "return redis.call('GET','a')", "0") +
 		servertest.Encode("EVAL", "redis.call('SET','b','1') error('x')", "0") + servertest.Encode("GET", "b"))
 	var got []string
@@ -181,7 +182,8 @@ func TestScriptsLoseNoUpdates(t *testing.T) {
 				var reply string
 				switch {
 				case n == 0 && i%2 == 0:
-					c.Send(servertest.Encode("MULTI") + servertest.Encode("SET", "other", "x") + servertest.Encode(args...) + servertest.Encode("EXEC"))
+					c.Send(servertest.Encode("MULTI") + servertest.Encode("SET", "other", "x") + servertest.Encode(args...) +
+						servertest.Encode("EXEC"))
 					for range 3 {
 						c.Reply()
 					}
@@ -218,7 +220,8 @@ func TestScriptKillUndoesTheScript(t *testing.T) {
 			" end) co()",
 		"xpcall(function() " + endless + " end, function() " + endless + " end)"} {
 		c.Send(servertest.Encode("INCR", "n") +
-			servertest.Encode("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', 'undeclared', '1') redis.call('PUBLISH','c','m') "+body, "1", "a"))
+			servertest.Encode("EVAL",
+				"redis.call('INCR', KEYS[1]) redis.call('SET', 'undeclared', '1') redis.call('PUBLISH','c','m') "+body, "1", "a"))
 		servertest.Eventually(t, "the script was killed", func() bool { return other.Do("SCRIPT", "KILL") == "+OK\r\n" })
 		if r := c.Reply(); r[0] != ':' {
 			t.Errorf("%s: the command before it: %q", body, r)
@@ -391,7 +394,9 @@ func TestFunctionKill(t *testing.T) {
 func TestScriptFlushesTheKeyspace(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	c.Want("SET a 1", "+OK\r\n")
-	if r := c.Do("EVAL", "redis.call('SET','b','1') redis.call('FLUSHALL') redis.call('SET','c','1') return redis.call('DBSIZE')", "0"); r != ":1\r\n" {
+	if r := c.Do("EVAL",
+		"redis.call('SET','b','1') redis.call('FLUSHALL') redis.call('SET','c','1') return redis.call('DBSIZE')",
+		"0"); r != ":1\r\n" {
 		t.Errorf("%q", r)
 	}
 	c.Want("MGET a b c", "*3\r\n$-1\r\n$-1\r\n$1\r\n1\r\n")

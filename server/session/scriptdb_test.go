@@ -12,7 +12,9 @@ func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
 		{"MOVE", "redis.call('INCR','n') return redis.call('MOVE',KEYS[1],3)"},
 		{"COPY", "redis.call('INCR','n') return redis.call('COPY',KEYS[1],'held','DB',3)"},
-		{"SELECT", "redis.call('INCR','n') local v=redis.call('GET',KEYS[1]) redis.call('SELECT',3) redis.call('SET','held',v) return 1"},
+		{"SELECT",
+			"redis.call('INCR','n') local v=redis.call('GET',KEYS[1]) redis.call('SELECT',3) redis.call('SET','held',v) " +
+				"return 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := servertest.StartApart(t, []string{"held", "n", "3:held"}, "redis-databases", "16")

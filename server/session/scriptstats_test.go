@@ -105,7 +105,8 @@ func TestInfoOfScripts(t *testing.T) {
 	c.Want("EVAL return(1) 0", ":1\r\n")
 	c.Want("EVAL return(2) 0", ":2\r\n")
 	if r := c.Do("FUNCTION", "LOAD",
-		"#!lua name=l\nredis.register_function('f',function() end) redis.register_function('g',function() end)"); r[0] != '$' {
+		"#!lua name=l\nredis.register_function('f',function() end) "+
+			"redis.register_function('g',function() end)"); r[0] != '$' {
 		t.Fatal(r)
 	}
 	for name, want := range map[string]string{"number_of_cached_scripts": "2", "number_of_functions": "2",

@@ -70,7 +70,7 @@ func (c *run) writeSegment(reqs []request) int {
 			n = i + 1
 		}
 		if r.spec.OtherNamespace != nil {
-			c.lockForeign(r)
+			c.lockExternal(r)
 		}
 	}
 	c.keys = refs
@@ -145,8 +145,8 @@ func (c *run) turnedAway(reqs []request, err error) int {
 	return 1
 }
 
-// lockForeign asks for the lock of the key that a command touches in another namespace.
-func (c *run) lockForeign(r *request) {
+// lockExternal asks for the lock of the key that a command touches in another namespace.
+func (c *run) lockExternal(r *request) {
 	if ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
 		c.tx.AddLockIn(ns, r.args[arg], true)
 	}

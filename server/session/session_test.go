@@ -11,7 +11,8 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-const hello2 = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:%d\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+const hello2 = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n$2\r\n" +
+	"id\r\n:%d\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
 
 func TestHello(t *testing.T) {
 	h := servertest.Start(t)
@@ -40,13 +41,16 @@ func TestHello(t *testing.T) {
 }
 
 func TestAuth(t *testing.T) {
-	const noAuth, wrong = "-NOAUTH Authentication required.\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+	const noAuth, wrong = "-NOAUTH Authentication required.\r\n",
+		"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 	h := servertest.Start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
 	h.AddNamespaces(t, "ns1", "ns2")
 	c := h.Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"PING", noAuth},
-		{"HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n"},
+		{"HELLO 3",
+			"-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> " +
+				"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n"},
 		{"AUTH nope", wrong},
 		{"AUTH default nope", wrong},
 		{"AUTH other secret", wrong},
@@ -76,7 +80,8 @@ func TestAuth(t *testing.T) {
 	}
 	open := servertest.Start(t)
 	open.Dial(t).Want("AUTH x",
-		"-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")
+		"-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "+
+			"is correct?\r\n")
 	open.Dial(t).Want("AUTH default x", "+OK\r\n")
 	open.Dial(t).Want("AUTH other x", wrong)
 }
@@ -101,8 +106,13 @@ func TestClientList(t *testing.T) {
 		return fmt.Sprintf(`id=%d addr=%s laddr=%s fd=\d+ %s\n`, id, regexp.QuoteMeta(c.LocalAddr().String()),
 			regexp.QuoteMeta(c.RemoteAddr().String()), rest)
 	}
-	first := line(1, a, `name=first age=1\d\d idle=\d\d? flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ qbuf-free=\d+ argv-mem=\d+ multi-mem=0 rbs=\d+ rbp=\d+ obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
-	second := line(2, b, `name= age=1\d\d idle=\d\d? flags=T namespace=ns1 db=0 .* cmd=ping user=default redir=-1 resp=2 lib-name= lib-ver= .*`)
+	first := line(1, a,
+		`name=first age=1\d\d idle=\d\d? flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ `+
+			`qbuf-free=\d+ argv-mem=\d+ multi-mem=0 rbs=\d+ rbp=\d+ obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r `+
+			`cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
+	second := line(2, b,
+		`name= age=1\d\d idle=\d\d? flags=T namespace=ns1 db=0 .* cmd=ping user=default redir=-1 resp=2 lib-name= lib-ver= `+
+			`.*`)
 	check := func(c *servertest.Client, command, pattern string) {
 		t.Helper()
 		got := c.Do(strings.Fields(command)...)
@@ -212,7 +222,8 @@ func TestClientKill(t *testing.T) {
 	// One that waits is woken.
 	sleeper := connect("secret")
 	sleeper.Send(servertest.Pipeline("DEBUG SLEEP 1000"))
-	servertest.Eventually(t, "it sleeps", func() bool { c := h.Sessions().Services.Clients.List(); return c[len(c)-1].Command == "debug" })
+	servertest.Eventually(t, "it sleeps",
+		func() bool { c := h.Sessions().Services.Clients.List(); return c[len(c)-1].Command == "debug" })
 	me.Want("CLIENT KILL TYPE normal", ":1\r\n")
 	sleeper.Closed()
 	servertest.Eventually(t, "it is gone", func() bool { return h.Sessions().Clients() == 1 })

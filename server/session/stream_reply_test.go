@@ -102,7 +102,8 @@ func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 		listen    []string // commands of the one who is told
 		tell, got string
 	}{
-		{"channel", []string{"SUBSCRIBE ch"}, servertest.Encode("PUBLISH", "ch", "m"), ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
+		{"channel", []string{"SUBSCRIBE ch"}, servertest.Encode("PUBLISH", "ch", "m"),
+			">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
 		{"tracking", []string{"CLIENT TRACKING ON", "GET k"}, servertest.Encode("SET", "k", "v"),
 			">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
 	} {

@@ -104,8 +104,9 @@ func TestTLSBlockedWithInput(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	c, other := h.DialTLS(t, ca.Client("")), h.DialTLS(t, ca.Client(""))
 	go func() { // more than the buffers of the sockets take
-		io.WriteString(c, servertest.Pipeline("BLPOP list 0")+strings.Repeat(servertest.Pipeline("ECHO "+strings.Repeat("e", 8000)),
-			1000)+servertest.Pipeline("PING"))
+		io.WriteString(c, servertest.Pipeline("BLPOP list 0")+
+			strings.Repeat(servertest.Pipeline("ECHO "+strings.Repeat("e", 8000)),
+				1000)+servertest.Pipeline("PING"))
 	}()
 	servertest.Eventually(t, "it waits and sends", func() bool {
 		return h.Sessions().Counts().Blocked == 1 &&
@@ -157,7 +158,8 @@ func TestTLSSubscribers(t *testing.T) {
 			for i := range each {
 				ahead <- struct{}{}
 				c.SetDeadline(time.Now().Add(servertest.Patience))
-				if _, err := io.WriteString(c, servertest.Encode("PUBLISH", "ch", fmt.Sprintf("%d %d %s", p, i, payload))); err != nil {
+				if _,
+					err := io.WriteString(c, servertest.Encode("PUBLISH", "ch", fmt.Sprintf("%d %d %s", p, i, payload))); err != nil {
 					t.Error(err)
 					return
 				}

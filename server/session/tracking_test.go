@@ -233,7 +233,10 @@ func TestTrackingOptions(t *testing.T) {
 			c.Do("GET", "a")
 			to.Close()
 			n, _ := strconv.Atoi(id)
-			servertest.Eventually(t, "the connection is gone", func() bool { _, ok := h.Sessions().TrackingPeer(int64(n)); return !ok })
+			servertest.Eventually(t, "the connection is gone", func() bool {
+				_, ok := h.Sessions().TrackingPeer(int64(n))
+				return !ok
+			})
 			for range 2 { // each time
 				c.Do("GET", "a")
 				w.Do("SET", "a", "2")

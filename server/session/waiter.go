@@ -33,8 +33,8 @@ import (
 // So no data is overlooked when two runs bring data at the same time.
 //
 // When a run lacks locks and must not wait for them, it leaves the data to the waiter's connection, which tries alone
-// with all its locks. owed is set, and later waiters are not served. The connection then serves the later waiters, or
-// wakes them if it leaves without the data.
+// with all its locks. mustRetry is set, and later waiters are not served. The connection then serves the later waiters,
+// or wakes them if it leaves without the data.
 type waiter struct {
 	conn  *conn
 	spec  *command.Spec
@@ -54,10 +54,10 @@ type waiter struct {
 	denied bool  // the client is no longer permitted to run the command
 	ended  error // see end; guarded by mu
 
-	took   atomic.Int64 // running time of the command without the wait, a time.Duration: for the slow log
-	missed atomic.Bool  // a run had data while mu was held, or while the connection tried alone
-	woken  atomic.Bool  // the connection must poll: its read deadline was moved
-	owed   atomic.Bool  // the data was left to the connection; set with mu held
+	took      atomic.Int64 // running time of the command without the wait, a time.Duration: for the slow log
+	missed    atomic.Bool  // a run had data while mu was held, or while the connection tried alone
+	woken     atomic.Bool  // the connection must poll: its read deadline was moved
+	mustRetry atomic.Bool  // the data was left to the connection; set with mu held
 }
 
 type waitState uint8
@@ -90,7 +90,7 @@ func (w *waiter) claim() bool {
 func (w *waiter) unclaim(needLocks bool) (again bool) {
 	missed := w.missed.Load()
 	if needLocks {
-		w.owed.Store(true)
+		w.mustRetry.Store(true)
 	}
 	w.mu.Unlock()
 	if needLocks || missed {
@@ -151,7 +151,7 @@ func (w *waiter) endAlone(err error) bool {
 		w.serve(err)
 		return true
 	}
-	w.owed.Store(false) // there is nothing for the later waiters either
+	w.mustRetry.Store(false) // there is nothing for the later waiters either
 	w.state = waiting
 	if w.missed.Load() {
 		w.woken.Store(true) // once more

@@ -186,7 +186,8 @@ func ciphers(list string) (ids []uint16, ignored []string, err error) {
 	return ids, ignored, nil
 }
 
-var errSuites = errors.New("TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 here: name all three or none")
+var errSuites = errors.New("TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and " +
+	"TLS_CHACHA20_POLY1305_SHA256 here: name all three or none")
 
 // checkSuites refuses a list of TLS 1.3 suites that is not the one of crypto/tls, which cannot be changed.
 func checkSuites(list string) error {

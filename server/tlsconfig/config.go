@@ -42,9 +42,10 @@ func (e *Error) Error() string { return e.Key + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 var (
-	errNoCert   = errors.New("a TLS port needs a certificate")
-	errNoKey    = errors.New("a TLS port needs a private key")
-	errNoCA     = errors.New("this or tls-ca-cert-dir is needed to verify the certificates of clients; tls-auth-clients no asks for none")
+	errNoCert = errors.New("a TLS port needs a certificate")
+	errNoKey  = errors.New("a TLS port needs a private key")
+	errNoCA   = errors.New("this or tls-ca-cert-dir is needed to verify the certificates of clients; tls-auth-clients " +
+		"no asks for none")
 	errNoCACert = errors.New("there is no certificate in it")
 )
 

@@ -348,7 +348,8 @@ func FuzzDecryptPKCS8(f *testing.F) {
 	f.Add([]byte("0\x820W0\x10\x06\x09*\x86H\x86\xf7\x0d\x01\x05\x0d"))
 	if _, err := exec.LookPath("openssl"); err == nil {
 		out, err := exec.Command("sh", "-c",
-			"openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -v2 aes-128-cbc -iter 1 -passout pass:p").Output()
+			"openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -v2 aes-128-cbc "+
+				"-iter 1 -passout pass:p").Output()
 		if block, _ := pem.Decode(out); err == nil && block != nil {
 			f.Add(block.Bytes)
 		}

@@ -132,14 +132,18 @@ func decryptPKCS8(der, pass []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !key.Algorithm.Algorithm.Equal(oidPBES2) {
-		return nil, fmt.Errorf("the private key is encrypted by %v, only PBES2 is known: convert it with openssl pkcs8 -topk8 -v2 aes-256-cbc", key.Algorithm.Algorithm)
+		return nil,
+			fmt.Errorf("the private key is encrypted by %v, only PBES2 is known: convert it with openssl pkcs8 -topk8 -v2 "+
+				"aes-256-cbc", key.Algorithm.Algorithm)
 	}
 	var params pbes2Params
 	if err := unmarshal(key.Algorithm.Parameters.FullBytes, &params); err != nil {
 		return nil, err
 	}
 	if !params.KDF.Algorithm.Equal(oidPBKDF2) {
-		return nil, fmt.Errorf("the private key's passphrase goes through %v, only PBKDF2 is known: convert it with openssl pkcs8 -topk8 -v2 aes-256-cbc", params.KDF.Algorithm)
+		return nil,
+			fmt.Errorf("the private key's passphrase goes through %v, only PBKDF2 is known: convert it with openssl pkcs8 "+
+				"-topk8 -v2 aes-256-cbc", params.KDF.Algorithm)
 	}
 	var kdf pbkdf2Params
 	if err := unmarshal(params.KDF.Parameters.FullBytes, &kdf); err != nil {

@@ -32,7 +32,8 @@ func TestListen(t *testing.T) {
 		{Addresses{FD: -1}, "bind: there is no address to listen on"},
 		{Addresses{FD: -1, Hosts: []string{"127.0.0.1", "192.0.2.1"}}, "bind: cannot listen on 192.0.2.1:"},
 		{Addresses{FD: -1, Hosts: []string{"-192.0.2.1"}}, "bind: there is no address to listen on"},
-		{Addresses{FD: -1, Hosts: []string{"-127.0.0.1"}, Port: port}, "port: 127.0.0.1:" + strconv.Itoa(port) + " is in use"},
+		{Addresses{FD: -1, Hosts: []string{"-127.0.0.1"}, Port: port}, "port: 127.0.0.1:" + strconv.Itoa(port) +
+			" is in use"},
 		{Addresses{FD: -1, Unix: file}, "unixsocket: " + file + " exists and is not a socket"},
 		{Addresses{FD: -1, Unix: "/nonexistent/socket"}, "unixsocket: cannot listen on /nonexistent/socket: "},
 		{Addresses{FD: 60000}, "socket-fd: 60000 is not a listening socket: "},

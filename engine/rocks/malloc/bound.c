@@ -1,4 +1,4 @@
-// Bounds on what glibc's malloc keeps of memory that was given back to it.
+// Limits the memory that glibc's malloc keeps after it was freed.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <sched.h>
@@ -7,36 +7,36 @@
 
 #ifdef __GLIBC__
 
-// big is the size in bytes from which a block is a mapping of its own. It must be given: by itself glibc raises it, up
-// to 32 MiB, to the size of every block that is freed, and then the buffers of flushes and compactions leave holes
-// too. Buffers of reads are smaller and shall not be mapped and unmapped each time.
+// big is the size in bytes from which a block gets a mapping of its own. It must be set explicitly: otherwise glibc
+// raises the limit, up to 32 MiB, to the size of every freed block, and then the buffers of flushes and compactions
+// leave holes too. Read buffers are smaller and should not be mapped and unmapped each time.
 static const int big = 1 << 20;
 
-// given reports whether the environment has parameters for malloc, which are then left alone.
+// given reports whether the environment sets parameters of malloc. They take precedence.
 static int given(void) {
   const char* tunables = getenv("GLIBC_TUNABLES");
   return getenv("MALLOC_ARENA_MAX") || getenv("MALLOC_ARENA_TEST") || getenv("MALLOC_MMAP_THRESHOLD_") ||
          getenv("MALLOC_TRIM_THRESHOLD_") || (tunables && strstr(tunables, "glibc.malloc."));
 }
 
-// One arena a processor, and two where there is one: what runs at a time seldom meets in an arena.
+// One arena a CPU, at least two: threads that run at the same time seldom meet in an arena.
 static int arenas(void) {
   cpu_set_t cpus;
   int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 8;  // fails with more than 1024
   return n < 2 ? 2 : n;
 }
 
-// A constructor, because a thread that exists keeps its arena: Go's runtime starts threads before main.
+// A constructor, because an existing thread keeps its arena, and Go's runtime starts threads before main.
 __attribute__((constructor)) static void bound(void) {
   if (given()) return;
   mallopt(M_ARENA_MAX, arenas());
   mallopt(M_MMAP_THRESHOLD, big);
-  mallopt(M_TRIM_THRESHOLD, 4 * big);  // bytes free at the end of an arena; 128 KiB otherwise, now that big is given
+  mallopt(M_TRIM_THRESHOLD, 4 * big);  // free bytes at the end of an arena; the default is 128 KiB once big is set
 }
 
-// basalt_malloc_usage tells how many bytes of malloc are in use, blocks with mappings of their own included, and how many
-// are free in the arenas, whether the system has their pages back or not. It takes each arena's lock, for as long as a walk
-// over its free blocks lasts.
+// basalt_malloc_usage returns how many bytes of malloc's memory are in use, including blocks with mappings of their
+// own, and how many are free in the arenas, including free pages that were returned to the system. It holds each
+// arena's lock while it walks the arena's free blocks.
 void basalt_malloc_usage(size_t* used, size_t* unused) {
 #if __GLIBC_PREREQ(2, 33)
   struct mallinfo2 m = mallinfo2();
@@ -47,9 +47,10 @@ void basalt_malloc_usage(size_t* used, size_t* unused) {
 #endif
 }
 
-// Each arena keeps the holes of what it once held, and the block cache moves from arena to arena with the threads that read: in
-// time malloc would keep it once an arena. malloc_trim gives the pages of holes back, wherever they are; a page costs some tenths
-// of a microsecond, and the arena waits meanwhile. What has been given back already costs little.
+// Each arena keeps holes of what it once held, and the block cache moves from arena to arena with the reading threads:
+// in time malloc would hold it once for each arena. malloc_trim returns the free pages to the system, wherever they
+// are. A page costs some tenths of a microsecond, during which the arena is locked. Pages that were returned before
+// cost little.
 int basalt_malloc_trim(void) {
 #if __GLIBC_PREREQ(2, 33)
   if (given()) return 0;

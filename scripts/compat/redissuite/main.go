@@ -24,7 +24,8 @@ import (
 )
 
 // tags leave out what looks into Redis (DEBUG), needs replicas or RDB files, and what takes long or much memory.
-const tags = "-needs:debug -needs:repl -needs:save -needs:reset -needs:config-maxmemory -cluster:skip -slow -large-memory"
+const tags = "-needs:debug -needs:repl -needs:save -needs:reset -needs:config-maxmemory -cluster:skip -slow " +
+	"-large-memory"
 
 // patience is how long one unit may take.
 const patience = 5 * time.Minute

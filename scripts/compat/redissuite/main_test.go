@@ -6,7 +6,8 @@ import (
 )
 
 func TestCount(t *testing.T) {
-	const good = "[ok]: A in B (1 ms)\n[err]: C D in tests/unit/x.tcl\nExpected '[ok]: no'\n[ignore]: E: Tag: slow denied\n" +
+	const good = "[ok]: A in B (1 ms)\n[err]: C D in tests/unit/x.tcl\nExpected '[ok]: no'\n[ignore]: E: Tag: slow " +
+		"denied\n" +
 		"[ok]: F (2 ms)\n[1/1 done]: unit/x (1 seconds)\n\n                   The End\n\n*** [err]: C D in tests/unit/x.tcl\n"
 	ok, errs, ended := count(good)
 	if ok != 2 || !slices.Equal(errs, []string{"C D"}) || !ended {

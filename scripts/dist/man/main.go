@@ -34,8 +34,9 @@ func page(w *bufio.Writer, version string) {
 	fmt.Fprint(w, ".SH NAME\nbasalt \\- a Redis-compatible server that stores its data in RocksDB\n.SH SYNOPSIS\n.nf\n")
 	text(w, config.Usage)
 	fmt.Fprint(w, ".fi\n.SH DESCRIPTION\n")
-	text(w, "Without a sub-command basalt is the server. Its settings stand in a kvrocks.toml, each with a comment, or in a "+
-		"kvrocks.conf of Kvrocks.\n")
+	text(w,
+		"Without a sub-command basalt is the server. Its settings stand in a kvrocks.toml, each with a comment, or in a "+
+			"kvrocks.conf of Kvrocks.\n")
 	fmt.Fprint(w, ".SH SUB-COMMANDS\n")
 	commands(w, cli.Root(&cli.Env{}))
 	fmt.Fprint(w, ".SH EXIT STATUS\n")

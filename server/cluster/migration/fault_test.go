@@ -162,7 +162,8 @@ func TestBegunAgain(t *testing.T) {
 	d := startDestination(t)
 	a, b := dial(t, d.addr), dial(t, d.addr)
 	a.ok("CLUSTER IMPORT 5-6 0", "CLUSTER IMPORT 5-6 0")
-	if got := b.do("CLUSTER", "IMPORT", "7", "0"); got != "-ERR ERR only one importing job is allowed, current importing: 5-6\r\n" &&
+	if got := b.do("CLUSTER", "IMPORT", "7",
+		"0"); got != "-ERR ERR only one importing job is allowed, current importing: 5-6\r\n" &&
 		!strings.Contains(got, "only one importing job is allowed, current importing: 5-6") {
 		t.Errorf("%q", got)
 	}
@@ -170,7 +171,8 @@ func TestBegunAgain(t *testing.T) {
 	if _, err := a.Read(make([]byte, 1)); err == nil {
 		t.Error("the first connection lives")
 	}
-	if got := b.do("CLUSTER", "IMPORT", "5", "1"); !strings.Contains(got, "mismatch slot, importing slot(s): 5-6, but got: 5") {
+	if got := b.do("CLUSTER", "IMPORT", "5", "1"); !strings.Contains(got,
+		"mismatch slot, importing slot(s): 5-6, but got: 5") {
 		t.Errorf("%q", got)
 	}
 	b.ok("CLUSTER IMPORT 5-6 1")

@@ -13,14 +13,15 @@ import (
 func TestReadReply(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for in, want := range map[string]reply{
-		"+OK\r\n":                                {kind: '+', text: "OK"},
-		"-ERR no\r\n":                            {kind: '-', text: "ERR no"},
-		":12\r\n":                                {kind: ':', text: "12"},
-		"$-1\r\n":                                {kind: '$', null: true},
-		"$2\r\nab\r\n":                           {kind: '$', text: "ab"},
-		"$5000\r\n" + long + "\r\n":              {kind: '$', text: long[:keptText]},
-		"*0\r\n":                                 {kind: '*'},
-		"*2\r\n:1\r\n*1\r\n$-1\r\n":              {kind: '*', items: []reply{{kind: ':', text: "1"}, {kind: '*', items: []reply{{kind: '$', null: true}}}}},
+		"+OK\r\n":                   {kind: '+', text: "OK"},
+		"-ERR no\r\n":               {kind: '-', text: "ERR no"},
+		":12\r\n":                   {kind: ':', text: "12"},
+		"$-1\r\n":                   {kind: '$', null: true},
+		"$2\r\nab\r\n":              {kind: '$', text: "ab"},
+		"$5000\r\n" + long + "\r\n": {kind: '$', text: long[:keptText]},
+		"*0\r\n":                    {kind: '*'},
+		"*2\r\n:1\r\n*1\r\n$-1\r\n": {kind: '*', items: []reply{{kind: ':', text: "1"},
+			{kind: '*', items: []reply{{kind: '$', null: true}}}}},
 		"$3\r\nab\r\n\r\n":                       {kind: '!'},
 		"$x\r\n":                                 {kind: '!'},
 		"$-2\r\n":                                {kind: '!'},

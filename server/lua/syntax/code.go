@@ -2,8 +2,8 @@ package syntax
 
 import "github.com/yuin/gopher-lua/ast"
 
-// What Lua's compiler would emit for what is read. No code is made: instructions, registers and jumps are counted,
-// and the nodes of the syntax tree get the lines that the instructions would have.
+// The model of Lua's code generator. It generates no code: it counts instructions, registers and jumps, and gives the
+// nodes of the syntax tree the lines of the instructions.
 
 // expKind says where the value of an expression is.
 type expKind uint8
@@ -20,26 +20,26 @@ const (
 	expGlobal
 	expIndexed    // info = the table's register, aux = the key's register or constant
 	expJump       // a comparison: info = its jump
-	expRelocation // the last instruction; its register is still to be chosen
+	expRelocation // the last instruction; its register is not chosen yet
 	expRegister   // info = its register
-	expCall       // info = the register of the function and the first result
+	expCall       // info = the register of the function and of the first result
 	expDots       // "..."
 )
 
-// exp is an expression as the compiler knows it, and its node.
+// exp is an expression from the view of Lua's compiler, and its node.
 type exp struct {
 	node      ast.Expr
 	number    *ast.NumberExpr // of an expNumber
 	value     float64
 	info, aux int32
-	depth     int32 // of the node: how many nodes are on the longest way down from it
-	// Jumps out of it when it is true, and when it is false.
+	depth     int32 // of the node: the length of the longest path down from it
+	// Jumps taken if it is true, and if it is false.
 	whenTrue, whenFalse jumps
 	kind                expKind
 	last                instruction // of an expRelocation
 }
 
-// instruction tells those apart which the compiler looks at again.
+// instruction distinguishes the instructions that the compiler examines later.
 type instruction uint8
 
 const (
@@ -48,15 +48,15 @@ const (
 	instConcat
 )
 
-// constantBit marks operands that are constants.
+// constantBit marks constant operands.
 const constantBit = 1 << 8
 
-// jumps is a list of jumps that have no target yet. Each refers to the next one as it would to a target, so that they
-// cannot be farther from each other than that.
+// jumps is a list of jumps without a target. Each one refers to the next as it would to a target, which limits the
+// distance between them.
 type jumps struct {
 	head, tail int32 // -1 = the list is empty
-	first      int32 // the farthest back
-	// needValue: one of them leaves no value in a register.
+	first      int32 // the first one in the code
+	// needValue says that one of them leaves no value in a register.
 	needValue bool
 }
 
@@ -104,21 +104,21 @@ func (p *parser) emit() int32 {
 	return fn.pc - 1
 }
 
-// land ends the jumps of a list at an instruction.
+// land sets the target of the jumps in a list.
 func (p *parser) land(list jumps, target int32) {
 	if !list.isEmpty() {
 		p.checkJump(list.first, target)
 	}
 }
 
-// checkJump requires a jump to reach its target.
+// checkJump checks that a jump can reach its target.
 func (p *parser) checkJump(from, to int32) {
 	if d := to - (from + 1); d > maxJump || d < -maxJump {
 		p.failHere("control structure too long")
 	}
 }
 
-// label makes the next instruction one that may be jumped to.
+// label marks the next instruction as a jump target.
 func (p *parser) label() int32 {
 	p.fn.lastTarget = p.fn.pc
 	return p.fn.pc
@@ -130,7 +130,7 @@ func (p *parser) landHere(list jumps) {
 	p.fn.pending = p.join(p.fn.pending, list)
 }
 
-// jump emits a jump. Those to it will go where it goes.
+// jump emits a jump. Jumps to it get its target.
 func (p *parser) jump() jumps {
 	fn := p.fn
 	here := fn.pending
@@ -138,15 +138,15 @@ func (p *parser) jump() jumps {
 	return p.join(jumpAt(p.emit(), false), here)
 }
 
-// jumpBack emits a jump to an instruction before.
+// jumpBack emits a jump to an earlier instruction.
 func (p *parser) jumpBack(target int32) { p.land(p.jump(), target) }
 
-// storeNil emits what puts nil into n registers: nothing where the last instruction can do it.
+// storeNil emits the instruction that stores nil in n registers, unless the last instruction can do it.
 func (p *parser) storeNil(from, n int32) {
 	fn := p.fn
 	if fn.pc > fn.lastTarget {
 		if fn.pc == 0 && from >= int32(fn.active) {
-			return // registers are nil at first
+			return // registers start as nil
 		}
 		if fn.pc > 0 && fn.nilAt == fn.pc-1 && fn.nilFrom <= from && from <= fn.nilTo+1 {
 			fn.nilTo = max(fn.nilTo, from+n-1)
@@ -162,14 +162,14 @@ func (p *parser) reserve(n int32) {
 	p.fn.free += n
 }
 
-// checkRegisters requires n registers.
+// checkRegisters checks that n registers are available.
 func (p *parser) checkRegisters(n int32) {
 	if p.fn.free+n >= maxRegisters {
 		p.fail("function or expression too complex", p.token.kind)
 	}
 }
 
-// release gives the register of an operand back, unless it is a variable's.
+// release frees the register of an operand, unless it is a variable's.
 func (p *parser) release(operand int32) {
 	if operand&constantBit == 0 && operand >= int32(p.fn.active) {
 		p.fn.free--
@@ -187,14 +187,14 @@ func (p *parser) text(e *exp, id symbolID) {
 	e.set(expConstant, p.constant(id))
 }
 
-// results sets how many values an expression has. All but the first are in registers already.
+// results sets the number of values of an expression. All but the first are in registers already.
 func (p *parser) results(e *exp) {
 	if e.kind == expDots {
 		p.reserve(1)
 	}
 }
 
-// oneResult makes an expression that may have several values have one.
+// oneResult reduces an expression that may have several values to one.
 func (p *parser) oneResult(e *exp) {
 	switch e.kind {
 	case expCall:
@@ -224,7 +224,7 @@ func (p *parser) load(e *exp) {
 	}
 }
 
-// moveTo puts a value into a register, but for a comparison.
+// moveTo moves a value to a register, except a comparison.
 func (p *parser) moveTo(e *exp, register int32) {
 	p.load(e)
 	switch e.kind {
@@ -246,7 +246,7 @@ func (p *parser) moveTo(e *exp, register int32) {
 	e.kind, e.info = expRegister, register
 }
 
-// moveToAny puts a value into a register, but for a comparison.
+// moveToAny moves a value to any register, except a comparison.
 func (p *parser) moveToAny(e *exp) {
 	if e.kind != expRegister {
 		p.reserve(1)
@@ -254,7 +254,7 @@ func (p *parser) moveToAny(e *exp) {
 	}
 }
 
-// valueTo puts a value into a register, also that of the operators that jump.
+// valueTo moves a value to a register, also that of jumping operators.
 func (p *parser) valueTo(e *exp, register int32) {
 	p.moveTo(e, register)
 	if e.kind == expJump {
@@ -280,7 +280,7 @@ func (p *parser) valueTo(e *exp, register int32) {
 	e.set(expRegister, register)
 }
 
-// toNext puts a value into the next free register.
+// toNext moves a value to the next free register.
 func (p *parser) toNext(e *exp) {
 	p.load(e)
 	p.releaseExp(e)
@@ -288,7 +288,7 @@ func (p *parser) toNext(e *exp) {
 	p.valueTo(e, p.fn.free-1)
 }
 
-// toAny puts a value into some register.
+// toAny moves a value to any register.
 func (p *parser) toAny(e *exp) {
 	p.load(e)
 	if e.kind == expRegister {
@@ -303,7 +303,7 @@ func (p *parser) toAny(e *exp) {
 	p.toNext(e)
 }
 
-// toValue makes an expression one that is a constant, or the result of an instruction.
+// toValue makes an expression a constant or the result of an instruction.
 func (p *parser) toValue(e *exp) {
 	if e.hasJumps() {
 		p.toAny(e)
@@ -331,7 +331,7 @@ func (p *parser) operand(e *exp) int32 {
 			p.once(&p.fn.hasNil)
 		}
 		if e.kind != expNumber {
-			e.info = 0 // which one does not matter
+			e.info = 0 // any index
 		}
 		e.kind = expConstant
 		return e.info | constantBit
@@ -344,7 +344,7 @@ func (p *parser) operand(e *exp) int32 {
 	return e.info
 }
 
-// once counts a constant that is neither a text nor a number.
+// once counts a constant that is neither a string nor a number.
 func (p *parser) once(has *bool) {
 	if !*has {
 		p.newConstant()
@@ -369,7 +369,7 @@ func (p *parser) store(to, e *exp) {
 	p.releaseExp(e)
 }
 
-// method reads a field for a call, and puts the object behind it.
+// method reads a field for a call, and puts the object after it.
 func (p *parser) method(e *exp, name symbolID) {
 	var key exp
 	p.text(&key, name)
@@ -383,13 +383,13 @@ func (p *parser) method(e *exp, name symbolID) {
 	e.kind, e.info = expRegister, register
 }
 
-// index makes a table the field of it.
+// index replaces a table by a field of it.
 func (p *parser) index(e, key *exp) {
 	e.aux = p.operand(key)
 	e.kind = expIndexed
 }
 
-// jumpOn emits a jump out of an expression that is not a comparison. wanted: it is known what the value is.
+// jumpOn emits a conditional jump on an expression that is not a comparison.
 func (p *parser) jumpOn(e *exp) jumps {
 	if e.kind == expRelocation && e.last == instNot {
 		p.fn.pc--
@@ -402,7 +402,7 @@ func (p *parser) jumpOn(e *exp) jumps {
 	return p.jump()
 }
 
-// goIfTrue goes on when an expression is true, and leaves the jumps for the case that it is not.
+// goIfTrue continues if an expression is true, and keeps the jumps for the false case.
 func (p *parser) goIfTrue(e *exp) {
 	p.load(e)
 	var out jumps
@@ -419,7 +419,7 @@ func (p *parser) goIfTrue(e *exp) {
 	e.whenTrue = noJumps
 }
 
-// goIfFalse is the contrary.
+// goIfFalse is the opposite of goIfTrue.
 func (p *parser) goIfFalse(e *exp) {
 	p.load(e)
 	var out jumps
@@ -454,7 +454,7 @@ func (p *parser) not(e *exp) {
 	e.whenTrue.needValue, e.whenFalse.needValue = true, true
 }
 
-// arithmetic emits an operator of one operand or two, b = nil.
+// arithmetic emits an operator with one operand (b nil) or two.
 func (p *parser) arithmetic(a, b *exp, last instruction) {
 	if b != nil {
 		p.operand(b)
@@ -478,10 +478,10 @@ func (p *parser) compare(a, b *exp) {
 	a.info, a.kind = p.jump().head, expJump
 }
 
-// flush emits what stores elements of a table that is in a register. elements is how many it has by then.
+// flush emits the instruction that stores elements of a table. elements is the number of elements up to then.
 func (p *parser) flush(table int32, elements int) {
 	p.emit()
-	if (elements-1)/perFlush+1 > 1<<9-1 { // MAXARG_C: more does not fit into the instruction
+	if (elements-1)/perFlush+1 > 1<<9-1 { // MAXARG_C: a greater number does not fit into the instruction
 		p.emit()
 	}
 	p.fn.free = table + 1

@@ -8,11 +8,11 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// operator is one with two operands.
+// operator is a binary operator.
 type operator struct {
 	text string
 	kind operatorKind
-	// How it binds, to the left and to the right; 0 = it is none.
+	// Left and right priority; 0 = not an operator.
 	left, right int8
 }
 
@@ -26,7 +26,7 @@ const (
 	opOr
 )
 
-// unaryPriority is how operators with one operand bind.
+// unaryPriority is the priority of unary operators.
 const unaryPriority = 8
 
 var operators = [...]operator{
@@ -48,7 +48,7 @@ var operators = [...]operator{
 	tokenEOF:    {},
 }
 
-// expressions reads a list of expressions, at least one. e is the last one, with the depth of the deepest.
+// expressions parses a list of at least one expression. e is the last one, with the depth of the deepest.
 func (p *parser) expressions(e *exp) []ast.Expr {
 	p.expression(e)
 	list := []ast.Expr{e.node}
@@ -62,13 +62,13 @@ func (p *parser) expressions(e *exp) []ast.Expr {
 	return list
 }
 
-// deepen counts the node that was put above an expression, and above others of a depth.
+// deepen counts a new node above an expression, and above others of a given depth.
 func (p *parser) deepen(e *exp, others int32) {
 	e.depth = max(e.depth, others) + 1
 	p.checkDepth(e.depth)
 }
 
-// checkDepth notes how deep something is.
+// checkDepth records the depth of a node.
 func (p *parser) checkDepth(depth int32) {
 	if p.deepest = max(p.deepest, depth); p.deepest > maxDepth {
 		p.failDepth()
@@ -77,7 +77,7 @@ func (p *parser) checkDepth(depth int32) {
 
 func (p *parser) failDepth() { p.fail("chunk has too many syntax levels", 0) }
 
-// deepenOperator is deepen for an operator, of which a number may be left.
+// deepenOperator is deepen for an operator, which may be folded to a number.
 func (p *parser) deepenOperator(e *exp, other int32) {
 	if e.isNumeral() {
 		e.depth = 0
@@ -89,7 +89,7 @@ func (p *parser) deepenOperator(e *exp, other int32) {
 // expression reads one expression.
 func (p *parser) expression(e *exp) { p.subexpression(e, 0) }
 
-// subexpression reads an expression up to the first operator that does not bind stronger than a limit.
+// subexpression parses an expression up to the first operator whose priority does not exceed a limit.
 func (p *parser) subexpression(e *exp, limit int8) {
 	p.enterLevel()
 	e.depth = 0
@@ -119,7 +119,7 @@ func (p *parser) subexpression(e *exp, limit int8) {
 	p.level--
 }
 
-// at gives a node the line of an instruction that is emitted now.
+// at sets the line of a node to that of an instruction emitted now.
 func at[N ast.Expr](p *parser, node N) N {
 	node.SetLine(p.lastLine)
 	return node
@@ -135,7 +135,7 @@ func (p *parser) number(e *exp, f float64, text string) {
 	e.node = e.number
 }
 
-// unary is an operator behind which the operand was read.
+// unary handles a unary operator after its operand was parsed.
 func (p *parser) unary(kind tokenKind, e *exp) {
 	switch kind {
 	case '-':
@@ -156,7 +156,7 @@ func (p *parser) unary(kind tokenKind, e *exp) {
 	}
 }
 
-// left is an operator before which the operand was read.
+// left handles a binary operator after its left operand was parsed.
 func (p *parser) left(op *operator, e *exp) {
 	switch op.kind {
 	case opAnd:
@@ -174,7 +174,7 @@ func (p *parser) left(op *operator, e *exp) {
 	}
 }
 
-// right is an operator of which both operands were read.
+// right handles a binary operator after both operands were parsed.
 func (p *parser) right(op *operator, a, b *exp) {
 	switch op.kind {
 	case opAnd, opOr:
@@ -215,7 +215,7 @@ func (p *parser) right(op *operator, a, b *exp) {
 	}
 }
 
-// fold computes what Lua's compiler computes: not a division by 0, and nothing that is no number.
+// fold folds constants like Lua's compiler: no division by 0, and no NaN.
 func fold(op byte, a, b float64) (f float64, ok bool) {
 	switch op {
 	case '+':
@@ -228,7 +228,7 @@ func fold(op byte, a, b float64) (f float64, ok bool) {
 		f = a / b
 		ok = b == 0
 	case '%':
-		product := math.Floor(a/b) * b // apart, so that it is rounded
+		product := math.Floor(a/b) * b // a separate statement, so that it is rounded
 		f = a - float64(product)
 		ok = b == 0
 	case '^':
@@ -237,7 +237,7 @@ func fold(op byte, a, b float64) (f float64, ok bool) {
 	return f, !ok && !math.IsNaN(f)
 }
 
-// simple reads an expression without operators.
+// simple parses an expression without operators.
 func (p *parser) simple(e *exp) {
 	switch p.token.kind {
 	case tokenNumber:

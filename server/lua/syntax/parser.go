@@ -6,18 +6,18 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// parser reads a chunk by recursive descent. It ends with a panic(*Error) where the chunk is wrong.
+// parser parses a chunk by recursive descent. It panics with an *Error where the chunk is invalid.
 type parser struct {
 	scanner
 	token token
-	ahead token // tokenEOF = none was read ahead
-	// lastLine is the line that the scanner had reached when it went on from the last token.
+	ahead token // tokenEOF = no token was read ahead
+	// lastLine is the line of the scanner when it advanced beyond the last token.
 	lastLine  int
 	level     int   // of nesting
-	deepest   int32 // the depth of the deepest expression of the function, and of "else if"
+	deepest   int32 // depth of the deepest expression of the function, and of "else if"
 	fn        *function
 	functions int32
-	variables []variable // in scope, those of the innermost function last
+	variables []variable // in scope; those of the innermost function are last
 	changes   []change
 }
 
@@ -34,13 +34,13 @@ func (p *parser) failf(near tokenKind, format string, args ...any) {
 	p.fail(fmt.Sprintf(format, args...), near)
 }
 
-// failWhole ends the parsing with an error that has no position.
+// failWhole ends the parsing with an error without position.
 func (p *parser) failWhole(message string) { panic(&Error{Chunk: p.chunk, Text: message}) }
 
 // failHere ends the parsing with an error near the token.
 func (p *parser) failHere(message string) { p.fail(message, p.token.kind) }
 
-// acceptToken goes on if the token is of a kind.
+// acceptToken advances if the token has a kind.
 func (p *parser) acceptToken(kind tokenKind) bool {
 	if p.token.kind != kind {
 		return false
@@ -49,20 +49,20 @@ func (p *parser) acceptToken(kind tokenKind) bool {
 	return true
 }
 
-// check requires the token to be of a kind.
+// check requires the token to have a kind.
 func (p *parser) check(kind tokenKind) {
 	if p.token.kind != kind {
 		p.failf(p.token.kind, "'%s' expected", kind)
 	}
 }
 
-// expect requires the token to be of a kind, and goes on.
+// expect requires the token to have a kind, and advances.
 func (p *parser) expect(kind tokenKind) {
 	p.check(kind)
 	p.next()
 }
 
-// expectClosing requires the token that ends what began with another one at a line, and goes on.
+// expectClosing requires the token that closes another one at a line, and advances.
 func (p *parser) expectClosing(kind, opening tokenKind, line int) {
 	if p.token.kind != kind && line != p.line {
 		p.failf(p.token.kind, "'%s' expected (to close '%s' at line %d)", kind, opening, line)
@@ -70,7 +70,7 @@ func (p *parser) expectClosing(kind, opening tokenKind, line int) {
 	p.expect(kind)
 }
 
-// name requires a name, and goes on.
+// name requires a name, and advances.
 func (p *parser) name() symbolID {
 	p.check(tokenName)
 	id := p.token.symbol
@@ -80,7 +80,7 @@ func (p *parser) name() symbolID {
 
 func (p *parser) textOf(id symbolID) string { return p.symbols.list[id].text }
 
-// enterLevel counts a level of nesting, for which Lua's parser calls itself.
+// enterLevel counts a nesting level, for which Lua's parser recurses.
 func (p *parser) enterLevel() {
 	if p.level++; p.level > maxLevels {
 		p.failDepth()
@@ -96,7 +96,7 @@ func (p *parser) endsBlock() bool {
 	return false
 }
 
-// statements reads up to the end of a block.
+// statements parses up to the end of a block.
 func (p *parser) statements() []ast.Stmt {
 	p.enterLevel()
 	var list []ast.Stmt
@@ -111,7 +111,7 @@ func (p *parser) statements() []ast.Stmt {
 	return list
 }
 
-// body reads the statements of a block that has variables of its own.
+// body parses the statements of a block with its own variables.
 func (p *parser) body() []ast.Stmt {
 	var b block
 	p.enterBlock(&b, false)

@@ -70,7 +70,8 @@ func list(n int, name string) string {
 // limits are the largest chunks that Redis takes, and what it says of those that are larger by one.
 func limits() []limit {
 	r := strings.Repeat
-	const levels, complex, long = "user_script:1: chunk has too many syntax levels", "user_script:1: function or expression too complex near ", "user_script:1: control structure too long near "
+	const levels, complex, long = "user_script:1: chunk has too many syntax levels",
+		"user_script:1: function or expression too complex near ", "user_script:1: control structure too long near "
 	return []limit{
 		{"parentheses", 198, func(n int) string { return "return " + r("(", n) + "1" + r(")", n) }, levels},
 		{"operators with one operand", 198, func(n int) string { return "return " + r("not ", n) + "x" }, levels},

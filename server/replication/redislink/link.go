@@ -299,8 +299,8 @@ func (l *link) transferError(err error) error {
 	return Refused{"the transfer", err}
 }
 
-// keepAlive sends an empty line from time to time, so that the master does not take this server for dead while it loads,
-// until stop is called, which may be called twice.
+// keepAlive sends an empty line from time to time, so that the master does not take this server for dead while it
+// loads, until stop is called, which may be called twice.
 func (l *link) keepAlive() (stop func()) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	var all sync.WaitGroup

@@ -78,9 +78,9 @@ func (d *Stream) Adopt(id string) { d.state.ID = id }
 // Need returns how many more bytes are wanted, at the least.
 func (d *Stream) Need() int { return d.dec.Need() }
 
-// Next reads from the beginning of buf, and returns how many bytes it has used. A unit that it has completed is added to
-// the group; the arguments of one that is no transaction are parts of buf. After [Incomplete] it is to be called with
-// the same bytes and more.
+// Next reads from the beginning of buf, and returns how many bytes it has used. A unit that it has completed is added
+// to the group; the arguments of one that is no transaction are parts of buf. After [Incomplete] it is to be called
+// with the same bytes and more.
 func (d *Stream) Next(buf []byte, g *Group) (e Event, n int, err error) {
 	if len(buf) == 0 {
 		return Incomplete, 0, nil
