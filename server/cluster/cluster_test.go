@@ -92,7 +92,7 @@ func TestRoute(t *testing.T) {
 	forbid := func(m *Map) { m.Forbid(span(0, 0)) }
 	migrate := func(m *Map) {
 		m.Forbid(span(0, 0))
-		m.Migrated(span(0, 0), m.Topology().Node(idD))
+		m.Migrated(span(0, 0), m.Topology().Node(idD), nil)
 	}
 	importing := func(m *Map) { m.Importing(span(0, 300)) }
 	imported := func(m *Map) {
@@ -303,7 +303,7 @@ func TestRole(t *testing.T) {
 func TestMigratedAreDeleted(t *testing.T) {
 	m, s := opened(t, idA)
 	must(t, m.Forbid(span(0, 9)))
-	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "7003", "7013", 1)), 2, false)) // another shard's matter
 	if got := text(m.Topology().Route(3, Access{})); got != "MOVED 3 127.0.0.1:7004" || s.deleted != nil {
 		t.Error(got, s.deleted)
@@ -334,7 +334,7 @@ func TestMarksEnd(t *testing.T) {
 		},
 	} {
 		m, s := opened(t, idA)
-		must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+		must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 		must(t, change(m))
 		if got := text(m.Topology().Route(3, Access{Write: true})); got != "" {
 			t.Errorf("%s: %s", what, got)
@@ -376,7 +376,7 @@ func TestPersistence(t *testing.T) {
 	s := &server{}
 	m := open(t, s, dir)
 	must(t, m.SetNodes([]byte(fourNodes), 7, false))
-	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 	must(t, m.Imported(span(100, 101)))
 	path := filepath.Join(dir, "nodes.conf")
 	file, err := os.ReadFile(path)
@@ -493,7 +493,7 @@ func TestMigrate(t *testing.T) {
 	}
 	g := &migrator{}
 	m.SetMigrator(g)
-	must(t, m.Migrated(span(9, 9), m.Topology().Node(idD)))
+	must(t, m.Migrated(span(9, 9), m.Topology().Node(idD), nil))
 	replica, _ := opened(t, idC)
 	for _, test := range []struct {
 		m    *Map
@@ -614,7 +614,7 @@ func TestReplicaInherits(t *testing.T) {
 		{"leaving, and has not moved", "leaving 100-109 D\n", 100, "", again, func(m *Map) { m.Stays(span(100, 109)) }, "",
 			"", ""},
 		{"leaving, and has moved", "leaving 100-109 D\n", 100, "", again,
-			func(m *Map) { m.Migrated(span(100, 109), m.Topology().Node(idD)) }, "MOVED 100 127.0.0.1:7004",
+			func(m *Map) { m.Migrated(span(100, 109), m.Topology().Node(idD), nil) }, "MOVED 100 127.0.0.1:7004",
 			"migrating_state: success", "migrated 100-109 D\n"},
 		{"imported, and is sent clients", "imported 0-9 A\n", 0, "", again, func(m *Map) { m.Confirmed(span(0, 9)) }, "",
 			"import_state: success", "imported 0-9 A\n"},

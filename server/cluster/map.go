@@ -509,8 +509,11 @@ func (m *Map) Forbid(r cf.SlotRange) error {
 func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, forbidden) }
 
 // Migrated sends all commands for slots of this node to another node, until the controller tells who has them. It is in
-// force although an error says that it could not be kept on disk.
-func (m *Map) Migrated(r cf.SlotRange, to *Node) error { return m.mark(r, migrated, to.ID) }
+// force although an error says that it could not be kept on disk. When it is kept, and before clients are sent there,
+// first is called, unless that is nil; changes wait for it.
+func (m *Map) Migrated(r cf.SlotRange, to *Node, first func()) error {
+	return m.markAfter(r, migrated, to.ID, first)
+}
 
 // Importing lets commands of the migrator, and those after ASKING, run for slots of other nodes.
 func (m *Map) Importing(r cf.SlotRange) { m.mark(r, importing, "") }
@@ -553,6 +556,11 @@ func (m *Map) Revoked(r cf.SlotRange) {
 
 // mark marks slots: of those that have an owner, this node's or the others, as the mark is for.
 func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
+	return m.markAfter(r, as, to, nil)
+}
+
+// markAfter is mark, with a function that is called when the mark is kept, and before it is in force.
+func (m *Map) markAfter(r cf.SlotRange, as mark, to string, first func()) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().copy()
@@ -570,6 +578,9 @@ func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
 		if err = m.saveMarks(t); err != nil {
 			m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 		}
+	}
+	if first != nil && err == nil {
+		first()
 	}
 	m.publish(t)
 	return err

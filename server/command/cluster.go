@@ -424,7 +424,8 @@ func clusterImport(c *Ctx) error {
 		return err
 	}
 	state, ok := ParseInt(c.Args[3])
-	if !ok || state < int64(ImportStart) || state > int64(ImportNone) && state != int64(ImportVerify) {
+	if !ok || state < int64(ImportStart) || state > int64(ImportNone) && state != int64(ImportVerify) &&
+		state != int64(ImportConfirm) {
 		return errClusterState
 	}
 	return c.done(t.Import(c.Sess, r, ImportState(state)))

@@ -43,6 +43,8 @@ const (
 	ImportNone
 	// ImportVerify is not Kvrocks's: the source is a basalt, which is to be asked at the end. See package migration.
 	ImportVerify ImportState = 64
+	// ImportConfirm: it sends clients here from now on, and need not be asked.
+	ImportConfirm ImportState = 65
 )
 
 // Shard is a master with its slots and its replicas.

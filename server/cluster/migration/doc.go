@@ -12,8 +12,9 @@
 //	forbidden   writes are answered TRYAGAIN; none is under way
 //	            the rest of the log           ------->
 //	success     CLUSTER IMPORT range 1        ------->   keeps on disk that the slots were imported
-//	            keeps on disk that the slots have moved, answers MOVED
-//	                                          <-------   asks whether it does, and serves everybody
+//	            keeps on disk that the slots have moved
+//	            CLUSTER IMPORT range 65       ------->   serves everybody
+//	            answers MOVED
 //	failed      writes are allowed
 //	            CLUSTER IMPORT range 2        ------->   deletes what it got
 //

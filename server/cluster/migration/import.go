@@ -216,6 +216,17 @@ func (i *Import) Verify(link Link, r cf.SlotRange) error {
 	return nil
 }
 
+// Confirm is told by the source that it sends clients here.
+func (i *Import) Confirm(link Link, r cf.SlotRange) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if now := i.now.Load(); now.state != ImportSuccess || now.slots != r || now.began != link.ID() {
+		return errImportOver
+	}
+	i.opt.Slots.Confirmed(r)
+	return nil
+}
+
 // Void deletes slots that have arrived, but that the source has kept.
 func (i *Import) Void(r cf.SlotRange) error {
 	i.mu.Lock()

@@ -54,7 +54,7 @@ func (n *Node) Close() { n.src.Close() }
 func (n *Node) Migrate(r cf.SlotRange, to *cluster.Node, done func(error)) error {
 	return n.src.Migrate(r, Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
 		Leaving: func(r cf.SlotRange) error { return n.slots.Leaving(r, to) },
-		Moved:   func(r cf.SlotRange) error { return n.slots.Migrated(r, to) }}, done)
+		Moved:   func(r cf.SlotRange, first func()) error { return n.slots.Migrated(r, to, first) }}, done)
 }
 
 // Import implements [cluster.Migrator].
@@ -69,6 +69,8 @@ func (n *Node) Import(sess *command.Session, r cf.SlotRange, state command.Impor
 		return n.imp.Succeed(n.link(sess), r)
 	case command.ImportVerify:
 		return n.imp.Verify(n.link(sess), r)
+	case command.ImportConfirm:
+		return n.imp.Confirm(n.link(sess), r)
 	case command.ImportFailed:
 		sess.Importing = false
 		return n.imp.Fail(n.link(sess), r)
@@ -139,7 +141,7 @@ func (n *Node) settleDoubts() {
 			n.slots.Stays(r)
 		case err == nil:
 			log.Info("a migration had ended: the slots have moved")
-			n.slots.Migrated(r, to)
+			n.slots.Migrated(r, to, nil)
 		case n.src.ctx.Err() != nil:
 			return
 		case time.Since(began) > longestDoubt:

@@ -280,6 +280,8 @@ func (d *destination) cluster(ln *link, cmd []string) []byte {
 			err = d.imp.Load().Start(ln, r)
 		case "1":
 			err = d.imp.Load().Succeed(ln, r)
+		case "65":
+			err = d.imp.Load().Confirm(ln, r)
 		case "64":
 			err = d.imp.Load().Verify(ln, r)
 		case "2":
@@ -330,8 +332,13 @@ func (s *slots) Importing(r cf.SlotRange)      { s.set(r, "", "importing") }
 func (s *slots) ImportEnded(r cf.SlotRange)    { s.set(r, "importing", "") }
 func (s *slots) Imported(r cf.SlotRange) error { s.set(r, "", "imported"); return nil }
 func (s *slots) Arrived(r cf.SlotRange) error  { return s.Imported(r) }
+func (s *slots) Confirmed(cf.SlotRange)        {}
 func (s *slots) Revoked(r cf.SlotRange)        { s.set(r, "imported", "") }
-func (s *slots) moved(r cf.SlotRange) error    { s.set(r, "", "moved"); return nil }
+func (s *slots) moved(r cf.SlotRange, first func()) error {
+	first()
+	s.set(r, "", "moved")
+	return nil
+}
 
 // origin is a node with the source of migrations.
 type origin struct {

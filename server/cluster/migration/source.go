@@ -50,6 +50,7 @@ type Slots interface {
 	Imported(r cf.SlotRange) error
 	// Arrived is as Imported, but nobody may use the slots before it is confirmed.
 	Arrived(r cf.SlotRange) error
+	Confirmed(r cf.SlotRange)
 	// Revoked is the end of Imported and Arrived.
 	Revoked(r cf.SlotRange)
 }
@@ -61,8 +62,9 @@ type Target struct {
 	// Leaving keeps that the target may have the slots soon; Stays is the end of that.
 	Leaving func(r cf.SlotRange) error
 	Stays   func(r cf.SlotRange)
-	// Moved sends all commands for the slots there, also after a start of the server.
-	Moved func(r cf.SlotRange) error
+	// Moved sends all commands for the slots there, also after a start of the server. When it is sure to do so it calls
+	// first.
+	Moved func(r cf.SlotRange, first func()) error
 }
 
 // Options are what a Source needs of the server.
@@ -321,6 +323,7 @@ type job struct {
 	writes  writes      // guarded by paused
 	resumes *time.Timer // ends the pause
 
+	verified  bool // the destination does not serve the slots before it knows that clients are sent there
 	wasHanded bool // the destination may have the slots
 	told      bool // it knows that the migration has failed
 }
@@ -441,7 +444,7 @@ func (j *job) end() error {
 		return fmt.Errorf("telling the destination that it has all: %w", err)
 	}
 	j.Step(StageMoved)
-	if err := j.to.Moved(j.slots); err != nil {
+	if err := j.to.Moved(j.slots, j.confirm); err != nil {
 		// Clients are sent to the destination already: it is in force, but for a crash.
 		j.log.Error("that the slots have moved is not on the disk", zap.Error(err))
 	}
@@ -490,6 +493,19 @@ func (j *job) handOver() error {
 		cancel()
 	}
 	return err
+}
+
+// longestConfirm is how long the destination may take to answer that it has heard that clients will come. It would ask
+// by itself otherwise, and they would be told to try again meanwhile.
+const longestConfirm = 100 * time.Millisecond
+
+// confirm tells the destination that clients will come.
+func (j *job) confirm() {
+	if j.peer.err != nil || !j.verified {
+		return
+	}
+	j.peer.until = time.Now().Add(longestConfirm)
+	j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "65")
 }
 
 // askImported asks a destination, to which all was sent, whether it has slots. nil = it has; a [replyError] = it has
@@ -564,9 +580,10 @@ func (j *job) connect() (err error) {
 		return fmt.Errorf("beginning the import: %w", err)
 	}
 	// Kvrocks does not know that: it answers with an error.
-	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !isReply(err) {
+	if _, err = j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !isReply(err) {
 		return err
 	}
+	j.verified = err == nil
 	j.knows, err = askAbilities(j.peer)
 	return err
 }
