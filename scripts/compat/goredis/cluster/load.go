@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +33,8 @@ type load struct {
 	last   error            // of the last write that failed
 	wrong  error            // a read that did not see the write before it
 	errors int
+	phases []string                  // in their order
+	texts  map[string]map[string]int // how many errors of which text there were in which phase
 }
 
 // writers write at once. They go one by one, so that the load leaves the machine to the servers.
@@ -42,7 +48,7 @@ func newLoad(nodes []*server) *load {
 	for _, n := range nodes {
 		addrs = append(addrs, n.addr())
 	}
-	l := &load{cancel: cancel, where: map[string]int64{}, client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
+	l := &load{cancel: cancel, where: map[string]int64{}, texts: map[string]map[string]int{}, client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
 		DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second})}
 	l.pause()
 	for range writers {
@@ -95,6 +101,7 @@ func (l *load) write(ctx context.Context) {
 	case err != nil:
 		l.last = err
 		l.errors++
+		l.texts[l.phases[len(l.phases)-1]][kind(err)]++
 	case got != value(key) && l.errors == 0: // a failover may lose what no replica has
 		l.wrong = fmt.Errorf("%s, just written, is %q", key, got)
 	case acked >= 1:
@@ -103,6 +110,50 @@ func (l *load) write(ctx context.Context) {
 	default:
 		l.where[addr] = n // maybe no replica has acknowledged it: there is none
 	}
+}
+
+// phase begins a step: errors from now on are counted as of it.
+func (l *load) phase(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.phases = append(l.phases, name)
+	if l.texts[name] == nil {
+		l.texts[name] = map[string]int{}
+	}
+}
+
+// kind is an error without what makes each of them another one.
+func kind(err error) string {
+	text := numbers.ReplaceAllString(err.Error(), "N")
+	return strings.ReplaceAll(text, "N.N.N.N:N->N.N.N.N:N", "a connection")
+}
+
+var numbers = regexp.MustCompile("[0-9]+")
+
+// report prints how many errors there were in which step.
+func (l *load) report(w io.Writer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, phase := range slices.Compact(l.phases) {
+		for _, text := range slices.Sorted(maps.Keys(l.texts[phase])) {
+			fmt.Fprintf(w, "cluster: errors of the client: %s: %d: %s\n", phase, l.texts[phase][text], text)
+		}
+	}
+}
+
+// expected returns an error when clients have seen errors in a step that takes no node away from them. On a machine that
+// is busy go-redis may give up trying again while slots are handed over: that is no error.
+func (l *load) expected() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for phase, texts := range l.texts {
+		for text := range texts {
+			if phase != "a killed master" && !strings.HasPrefix(text, "TRYAGAIN ") && !strings.HasPrefix(text, "MOVED ") {
+				return fmt.Errorf("%s: the client saw: %s", phase, text)
+			}
+		}
+	}
+	return nil
 }
 
 func (l *load) pause() {

@@ -1,7 +1,8 @@
-// Command cluster lets Apache kvrocks-controller, with etcd, drive a cluster of basalts under a load of go-redis's cluster
-// client: three shards of two nodes are created, a master is killed and comes back, controller and etcd are killed and
-// come back, a shard is added, and slots move to it from all others. In between redis-cli -c and, with -node, ioredis
-// use the cluster. At the end no write is lost that WAIT 1 had confirmed, every key is at one master only, at that of
+// Command cluster lets Apache kvrocks-controller, two of them with etcd, drive a cluster of basalts under a load of
+// go-redis's cluster client: three shards of two nodes are created, a master is killed and comes back, controllers and
+// etcd are killed and come back, a shard is added, and slots move to it from all others; while they move the controller
+// that leads is killed, or stopped for so long that the other one leads, or etcd is killed. In between redis-cli -c and,
+// with -node, ioredis use the cluster. At the end no write is lost that WAIT 1 had confirmed, every key is at one master only, at that of
 // its slot, and replicas have what their masters have.
 //
 // usage: cluster [-log DIR] [-node DIR] CONTROLLER BASALT
@@ -12,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -87,13 +90,17 @@ func run(dir, controller, basalt, node string) error {
 		{"three shards", func() (string, error) { return "", s.create() }},
 		{"clients", func() (string, error) { return s.clients(node) }},
 		{"a killed master", func() (string, error) { return s.failover(load) }},
-		{"controller and etcd killed", s.restart},
+		{"controllers and etcd killed", s.restart},
 		{"a fourth shard", func() (string, error) { return "", s.addShard() }},
-		{"slots move to it", func() (string, error) { return s.migrate(load) }},
+		{"slots move to it, the leader is killed", func() (string, error) { return s.migrate(load, "0-1000", s.killLeader) }},
+		{"slots move to it, the leader is stopped", func() (string, error) { return s.migrate(load, "6000-6999", s.stopLeader) }},
+		{"slots move to it, etcd is killed", func() (string, error) { return s.migrate(load, "16000-16383", s.killEtcd) }},
+		{"slots move to it", func() (string, error) { return s.migrate(load, "1001-2000", s.noFault) }},
 		{"clients again", func() (string, error) { return s.clients(node) }},
 		{"comparison", func() (string, error) { return s.compare(load) }},
 	} {
 		began := time.Now()
+		load.phase(step.name)
 		if step.name == "a killed master" {
 			load.resume()
 		}
@@ -103,7 +110,8 @@ func run(dir, controller, basalt, node string) error {
 		}
 		fmt.Printf("cluster: %s: %s%v\n", step.name, line, time.Since(began).Round(100*time.Millisecond))
 	}
-	return nil
+	load.report(os.Stdout)
+	return load.expected()
 }
 
 // clients runs redis-cli -c, and ioredis when it is there.
@@ -164,16 +172,18 @@ func (s *set) failover(load *load) (string, error) {
 		await(old.name+" is a replica", func() error { return s.replicates(old, s.nodes[1]) })
 }
 
-// restart kills the controller and etcd.
+// restart kills the controllers and etcd.
 func (s *set) restart() (string, error) {
-	s.controller.kill()
+	for _, c := range s.controllers {
+		c.kill()
+	}
 	s.etcd.kill()
-	for _, p := range []*server{s.etcd, s.controller} {
+	for _, p := range append([]*server{s.etcd}, s.controllers...) {
 		if err := p.start(); err != nil {
 			return "", err
 		}
 	}
-	return "", await("the controller knows the cluster", func() error {
+	return "", await("a controller knows the cluster", func() error {
 		c, err := s.topology()
 		if err == nil && len(c.Shards) != 3 {
 			err = fmt.Errorf("%d shards", len(c.Shards))
@@ -191,28 +201,112 @@ func (s *set) addShard() error {
 	return s.agree(8)
 }
 
-// migrate moves a range of slots from each of the first shards to the fourth one.
-func (s *set) migrate(load *load) (string, error) {
+// migrate moves a range of slots to the fourth shard. The migration is slow until a fault was made.
+func (s *set) migrate(load *load, slots string, fault func() (repair func() error, err error)) (string, error) {
 	before := load.confirmedCount()
-	ranges := []string{"0-1000", "6000-6999", "16000-16383"}
-	for _, r := range ranges {
-		if err := s.post("/namespaces/test/clusters/c/migrate", map[string]any{"target": 3, "slot": r}); err != nil {
-			return "", err
-		}
-		if err := await("the move of "+r, func() error {
+	if err := s.speed("5"); err != nil {
+		return "", err
+	}
+	if err := s.post("/namespaces/test/clusters/c/migrate", map[string]any{"target": 3, "slot": slots}); err != nil {
+		return "", err
+	}
+	repair, err := fault()
+	if err != nil {
+		return "", err
+	}
+	if err := s.speed("4096"); err != nil {
+		return "", err
+	}
+	moved := func() error {
+		return await("the move of "+slots, func() error {
 			c, err := s.topology()
-			if err == nil && !slices.Contains(c.Shards[3].SlotRanges, r) {
+			if err == nil && !c.has(3, slots) {
 				err = fmt.Errorf("the fourth shard has %v", c.Shards[3].SlotRanges)
 			}
 			return err
-		}); err != nil {
-			return "", err
-		}
+		})
+	}
+	if err := moved(); err != nil {
+		return "", err
+	}
+	if err := repair(); err != nil {
+		return "", err
 	}
 	if err := s.agree(8); err != nil {
 		return "", err
 	}
+	if err := moved(); err != nil { // the controller that came back has not undone it
+		return "", err
+	}
 	during := load.confirmedCount() - before
-	return fmt.Sprintf("%v, %d writes confirmed meanwhile, ", ranges, during), load.eachShard(s.nodes[1], s.nodes[2], s.nodes[4],
+	return fmt.Sprintf("%s, %d writes confirmed meanwhile, ", slots, during), load.eachShard(s.nodes[1], s.nodes[2], s.nodes[4],
 		s.nodes[6])
+}
+
+// speed sets how many commands a second a migration sends.
+func (s *set) speed(perSecond string) error {
+	for _, n := range s.nodes {
+		if err := n.client.ConfigSet(context.Background(), "migrate-speed", perSecond).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *set) noFault() (func() error, error) { return func() error { return nil }, nil }
+
+// otherLeads waits until a controller leads.
+func (s *set) otherLeads(c *server) error {
+	return await(c.name+" leads", func() error {
+		leads, err := c.leads()
+		if err == nil && !leads {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+}
+
+// killLeader kills the controller that leads.
+func (s *set) killLeader() (func() error, error) {
+	leader, other, err := s.leader()
+	if err != nil {
+		return nil, err
+	}
+	leader.kill()
+	return leader.start, s.otherLeads(other)
+}
+
+// stopLeader stops the controller that leads until the other one has moved the slots: then there are two that hold
+// themselves for the leader.
+func (s *set) stopLeader() (func() error, error) {
+	leader, other, err := s.leader()
+	if err != nil {
+		return nil, err
+	}
+	if err := leader.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	goOn := func() error {
+		if err := leader.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		return await("one controller leads", func() error {
+			a, err := leader.leads()
+			if err != nil {
+				return err
+			}
+			if b, err := other.leads(); err != nil || a == b {
+				return fmt.Errorf("%v %v: %v", a, b, err)
+			}
+			return nil
+		})
+	}
+	return goOn, s.otherLeads(other)
+}
+
+// killEtcd kills etcd and starts it again.
+func (s *set) killEtcd() (func() error, error) {
+	s.etcd.kill()
+	time.Sleep(2 * time.Second) // the controllers ask every second
+	return func() error { return nil }, s.etcd.start()
 }

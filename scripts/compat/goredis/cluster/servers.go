@@ -100,14 +100,15 @@ func (s *server) info(field string) (string, error) {
 	return "", nil
 }
 
-// set is etcd, the controller, and eight basalts: two each for four shards.
+// set is etcd, two controllers, of which etcd elects one, and eight basalts: two each for four shards.
 type set struct {
-	etcd, controller *server
-	nodes            []*server
+	etcd        *server
+	controllers []*server
+	nodes       []*server
 }
 
 func (s *set) stop() {
-	for _, p := range append([]*server{s.controller, s.etcd}, s.nodes...) {
+	for _, p := range append(append(s.controllers, s.etcd), s.nodes...) {
 		if p != nil {
 			p.kill()
 		}
@@ -140,19 +141,23 @@ func start(dir, controller, basalt string) (s *set, err error) {
 	if err := s.etcd.start(); err != nil {
 		return s, err
 	}
-	if s.controller, err = newServer(dir, "controller"); err != nil {
-		return s, err
-	}
-	conf := filepath.Join(dir, "controller.yaml")
-	s.controller.args = []string{controller, "-c", conf}
-	text := fmt.Sprintf("addr: %q\nstorage_type: etcd\netcd:\n  addrs:\n    - %q\ncontroller:\n  failover:\n"+
-		"    ping_interval_seconds: 1\n    max_ping_count: 3\n", s.controller.addr(), s.etcd.addr())
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		return s, err
-	}
-	s.controller.ready = func() error { return get(s.api("/namespaces"), nil) }
-	if err := s.controller.start(); err != nil {
-		return s, err
+	for _, name := range []string{"controller1", "controller2"} {
+		c, err := newServer(dir, name)
+		if err != nil {
+			return s, err
+		}
+		conf := filepath.Join(dir, name+".yaml")
+		c.args = []string{controller, "-c", conf}
+		text := fmt.Sprintf("addr: %q\nstorage_type: etcd\netcd:\n  addrs:\n    - %q\ncontroller:\n  failover:\n"+
+			"    ping_interval_seconds: 1\n    max_ping_count: 3\n", c.addr(), s.etcd.addr())
+		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+			return s, err
+		}
+		c.ready = func() error { _, err := c.leads(); return err }
+		if err := c.start(); err != nil {
+			return s, err
+		}
+		s.controllers = append(s.controllers, c)
 	}
 	for i := range 8 {
 		n, err := newServer(dir, "basalt"+strconv.Itoa(i+1))
@@ -200,17 +205,77 @@ type cluster struct {
 	}
 }
 
-func (s *set) api(path string) string { return "http://" + s.controller.addr() + "/api/v1" + path }
+// has reports whether a shard has a range of slots, maybe as a part of a longer one.
+func (c cluster) has(shard int, slots string) bool {
+	first, last := bounds(slots)
+	for _, r := range c.Shards[shard].SlotRanges {
+		if a, b := bounds(r); a <= first && last <= b {
+			return true
+		}
+	}
+	return false
+}
+
+// bounds reads "7" or "7-9".
+func bounds(slots string) (first, last int) {
+	a, b, both := strings.Cut(slots, "-")
+	if !both {
+		b = a
+	}
+	first, _ = strconv.Atoi(a)
+	last, _ = strconv.Atoi(b)
+	return first, last
+}
+
+func (s *server) api(path string) string { return "http://" + s.addr() + "/api/v1" + path }
+
+// client asks the controllers. One that is not the leader sends to the leader, but to an address that it gets wrong for
+// a POST; one that is stopped does not answer.
+var client = http.Client{
+	Timeout:       3 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// leads reports whether a controller is the leader. An error says that it does not know one.
+func (s *server) leads() (bool, error) {
+	r, err := client.Get(s.api("/namespaces"))
+	if err != nil {
+		return false, err
+	}
+	r.Body.Close()
+	switch r.StatusCode {
+	case http.StatusOK, http.StatusTemporaryRedirect:
+		return r.StatusCode == http.StatusOK, nil
+	}
+	return false, errors.New(r.Status)
+}
+
+// leader returns the controller that leads, and the other one.
+func (s *set) leader() (leader, other *server, err error) {
+	err = errors.New("no controller leads")
+	for i, c := range s.controllers {
+		leads, e := c.leads()
+		if leads {
+			return c, s.controllers[1-i], nil
+		}
+		err = errors.Join(err, e)
+	}
+	return nil, nil, err
+}
 
 func (s *set) topology() (c cluster, err error) {
 	var reply struct{ Data struct{ Cluster *cluster } }
 	reply.Data.Cluster = &c
-	return c, get(s.api("/namespaces/test/clusters/c"), &reply)
+	leader, _, err := s.leader()
+	if err != nil {
+		return c, err
+	}
+	return c, get(leader.api("/namespaces/test/clusters/c"), &reply)
 }
 
 // get reads what a URL has, as JSON into reply unless that is nil.
 func get(url string, reply any) error {
-	r, err := http.Get(url)
+	r, err := client.Get(url)
 	if err != nil {
 		return err
 	}
@@ -222,7 +287,11 @@ func (s *set) post(path string, body any) error {
 	if err != nil {
 		return err
 	}
-	r, err := http.Post(s.api(path), "application/json", bytes.NewReader(data))
+	leader, _, err := s.leader()
+	if err != nil {
+		return err
+	}
+	r, err := client.Post(leader.api(path), "application/json", bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
