@@ -95,6 +95,8 @@ function table(head, rows, numeric) {
   return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, el('tr', {}, head.map((h, i) => el('th', {class: cls(i)}, h)))),
     el('tbody', {}, rows.map(r => el('tr', {}, r.map((c, i) => el('td', {class: cls(i)}, c)))))));
 }
+// whole is a name that is not broken into lines.
+const whole = text => el('span', {class: 'whole'}, text);
 const card = (title, ...children) => el('div', {class: 'card'}, el('h2', {}, title), ...children);
 
 let writes = false, timer = 0, tab = '', draws = 0;
@@ -124,16 +126,16 @@ const pages = {
     const all = await call('files');
     return all.filter(f => f.levels.some(l => l.files) || f.memtables > 4096).map(f => {
       const levels = f.levels.filter(l => l.files);
-      const W = 900, row = 26, max = Math.max(1, ...levels.map(l => l.bytes));
-      const s = svg('svg', {viewBox: `0 0 ${W} ${Math.max(1, levels.length) * row}`, role: 'img', 'aria-label': 'levels of ' + f.family});
-      levels.forEach((l, i) => {
-        s.append(svg('text', {x: 0, y: i * row + 17}, 'L' + l.level));
-        const wide = Math.max(6, 500 * Math.sqrt(l.bytes / max)), n = Math.min(l.files, 80);
+      const max = Math.max(1, ...levels.map(l => l.bytes)), W = 500, H = 18;
+      const rows = levels.map(l => {
+        const s = svg('svg', {viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${l.files} files of level ${l.level}`});
+        const wide = Math.max(6, W * Math.sqrt(l.bytes / max)), n = Math.min(l.files, 80);
         for (let j = 0; j < n; j++) {
-          s.append(svg('rect', {x: 30 + wide * j / n, y: i * row + 4, width: Math.max(1, wide / n - (n > 40 ? .5 : 2)), height: row - 8, rx: 2,
+          s.append(svg('rect', {x: wide * j / n, y: 0, width: Math.max(1, wide / n - (n > 40 ? .5 : 1.5)), height: H, rx: 2,
             class: j < l.compacting ? 'file busy' : 'file'}));
         }
-        s.append(svg('text', {x: 540, y: i * row + 17}, `${l.files} ${l.files === 1 ? 'file' : 'files'}, ${bytes(l.bytes)}, score ${l.score.toFixed(2)}` +
+        return el('div', {class: 'level'}, el('b', {}, 'L' + l.level), s, el('span', {class: 'dim'},
+          `${l.files} ${l.files === 1 ? 'file' : 'files'}, ${bytes(l.bytes)}, score ${l.score.toFixed(2)}` +
           (l.written ? `, ${bytes(l.written)} written` + (l.level && l.write_amp ? ` (×${l.write_amp.toFixed(1)})` : '') : '') +
           (l.compacting ? `, ${l.compacting} being compacted` : '')));
       });
@@ -141,7 +143,7 @@ const pages = {
       return card(f.family, el('p', {class: 'dim'}, `about ${count(f.keys)} records, memtables ${bytes(f.memtables)}, ` +
         (busy ? `${busy} ${busy === 1 ? 'file is' : 'files are'} being compacted, ` : '') + `${bytes(f.pending)} to be compacted` +
         (f.sum.write_amp ? `, write amplification ${f.sum.write_amp.toFixed(1)}` : '')),
-      levels.length ? el('div', {class: 'scroll lsm'}, s) : '');
+      ...rows);
     });
   },
 
@@ -170,9 +172,9 @@ const pages = {
     const f = info(text), latest = +f.master_repl_offset || 0;
     const replicas = Object.entries(f).filter(([k]) => /^slave\d+$/.test(k))
       .map(([, v]) => Object.fromEntries(v.split(',').map(p => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)])));
-    return [card('This server', table(['', ''], Object.entries(f).filter(([k]) => !/^slave\d+$/.test(k)))),
+    return [card('This server', table(['', ''], Object.entries(f).filter(([k]) => !/^slave\d+$/.test(k)).map(([k, v]) => [whole(k), v]))),
       card('Replicas', replicas.length ? table(['address', 'state', 'has', 'writes behind', ''], replicas.map(r =>
-        [r.ip + ':' + r.port, r.state, r.offset, r.lag, lagBar(latest, +r.lag)]), [2, 3]) : el('p', {class: 'dim'}, 'none')),
+        [whole(r.ip + ':' + r.port), r.state, r.offset, r.lag, lagBar(latest, +r.lag)]), [2, 3]) : el('p', {class: 'dim'}, 'none')),
       card('Cluster', isError(cluster) ? el('p', {class: 'dim'}, cluster.error) : el('pre', {}, show(cluster))),
       isError(nodes) ? '' : card('Slots', slots(show(nodes)))];
   },
@@ -216,7 +218,7 @@ function slots(text) {
     const s = svg('svg', {viewBox: '0 0 1024 16', class: 'bar-svg', preserveAspectRatio: 'none', role: 'img', 'aria-label': 'slots of ' + w[1]});
     s.append(svg('rect', {x: 0, y: 0, width: 1024, height: 16, class: 'track'}));
     for (const [first, last] of ranges) s.append(svg('rect', {x: first / 16, y: 0, width: Math.max(2, (last - first + 1) / 16), height: 16, class: 'file'}));
-    return [(w[1] || '').split('@')[0], (w[2] || '').replace('myself,', '') + (/myself/.test(w[2]) ? ', this node' : ''),
+    return [whole((w[1] || '').split('@')[0]), (w[2] || '').replace('myself,', '') + (/myself/.test(w[2]) ? ', this node' : ''),
       ranges.reduce((n, [first, last]) => n + last - first + 1, 0), s];
   }), [2]);
 }
@@ -315,7 +317,7 @@ async function keyCard(k, at) {
     el('button', {onclick: () => { if (confirm('Delete ' + show(k) + '?')) run(db, ['UNLINK', k]).then(() => { browser.key = null; return scan(); }).then(draw, fail); }}, 'Delete')) : ''),
   card('Value', ...parts),
   card('Records on the disk', raw.error ? el('p', {class: 'dim'}, raw.error) : table(['family', 'key', 'value', 'bytes'],
-    raw.records.map(r => [r.family, el('code', {title: ldb(r)}, r.key), el('code', {}, r.value), r.size]), [3]),
+    raw.records.map(r => [whole(r.family), el('code', {title: ldb(r)}, r.key), el('code', {}, r.value), r.size]), [3]),
   raw.records.length ? el('pre', {class: 'dim'}, ldb(raw.records[0])) : '')];
 }
 function open(k, at) { browser.key = k; browser.at = at || '0'; draw(); }
