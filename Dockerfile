@@ -8,7 +8,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=unknown
-RUN go build -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /basalt . && \
+RUN go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /basalt . && \
 	scripts/check-static.sh /basalt
 
 FROM debian:bookworm-slim

@@ -167,7 +167,7 @@ func uses(db *engine.DB, dir string) map[string]func() error {
 			db.Property("rocksdb.stats")
 			db.FamilyProperty(cf.Default, "rocksdb.stats")
 			db.FamilyIntProperty(cf.Default, "rocksdb.estimate-num-keys")
-			db.Ticker(0)
+			db.Ticker("wal.bytes")
 			db.Statistics()
 			db.CacheUsage()
 			db.LatestSequence()

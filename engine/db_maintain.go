@@ -125,8 +125,8 @@ func (db *DB) FamilyIntProperty(id cf.ID, name string) (uint64, bool) {
 	return db.rocks.IntProperty(db.fam[id], name)
 }
 
-// Ticker returns a counter of RocksDB's statistics by its number in rocksdb/statistics.h.
-func (db *DB) Ticker(id uint32) uint64 { return db.rocks.Ticker(id) }
+// Ticker returns a counter of RocksDB's statistics by its name without "rocksdb.".
+func (db *DB) Ticker(name string) uint64 { return db.rocks.Ticker(name) }
 
 // Statistics returns RocksDB's statistics as text.
 func (db *DB) Statistics() string { return db.rocks.Statistics() }

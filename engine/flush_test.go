@@ -12,8 +12,7 @@ import (
 
 // blocksWanted returns how many data blocks of files were looked for, whether they were in the block cache or not.
 func blocksWanted(db *engine.DB) uint64 {
-	const dataMiss, dataHit = 14, 15 // tickers of RocksDB
-	return db.Ticker(dataMiss) + db.Ticker(dataHit)
+	return db.Ticker("block.cache.data.miss") + db.Ticker("block.cache.data.hit")
 }
 
 // TestFlushReadsNothing: FLUSHALL and FLUSHDB do not read what they delete.

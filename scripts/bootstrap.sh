@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly go_needed=1.26
-readonly rocksdb_needed=7.8 # the series that grocksdb v1.7.14 fits
+readonly rocksdb_needed=7.8 # the series that is built from source, and that go.mod's grocksdb fits
 readonly staticcheck_version=v0.7.0
 
 say() { printf 'bootstrap: %s\n' "$*" >&2; }
@@ -81,7 +81,35 @@ rocksdb_version() {
 		true # no such header
 }
 
-fits() { case $1 in "$rocksdb_needed".*) true ;; *) false ;; esac }
+# fits sets grocksdb to the version that fits a RocksDB, with its checksum and that of its go.mod: none for go.mod's own.
+fits() { # version
+	grocksdb=()
+	case $1 in
+	"$rocksdb_needed".*) ;;
+	8.9.*) # Ubuntu 24.04
+		grocksdb=(v1.8.10 6FAhBThErRfJaevGOZISYvkG7RD4gfzeq452X4r8pes= xZCIb5Muw+nhbDK4Y5UJuOrin5MceOuiXkVUR7vp4WY=)
+		;;
+	9.10.*) # Debian 13
+		grocksdb=(v1.9.8 vOIKv9/+HKiqJAElJIEYv3ZLcihRxyP7Suu/Mu8Dxjs= C3CNe9UYc9hlEM2pC82AqiGS3LRW537u9LFV4wIZuHk=)
+		;;
+	*) return 1 ;;
+	esac
+}
+
+# choose_modules writes build/rocksdb/go.mod, which scripts/env.sh lets Go use instead of go.mod, for a RocksDB that
+# another grocksdb fits; it is go.mod with that version.
+choose_modules() {
+	local module=github.com/linxGnu/grocksdb dir=build/rocksdb
+	if [ ${#grocksdb[@]} = 0 ]; then
+		rm -rf "$dir"
+		return
+	fi
+	mkdir -p "$dir"
+	sed "s|$module v[0-9.]*|$module ${grocksdb[0]}|" go.mod >"$dir/go.mod.new"
+	grep -v "^$module " go.sum >"$dir/go.sum"
+	printf '%s\n' "$module ${grocksdb[0]} h1:${grocksdb[1]}" "$module ${grocksdb[0]}/go.mod h1:${grocksdb[2]}" >>"$dir/go.sum"
+	mv "$dir/go.mod.new" "$dir/go.mod"
+}
 
 # rocksdb_links reports whether a program links against librocksdb.a the way
 # engine/rocks does, in about a tenth of a second. The program refers to no
@@ -141,7 +169,9 @@ if ! fits "$found" || ! rocksdb_links; then
 	# shellcheck source=scripts/env.sh
 	. scripts/env.sh
 	rocksdb_links || die "a program does not link with the RocksDB that was built in third_party/rocksdb/build"
+	fits "$rocksdb_needed.0"
 fi
+choose_modules
 
 if $have_apt && ! command -v ldb >/dev/null; then
 	apt_install rocksdb-tools
@@ -189,7 +219,7 @@ if $with_lint; then
 	if [ ! -x build/tools/staticcheck ] || [ "$(cat build/tools/staticcheck.version 2>/dev/null)" != "$stamp" ]; then
 		say "installing staticcheck $staticcheck_version"
 		mkdir -p build/tools
-		GOBIN=$PWD/build/tools go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
+		GOFLAGS= GOBIN=$PWD/build/tools go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
 		printf '%s\n' "$stamp" >build/tools/staticcheck.version
 	fi
 fi

@@ -4,7 +4,8 @@
 # Sets PATH so that Go and this repository's own tools are found. When
 # third_party/rocksdb/build.sh has built RocksDB, it also points cgo at that
 # build's headers; its library needs no flag, because the linker looks in
-# engine/rocks/lib before it looks in the system's directories.
+# engine/rocks/lib before it looks in the system's directories. For a RocksDB of
+# another series than go.mod's it lets Go use another go.mod.
 
 _basalt_root=$PWD
 _basalt_rocksdb=$_basalt_root/third_party/rocksdb/build
@@ -27,6 +28,13 @@ if [ -f "$_basalt_rocksdb/include/rocksdb/version.h" ]; then
 		export CGO_CFLAGS="-I$_basalt_rocksdb/include ${CGO_CFLAGS--g -O2}"
 		export CGO_CXXFLAGS="-I$_basalt_rocksdb/include ${CGO_CXXFLAGS--g -O2}"
 		;;
+	esac
+fi
+# A RocksDB that go.mod's grocksdb does not fit: scripts/bootstrap.sh has written a go.mod for it.
+if [ -f "$_basalt_root/build/rocksdb/go.mod" ]; then
+	case "${GOFLAGS-}" in
+	*-modfile=*) ;;
+	*) export GOFLAGS="${GOFLAGS-} -modfile=$_basalt_root/build/rocksdb/go.mod" ;;
 	esac
 fi
 export PATH

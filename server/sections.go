@@ -286,32 +286,24 @@ func formatPercentile(p float64) string {
 
 func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", s.cluster != nil) }
 
-// The tickers of RocksDB 7.8 of which INFO shows how fast they move, by their numbers in rocksdb/statistics.h.
-const (
-	tickKeysWritten = 40
-	tickKeysRead    = 41
-	tickSeek        = 45
-	tickNext        = 46
-	tickPrev        = 47
-	tickManyRead    = 63 // keys that were read several at a time
-)
-
-// rated are these tickers with the names of the fields.
+// rated are the tickers of RocksDB of which INFO shows how fast they move, with the names of the fields.
 var rated = [...]struct {
-	id   uint32
-	rate int
-	name string
+	ticker string
+	rate   int
+	name   string
 }{
-	{tickKeysWritten, metrics.RatePuts, "put_per_sec"}, {tickKeysRead, metrics.RateGets, "get_per_sec"},
-	{tickSeek, metrics.RateSeeks, "seek_per_sec"}, {tickNext, metrics.RateNexts, "next_per_sec"},
-	{tickPrev, metrics.RatePrevs, "prev_per_sec"},
+	{"number.keys.written", metrics.RatePuts, "put_per_sec"}, {tickKeysRead, metrics.RateGets, "get_per_sec"},
+	{"number.db.seek", metrics.RateSeeks, "seek_per_sec"}, {"number.db.next", metrics.RateNexts, "next_per_sec"},
+	{"number.db.prev", metrics.RatePrevs, "prev_per_sec"},
 }
 
+const tickKeysRead = "number.keys.read" // by Get
+
 // rateTicker returns the value of a ticker that is sampled.
-func (s *Server) rateTicker(id uint32) int64 {
-	n := s.db.Ticker(id)
-	if id == tickKeysRead {
-		n += s.db.Ticker(tickManyRead)
+func (s *Server) rateTicker(name string) int64 {
+	n := s.db.Ticker(name)
+	if name == tickKeysRead {
+		n += s.db.Ticker("number.multiget.keys.read")
 	}
 	return int64(n)
 }

@@ -53,7 +53,7 @@ func (s *Server) sample(now time.Time) {
 	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.sessions.Stats.NetIn.Load(), s.sessions.Stats.NetOut.Load()
 	x.Counts[metrics.RateReplIn], x.Counts[metrics.RateReplOut] = s.replica.Received(), s.master.Sent()
 	for _, r := range rated {
-		x.Counts[r.rate] = s.rateTicker(r.id)
+		x.Counts[r.rate] = s.rateTicker(r.ticker)
 	}
 	s.sessions.Stats.Samples.Add(x)
 }

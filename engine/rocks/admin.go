@@ -12,13 +12,19 @@ import (
 	"github.com/linxGnu/grocksdb"
 )
 
-// Ticker returns one of RocksDB's statistics counters (rocksdb/statistics.h, enum Tickers).
-func (d *DB) Ticker(id uint32) uint64 {
+// Ticker returns one of RocksDB's statistics counters by its name without "rocksdb.", such as "wal.bytes"
+// (TickersNameMap in monitoring/statistics.cc). It panics when there is none of that name.
+func (d *DB) Ticker(name string) uint64 {
 	if !d.enter() {
 		return 0
 	}
 	defer d.leave()
-	return uint64(C.bk_ticker(raw(d.opts), C.uint32_t(id)))
+	full := []byte("rocksdb." + name)
+	var count C.uint64_t
+	if C.bk_ticker(raw(d.opts), bytesPtr(full), C.size_t(len(full)), &count) == 0 {
+		panic("rocks: no ticker " + name)
+	}
+	return uint64(count)
 }
 
 // Statistics returns all statistics as RocksDB prints them.

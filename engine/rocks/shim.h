@@ -160,7 +160,8 @@ int bk_rocksdb_assertions(void);
 
 // Administration ---------------------------------------------------------------------------------------------
 
-uint64_t bk_ticker(void* opts, uint32_t ticker);
+// bk_ticker reads a counter by its name in RocksDB's TickersNameMap. It returns 0 when there is none of that name.
+int bk_ticker(void* opts, const char* name, size_t n, uint64_t* count);
 // bk_map_property returns a malloc'ed buffer of *n bytes that the caller frees: "name=value" and a newline for each
 // entry of a property that is a map. NULL when RocksDB does not know the property.
 char* bk_map_property(void* db, void* cf, const char* name, size_t nl, size_t* n);

@@ -1,10 +1,19 @@
 // Options that grocksdb does not reach, and the zset_score comparator.
+#include <rocksdb/version.h>
+
+#if ROCKSDB_MAJOR >= 8
+#include <rocksdb/advanced_cache.h>
+#else
 #include <rocksdb/cache.h>
+#endif
 #include <rocksdb/comparator.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
+
+#include <string>
+#include <unordered_map>
 
 #include "shim_internal.h"
 
@@ -104,9 +113,17 @@ int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl) {
   return order()->Compare(Slice(a, al), Slice(b, bl));
 }
 
-uint64_t bk_ticker(void* o, uint32_t ticker) {
+int bk_ticker(void* o, const char* name, size_t n, uint64_t* count) {
+  static const auto* numbers = [] {  // the enum's numbers are others in each version
+    auto* m = new std::unordered_map<std::string, uint32_t>;
+    for (auto& t : TickersNameMap) m->emplace(t.second, t.first);
+    return m;
+  }();
+  auto at = numbers->find(std::string(name, n));
+  if (at == numbers->end()) return 0;
   auto& s = bk::opts(o).statistics;
-  return s ? s->getTickerCount(ticker) : 0;
+  *count = s ? s->getTickerCount(at->second) : 0;
+  return 1;
 }
 
 }  // extern "C"

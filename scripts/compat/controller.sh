@@ -29,10 +29,10 @@ if [ ! -x "$program" ]; then
 	cp -r "$source" "$work/source"
 	chmod -R u+w "$work/source"
 	mkdir -p "$cache"
-	(cd "$work/source" && go build -o "$work/program" ./cmd/server)
+	(cd "$work/source" && GOFLAGS= go build -o "$work/program" ./cmd/server)
 	mv "$work/program" "$program"
 fi
-(cd goredis && go build -o "$work/cluster" ./cluster)
+(cd goredis && GOFLAGS= go build -o "$work/cluster" ./cluster)
 node=
 [ ! -f node/node_modules/.package-lock.json ] || node=node
 "$work/cluster" -node "$node" "$program" "$basalt"

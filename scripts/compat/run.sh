@@ -73,7 +73,7 @@ fi
 
 [ -f node/node_modules/.package-lock.json ] && [ node/node_modules/.package-lock.json -nt node/package-lock.json ] ||
 	(cd node && npm install --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error)
-(cd goredis && go build -o "$work/goredis" . && go build -o "$work/failover" ./failover)
+(cd goredis && export GOFLAGS= && go build -o "$work/goredis" . && go build -o "$work/failover" ./failover)
 
 failed=0
 "$work/goredis" "$address" || failed=1

@@ -16,7 +16,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-(cd scripts/compat/s3 && go build -o "$work/versitygw" github.com/versity/versitygw/cmd/versitygw)
+(cd scripts/compat/s3 && GOFLAGS= go build -o "$work/versitygw" github.com/versity/versitygw/cmd/versitygw)
 mkdir -p "$work/data/bucket" "$work/meta"
 export AWS_ACCESS_KEY_ID=tester AWS_SECRET_ACCESS_KEY=secret-of-the-tester AWS_REGION=us-east-1
 for _ in $(seq 20); do # another process may take the port that was free

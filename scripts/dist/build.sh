@@ -11,12 +11,15 @@ if [ -z "${VERSION:-}" ]; then
 	VERSION=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo "v0.0.0+$(git rev-parse --short HEAD)")
 	VERSION=${VERSION#v}
 fi
-export VERSION
+# The package needs the C and C++ libraries of the system that it is made on, or newer ones.
+LIBC=$(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2)
+LIBSTDCXX=$(g++ -dumpversion)
+export VERSION LIBC LIBSTDCXX
 out=build/dist root=build/dist/root
 rm -rf "$out"
 mkdir -p "$root/bin" "$root/completion" "$root/doc" dist
 
-go build -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$root/bin/basalt" .
+go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$root/bin/basalt" .
 scripts/check-static.sh "$root/bin/basalt"
 if [ ! -f third_party/rocksdb/build/include/rocksdb/version.h ]; then
 	echo "dist: RocksDB is the distribution's, with assertions: run third_party/rocksdb/build.sh for production" >&2
@@ -37,6 +40,6 @@ cp LICENSE scripts/dist/basalt.service scripts/dist/basalt-backup.service script
 name=basalt-$VERSION-linux-amd64
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
 	--transform "s|^\\.|$name|" -C "$root" -czf "dist/$name.tar.gz" .
-(cd scripts/dist/nfpm && CGO_ENABLED=0 go build -buildvcs=false -o ../../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
+(cd scripts/dist/nfpm && GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -o ../../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
 build/tools/nfpm package -f scripts/dist/nfpm.yaml -p deb -t dist/ >/dev/null
 ls -l dist/*"$VERSION"*

@@ -8,36 +8,35 @@ import (
 	"github.com/basaltdb/basalt/server/info"
 )
 
-// The counters of RocksDB 7.8 that the console plots, by their numbers in rocksdb/statistics.h.
+// The counters of RocksDB that the console plots.
 const (
-	tickCacheMiss  = 0
-	tickCacheHit   = 1
-	tickCompaction = 82 // bytes written
-	tickFlush      = 83 // bytes written
+	tickCacheMiss  = "block.cache.miss"
+	tickCacheHit   = "block.cache.hit"
+	tickCompaction = "compact.write.bytes"
+	tickFlush      = "flush.write.bytes"
 )
 
-// tickers are counters of RocksDB 7.8 that INFO does not show, by their numbers in rocksdb/statistics.h.
+// tickers are counters of RocksDB that INFO does not show.
 var tickers = [...]struct {
-	name string
-	id   uint32
-	unit info.Unit
+	field, name string
+	unit        info.Unit
 }{
-	{"bloom_filter_useful", 20, info.None},
-	{"bloom_filter_positive", 21, info.None},
-	{"bloom_filter_true_positive", 22, info.None},
-	{"compaction_dropped_newer_entry", 33, info.None},
-	{"compaction_dropped_obsolete", 34, info.None},
-	{"compaction_dropped_range_delete", 35, info.None},
-	{"compaction_dropped_by_filter", 36, info.None},
-	{"bytes_written", 43, info.Bytes},
-	{"stalled_usec", 58, info.Microseconds},
-	{"wal_syncs", 75, info.None},
-	{"wal_written", 76, info.Bytes},
-	{"compaction_read", 81, info.Bytes},
+	{"bloom_filter_useful", "bloom.filter.useful", info.None},
+	{"bloom_filter_positive", "bloom.filter.full.positive", info.None},
+	{"bloom_filter_true_positive", "bloom.filter.full.true.positive", info.None},
+	{"compaction_dropped_newer_entry", "compaction.key.drop.new", info.None},
+	{"compaction_dropped_obsolete", "compaction.key.drop.obsolete", info.None},
+	{"compaction_dropped_range_delete", "compaction.key.drop.range_del", info.None},
+	{"compaction_dropped_by_filter", "compaction.key.drop.user", info.None},
+	{"bytes_written", "bytes.written", info.Bytes},
+	{"stalled_usec", "stall.micros", info.Microseconds},
+	{"wal_syncs", "wal.synced", info.None},
+	{"wal_written", "wal.bytes", info.Bytes},
+	{"compaction_read", "compact.read.bytes", info.Bytes},
 	{"compaction_written", tickCompaction, info.Bytes},
 	{"flush_written", tickFlush, info.Bytes},
-	{"blob_files_written", 120, info.Bytes},
-	{"blob_files_read", 121, info.Bytes},
+	{"blob_files_written", "blobdb.blob.file.bytes.written", info.Bytes},
+	{"blob_files_read", "blobdb.blob.file.bytes.read", info.Bytes},
 }
 
 // familyProperties are numbers of each column family that INFO does not show.
@@ -67,7 +66,7 @@ func RocksDB(db *engine.DB, w *info.Writer) {
 		}
 	}
 	for _, t := range tickers {
-		w.Counter("rocksdb_"+t.name, t.unit, int64(db.Ticker(t.id)))
+		w.Counter("rocksdb_"+t.field, t.unit, int64(db.Ticker(t.name)))
 	}
 	// These are of the database, whichever family is asked.
 	for _, p := range [...]struct{ name, property string }{

@@ -8,13 +8,12 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// tickers are those of RocksDB 7.8 that INFO shows, by their numbers in rocksdb/statistics.h.
-var tickers = [...]struct {
-	name string
-	id   uint32
-}{
-	{"block_cache_hit", 1}, {"block_cache_index_hit", 5}, {"block_cache_filter_hit", 10}, {"block_cache_data_hit", 15},
-	{"block_cache_miss", 0}, {"block_cache_index_miss", 4}, {"block_cache_filter_miss", 9}, {"block_cache_data_miss", 14},
+// tickers are those of RocksDB that INFO shows.
+var tickers = [...]struct{ field, name string }{
+	{"block_cache_hit", "block.cache.hit"}, {"block_cache_index_hit", "block.cache.index.hit"},
+	{"block_cache_filter_hit", "block.cache.filter.hit"}, {"block_cache_data_hit", "block.cache.data.hit"},
+	{"block_cache_miss", "block.cache.miss"}, {"block_cache_index_miss", "block.cache.index.miss"},
+	{"block_cache_filter_miss", "block.cache.filter.miss"}, {"block_cache_data_miss", "block.cache.data.miss"},
 }
 
 // sumProperty adds up a numeric property over the column families.
@@ -27,29 +26,38 @@ func (r RocksDB) sumProperty(name string) (sum uint64) {
 }
 
 // stallCounters are the fields that count why writes were slowed down or stopped, with what RocksDB calls them
-// in its statistics text.
-var stallCounters = [...]struct{ field, text string }{
-	{"level0_file_limit_slowdown", "level0_slowdown"},
-	{"level0_file_limit_stop", "level0_numfiles"},
-	{"pending_compaction_bytes_slowdown", "slowdown for pending_compaction_bytes"},
-	{"pending_compaction_bytes_stop", "stop for pending_compaction_bytes"},
-	{"level0_file_limit_stop_with_ongoing_compaction", "level0_numfiles_with_compaction"},
-	{"level0_file_limit_slowdown_with_ongoing_compaction", "level0_slowdown_with_compaction"},
-	{"memtable_count_limit_slowdown", "memtable_slowdown"},
-	{"memtable_count_limit_stop", "memtable_compaction"},
+// in its statistics text: up to 7.8, and later.
+var stallCounters = [...]struct{ field, old, text string }{
+	{"level0_file_limit_slowdown", "level0_slowdown", "l0-file-count-limit-delays"},
+	{"level0_file_limit_stop", "level0_numfiles", "l0-file-count-limit-stops"},
+	{"pending_compaction_bytes_slowdown", "slowdown for pending_compaction_bytes", "pending-compaction-bytes-delays"},
+	{"pending_compaction_bytes_stop", "stop for pending_compaction_bytes", "pending-compaction-bytes-stops"},
+	{"level0_file_limit_stop_with_ongoing_compaction", "level0_numfiles_with_compaction",
+		"cf-l0-file-count-limit-stops-with-ongoing-compaction"},
+	{"level0_file_limit_slowdown_with_ongoing_compaction", "level0_slowdown_with_compaction",
+		"cf-l0-file-count-limit-delays-with-ongoing-compaction"},
+	{"memtable_count_limit_slowdown", "memtable_slowdown", "memtable-limit-delays"},
+	{"memtable_count_limit_stop", "memtable_compaction", "memtable-limit-stops"},
 }
 
-// stalls reads the counters from a line such as "Stalls(count): 0 level0_slowdown, 0 ..." of the statistics.
+// stalls reads the counters by their fields from a line of the statistics such as "Stalls(count): 0 level0_slowdown,
+// 0 ...", or "Write Stall (count): l0-file-count-limit-delays: 0, ..." since RocksDB 8.
 func stalls(stats string) map[string]int64 {
 	counts := map[string]int64{}
-	_, line, ok := strings.Cut(stats, "Stalls(count): ")
-	if !ok {
-		return counts
+	_, line, old := strings.Cut(stats, "Stalls(count): ")
+	if !old {
+		_, line, _ = strings.Cut(stats, "Write Stall (count): ")
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	for _, item := range strings.Split(line, ", ") {
-		if n, name, ok := strings.Cut(item, " "); ok {
-			counts[name], _ = strconv.ParseInt(n, 10, 64)
+	for item := range strings.SplitSeq(line, ", ") {
+		n, name, _ := strings.Cut(item, " ")
+		if !old {
+			name, n, _ = strings.Cut(item, ": ")
+		}
+		for _, c := range stallCounters {
+			if name == c.text || name == c.old {
+				counts[c.field], _ = strconv.ParseInt(n, 10, 64)
+			}
 		}
 	}
 	return counts
@@ -72,11 +80,11 @@ func (r RocksDB) Fields(w *Writer, _ string) {
 		num("index_and_filter_cache_usage", "rocksdb.estimate-table-readers-mem", Bytes)
 		counts := stalls(r.DB.FamilyProperty(id, "rocksdb.cfstats-no-file-histogram"))
 		for _, c := range stallCounters {
-			w.Of(c.field, id.String(), Counter, None, counts[c.text])
+			w.Of(c.field, id.String(), Counter, None, counts[c.field])
 		}
 	}
 	for _, t := range tickers {
-		w.Counter(t.name, None, int64(r.DB.Ticker(t.id)))
+		w.Counter(t.field, None, int64(r.DB.Ticker(t.name)))
 	}
 	sum := func(field, property string, unit Unit) { w.Gauge(field, unit, int64(r.sumProperty(property))) }
 	global := func(field, property string) {
