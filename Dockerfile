@@ -14,7 +14,7 @@ RUN go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION"
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
 	ca-certificates libstdc++6 libsnappy1v5 liblz4-1 libzstd1 libbz2-1.0 zlib1g && rm -rf /var/lib/apt/lists/* && \
-	useradd --system --uid 10001 --no-create-home basalt && install -d -o basalt -m 0750 /data
+	useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin basalt && install -d -o basalt -m 0750 /data
 COPY --from=build /basalt /usr/bin/basalt
 COPY LICENSE third_party/README.md /usr/share/doc/basalt/
 USER 10001

@@ -76,9 +76,11 @@ type conn struct {
 	w  *resp.Writer
 }
 
-func (s *testServer) dial(t testing.TB) *conn {
+func (s *testServer) dial(t testing.TB) *conn { return dial(t, s.srv.Addr()) }
+
+func dial(t testing.TB, addr string) *conn {
 	t.Helper()
-	nc, err := net.Dial("tcp", s.srv.Addr())
+	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +161,16 @@ type following struct {
 }
 
 func (s *testServer) follow(r *Repo, addr string) *following {
-	ctx, cancel := context.WithCancel(s.t.Context())
-	f := &following{t: s.t, cancel: cancel, done: make(chan error, 1), news: make(chan struct{}, 1)}
 	src := s.source()
 	if addr != "" {
 		src.Addr = addr
 	}
+	return follow(s.t, r, src)
+}
+
+func follow(t *testing.T, r *Repo, src *Server) *following {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &following{t: t, cancel: cancel, done: make(chan error, 1), news: make(chan struct{}, 1)}
 	go func() {
 		f.done <- r.Follow(ctx, src, FollowOptions{Interval: 10 * time.Millisecond, Event: func(e Event) {
 			f.mu.Lock()
@@ -176,7 +182,7 @@ func (s *testServer) follow(r *Repo, addr string) *following {
 			}
 		}})
 	}()
-	s.t.Cleanup(f.end)
+	t.Cleanup(f.end)
 	return f
 }
 
@@ -224,19 +230,23 @@ func (f *following) end() {
 // stored waits until the log is stored up to the newest write.
 func (s *testServer) stored(r *Repo) {
 	s.t.Helper()
-	want := s.db.LatestSequence()
+	storedUpTo(s.t, r, s.db.LatestSequence())
+}
+
+func storedUpTo(t *testing.T, r *Repo, want uint64) {
+	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		lines, err := r.timelines(s.t.Context())
+		lines, err := r.timelines(t.Context())
 		if err != nil {
-			s.t.Fatal(err)
+			t.Fatal(err)
 		}
-		for _, t := range lines {
-			if n := len(t.Segments); n > 0 && t.Segments[n-1].Last >= want {
+		for _, line := range lines {
+			if n := len(line.Segments); n > 0 && line.Segments[n-1].Last >= want {
 				return
 			}
 		}
 		if time.Now().After(end) {
-			s.t.Fatal("the log is not stored")
+			t.Fatal("the log is not stored")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -184,7 +184,11 @@ func (l *loader) read(file string, stdin io.Reader) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := l.add(file, e, l.c.format == kvrocksConf); err != nil {
+		err := l.add(file, e, l.c.format == kvrocksConf)
+		if bad := (*Error)(nil); errors.As(err, &bad) && l.c.format == kvrocksConf && looksLikeRedis(file, data) {
+			bad.Err = fmt.Errorf("%w (a redis.conf? basalt convert-config %s translates it)", bad.Err, file)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,9 @@ func TestLoadErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.conf", "\nport 70000\n", "a.conf:2: port: argument must be between 0 and 65535 inclusive"},
 		{"a.conf", "prot 1", "a.conf:1: prot: unknown key"},
-		{"a.conf", "include x", "a.conf:1: include: unknown key"},
+		{"a.conf", "include x", "a.conf:1: include: unknown key (a redis.conf? basalt convert-config a.conf translates it)"},
+		{"a.conf", "save 60 1\ndatabases 16", "a.conf:2: databases: argument must be between 1 and 1 inclusive " +
+			"(a redis.conf? basalt convert-config a.conf translates it)"},
 		{"a.conf", "port 1\ndir \"x", "a.conf:2: malformed line: config line ends unexpectedly in quoted string"},
 		{"a.conf", "dir 'x' y", "a.conf:1: malformed line: more than 2 item in config line"},
 		{"a.conf", "daemonize maybe", "a.conf:1: daemonize: argument must be 'yes' or 'no'"},
