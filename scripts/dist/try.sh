@@ -54,12 +54,12 @@ redis-cli -p 6666 --no-auth-warning </root/commands.txt >/root/written 2>&1
 reads first
 say "ok: $(grep -c . /root/commands.txt) commands, errors: $(grep -ac "^ERR" /root/written || true)"
 
-dpkg -i /root/new.deb >/dev/null
+dpkg --force-confold -i /root/new.deb >/dev/null
 systemctl is-active --quiet basalt
 same upgraded
 grep -q sample-admin /etc/basalt/kvrocks.toml
 checked
-dpkg -i --force-downgrade /root/old.deb >/dev/null
+dpkg --force-confold --force-downgrade -i /root/old.deb >/dev/null
 systemctl start basalt
 same downgraded
 checked
@@ -78,7 +78,7 @@ if [ -x /usr/local/bin/kvrocks ]; then
 	redis-cli -p 6666 -a sample-admin --no-auth-warning SET of:kvrocks 1
 	kill %1
 	wait %1 || true
-	dpkg -i /root/new.deb >/dev/null
+	dpkg --force-confold -i /root/new.deb >/dev/null
 	systemctl start basalt
 	redis-cli -p 6666 -a sample-admin --no-auth-warning GET of:kvrocks
 	redis-cli -p 6666 -a sample-admin --no-auth-warning DEL of:kvrocks
@@ -86,10 +86,21 @@ if [ -x /usr/local/bin/kvrocks ]; then
 	checked
 fi
 
-dpkg -i /root/new.deb >/dev/null
+dpkg --force-confold -i /root/new.deb >/dev/null
 systemctl start basalt
 systemd-analyze verify --man=no /lib/systemd/system/basalt.service /lib/systemd/system/basalt-backup.service
 for unit in basalt basalt-backup; do systemd-analyze security --no-pager $unit | tail -n 1; done
+install -d -o basalt -g basalt /var/backups/basalt
+printf '%s\n' SERVER=127.0.0.1:6666 REPOSITORY=/var/backups/basalt REDISCLI_AUTH=sample-admin >/etc/basalt/backup.env
+systemctl start basalt-backup
+for _ in $(seq 100); do
+	basalt backup list /var/backups/basalt 2>/dev/null | grep -q 127.0.0.1:6666 && break
+	sleep 0.2
+done
+basalt backup verify /var/backups/basalt
+systemctl is-active --quiet basalt-backup
+systemctl stop basalt-backup
+say "ok: backed up by basalt-backup.service"
 before=$(systemctl show -p MainPID --value basalt)
 systemctl reload basalt
 kill -9 "$before"
