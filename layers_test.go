@@ -18,6 +18,7 @@ import (
 var layers = [][]string{
 	{".", "internal/fixture", "server/servertest"}, // the latter two are for tests
 	{"internal/cli"},
+	{"internal/migrate"},
 	{"internal/backup", "internal/transfer"}, // and what else is behind a sub-command
 	{"server"},
 	{"server/session"},

@@ -39,7 +39,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeHyperLogLog)
 	switch {
 	case err == engine.ErrWrongType && rec.Type == cf.TypeString:
-		_, err = unpack(rec.Tail)
+		_, err = Unpack(rec.Tail)
 		return rec, err
 	case err != nil || !rec.Exists:
 		return rec, err
@@ -56,7 +56,7 @@ func own(tx *engine.Tx, key []byte) (engine.Record, error) {
 	if err != nil || !rec.Exists || rec.Type != cf.TypeString {
 		return rec, err
 	}
-	registers, err := unpack(bytes.Clone(rec.Tail))
+	registers, err := Unpack(bytes.Clone(rec.Tail))
 	if err != nil {
 		return rec, err
 	}

@@ -41,7 +41,7 @@ func Export(tx *engine.Tx, key []byte) (image []byte, found bool, err error) {
 // Import makes a HyperLogLog out of the string that one is in Redis, in a key that does not exist. ok is false, and
 // nothing is done, when the string is no HyperLogLog.
 func Import(tx *engine.Tx, key, image []byte) (ok bool, err error) {
-	registers, err := unpack(image)
+	registers, err := Unpack(image)
 	if err != nil {
 		return false, nil
 	}
@@ -86,8 +86,8 @@ func ToString(tx *engine.Tx, key []byte) error {
 	return nil
 }
 
-// unpack returns the dense registers of a string, [ErrString] or [ErrCorrupt] when it is no HyperLogLog.
-func unpack(image []byte) ([]byte, error) {
+// Unpack returns the dense registers of a string, [ErrString] or [ErrCorrupt] when it is no HyperLogLog.
+func Unpack(image []byte) ([]byte, error) {
 	if len(image) < imageHead || string(image[:len(imageMagic)]) != imageMagic {
 		return nil, ErrString
 	}
@@ -108,7 +108,7 @@ func unpack(image []byte) ([]byte, error) {
 
 // eachIn is each of an image.
 func eachIn(image []byte, f func(number int, s segment)) error {
-	registers, err := unpack(image)
+	registers, err := Unpack(image)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestUnpack(t *testing.T) {
 		{"short", []byte("HYLL"), false, nil},
 		{"empty", nil, false, nil},
 	} {
-		registers, _ := unpack(tt.image)
+		registers, _ := Unpack(tt.image)
 		if (registers != nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, registers != nil)
 		}
@@ -107,7 +107,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(sparse(0x7f, 0xff))
 	f.Add(sparse(0x80|4<<2|1, 0x00, 0x40, 0x00, 0x80|31<<2, 0x7f, 0xfa))
 	f.Fuzz(func(t *testing.T, image []byte) {
-		if r, _ := unpack(image); r != nil && len(r) != imageLen-imageHead {
+		if r, _ := Unpack(image); r != nil && len(r) != imageLen-imageHead {
 			t.Fatalf("%d bytes", len(r))
 		}
 	})

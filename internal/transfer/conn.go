@@ -143,6 +143,9 @@ func Dial(ctx context.Context, a Address) (*Conn, error) {
 	return x, nil
 }
 
+// Detach returns the connection and what was read from it, for another protocol. The Conn is not used any more.
+func (c *Conn) Detach() (net.Conn, *bufio.Reader) { return c.c, c.r }
+
 // Close closes the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 

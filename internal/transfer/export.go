@@ -114,7 +114,7 @@ func (e *exporter) skip(reason, key string) {
 		s = &Examples{}
 		e.result.Skipped[reason] = s
 	}
-	s.add("%q", key)
+	s.Add("%q", key)
 }
 
 // head writes what precedes the keys: the function libraries.

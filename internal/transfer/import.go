@@ -74,7 +74,8 @@ type Examples struct {
 
 const maxExamples = 10
 
-func (e *Examples) add(format string, args ...any) {
+// Add counts one more.
+func (e *Examples) Add(format string, args ...any) {
 	if e.Count++; len(e.First) < maxExamples {
 		e.First = append(e.First, fmt.Sprintf(format, args...))
 	}
@@ -182,7 +183,7 @@ func (m *importer) each(f *rdb.File, count bool, put func(i *rdb.Item) error, li
 					e = &Examples{}
 					m.result.Skipped[i.Skipped] = e
 				}
-				e.add("%q", i.Key)
+				e.Add("%q", i.Key)
 			}
 			return nil
 		case i.Function != nil:
@@ -488,7 +489,7 @@ func (m *importer) answered(r *Reply, file int, end int64, db uint64, what strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := r.Err(); err != nil {
-		m.result.Errors.add("byte %d, %s: %v", end, what, err)
+		m.result.Errors.Add("byte %d, %s: %v", end, what, err)
 		if len(what) > 6 && what[:6] == "SELECT" && m.failing == nil {
 			m.failing = fmt.Errorf("the server has no database %d (%w): redis-databases gives it some, --db takes one of "+
 				"the file", db, err)

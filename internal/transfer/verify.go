@@ -69,7 +69,7 @@ func (v *verifier) ask(answer func(r *Reply) string, args ...string) {
 		}
 		if wrong != "" {
 			v.m.mu.Lock()
-			v.m.result.Differ.add("%s: %s", what, wrong)
+			v.m.result.Differ.Add("%s: %s", what, wrong)
 			v.m.mu.Unlock()
 		}
 	})

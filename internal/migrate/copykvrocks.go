@@ -1,0 +1,294 @@
+package migrate
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// place is where a copy is in the log of a Kvrocks or basalt.
+type place struct {
+	next uint64 // the sequence number of the next write
+	id   string // the replication id of the one before, "" = not known
+}
+
+// parsePlace reads the stored form, without its kind. ok is false when it is not of this source: without
+// use-rsid-psync nothing else tells one log from another.
+func (c *copier) parsePlace(text string) (p place, ok bool) {
+	words := strings.Split(text, " ")
+	if len(words) < 2 || words[0] != c.from.addr.String() {
+		return p, false
+	}
+	last, err := strconv.ParseUint(words[1], 10, 63)
+	if len(words) > 2 {
+		p.id = words[2]
+	}
+	p.next = last + 1
+	return p, err == nil
+}
+
+func (c *copier) setPlace(p place) error {
+	text := fmt.Sprintf("%s %s %d %s", positionKvrocks, c.from.addr, p.next-1, p.id)
+	return c.setPosition(strings.TrimSpace(text))
+}
+
+// errNoLog: the source's log does not reach back to where the copy is.
+var errNoLog = errors.New("the source does not have any more what the copy lacks")
+
+// followKvrocks copies as a replica of a Kvrocks or basalt.
+func (c *copier) followKvrocks(ctx context.Context) error {
+	kind, rest, err := c.position()
+	if err != nil {
+		return err
+	}
+	if at, ok := c.parsePlace(rest); ok && kind == positionKvrocks {
+		if err := c.follow(ctx, at); !errors.Is(err, errNoLog) {
+			return err
+		}
+	}
+	at, err := c.copyAll()
+	if err != nil {
+		return err
+	}
+	if err = c.follow(ctx, at); errors.Is(err, errNoLog) {
+		return finalError{fmt.Errorf("%w, although that was copied just now: see rocksdb.wal_ttl_seconds: %w", errNoLog, err)}
+	}
+	return err
+}
+
+// copyAll copies all keys. What changes meanwhile comes again: the place is that of the beginning.
+func (c *copier) copyAll() (p place, err error) {
+	if err = c.restart(); err != nil {
+		return p, err
+	}
+	last, err := c.from.offset()
+	if err != nil {
+		return p, err
+	}
+	p.next = uint64(last) + 1
+	sizes, err := c.from.databases()
+	if err != nil {
+		return p, err
+	}
+	if db := c.from.addr.DB; db != 0 {
+		sizes = map[int]int64{db: sizes[db]}
+	} else if sizes[0] == 0 {
+		sizes[0] = 0 // a Kvrocks does not know how many keys it has
+	}
+	total := int64(0)
+	for _, n := range sizes {
+		total += n
+	}
+	c.total.Store(total)
+	for _, db := range sortedKeys(sizes) {
+		src, err := c.source(db)
+		if err != nil {
+			return p, err
+		}
+		err = src.scan(func(names []string) error {
+			c.moved.Add(int64(len(names)))
+			return c.copyKeys(inDB(db, names))
+		})
+		if err != nil {
+			return p, err
+		}
+	}
+	if err := c.copyFunctions(); err != nil {
+		return p, err
+	}
+	return p, c.setPlace(p)
+}
+
+// streamTimeout bounds the silence of the source, which pings, and what it takes to read.
+const streamTimeout = time.Minute
+
+// follow copies what changes. It acknowledges only what the target has.
+func (c *copier) follow(ctx context.Context, at place) error {
+	addr := c.from.addr
+	addr.DB = 0
+	conn, err := transfer.Dial(ctx, addr)
+	if err != nil {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	defer conn.Close()
+	nc, in := conn.Detach()
+	ask := func(request []byte) ([]byte, error) {
+		nc.SetDeadline(time.Now().Add(streamTimeout))
+		if _, err := nc.Write(request); err != nil {
+			return nil, err
+		}
+		line, err := in.ReadBytes('\n')
+		return []byte(strings.TrimRight(string(line), "\r\n")), err
+	}
+	for _, request := range [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}), proto.AppendCapa(nil, false)} {
+		if _, err := ask(request); err != nil { // an old Kvrocks knows no capabilities
+			return err
+		}
+	}
+	line, err := ask(proto.AppendPSync(nil, proto.PSync{ID: at.id, Next: at.next}))
+	if err != nil {
+		return err
+	}
+	if err := proto.CheckOK(line); err != nil {
+		var reply proto.ReplyError
+		if errors.As(err, &reply) && (reply.Loading() || strings.HasPrefix(string(reply), "NO")) {
+			return err // NOAUTH, NOPERM
+		}
+		return fmt.Errorf("%w: %w", errNoLog, err)
+	}
+	c.trouble.Store(nil)
+	c.applied.Store(int64(at.next - 1))
+	c.stage.Store(streaming)
+	return c.stream(nc, in, at)
+}
+
+// stream copies what comes.
+func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place) error {
+	buf := make([]byte, 0, 1<<20)
+	acked := time.Now()
+	ch, end := &changes{seen: map[key]bool{}}, at
+	for {
+		used, asked := 0, false
+		for {
+			f, n, need, err := proto.ReadFrame(buf[used:], math.MaxInt32)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				if need > cap(buf)-used {
+					buf = append(make([]byte, 0, 2*need), buf[used:]...)
+					used = 0
+				}
+				break
+			}
+			switch f.Kind {
+			case proto.KindBatch:
+				if err := c.noteBatch(ch, &end, &f); err != nil {
+					return err
+				}
+			case proto.KindGetAck:
+				asked = true
+			}
+			used += n
+		}
+		if end != at {
+			if err := c.apply(ch); err != nil {
+				return err
+			}
+			if err := c.setPlace(end); err != nil {
+				return err
+			}
+			at = end
+			ch = &changes{seen: map[key]bool{}}
+			c.applied.Store(int64(at.next - 1))
+		}
+		if asked || time.Since(acked) > ackEvery {
+			acked = time.Now()
+			nc.SetWriteDeadline(acked.Add(streamTimeout))
+			if _, err := nc.Write(proto.AppendAck(nil, at.next-1)); err != nil {
+				return err
+			}
+		}
+		buf = buf[:copy(buf, buf[used:])]
+		nc.SetReadDeadline(time.Now().Add(streamTimeout))
+		n, err := in.Read(buf[len(buf):cap(buf)])
+		if n == 0 && err != nil {
+			return err
+		}
+		buf = buf[:len(buf)+n]
+	}
+}
+
+// noteBatch notes which keys a batch changes.
+func (c *copier) noteBatch(ch *changes, end *place, f *proto.Frame) error {
+	r, err := batch.NewReader(f.Payload)
+	if err != nil {
+		return err
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		if rec.Kind == batch.LogData {
+			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
+				end.id = string(l.ReplicationID)
+			}
+			continue
+		}
+		switch rec.Family {
+		case cf.Metadata:
+			if rec.Kind == batch.DeleteRange {
+				err = c.noteRange(ch, rec.Key, rec.Value)
+			} else {
+				err = c.noteKey(ch, rec.Key)
+			}
+		case cf.Default, cf.ZSetScore, cf.Stream:
+			var nsKey []byte
+			if rec.Kind == batch.DeleteRange {
+				break // subkeys of what the metadata tell
+			}
+			if nsKey, err = cf.AppendNSKeyOf(nil, rec.Key, false); err == nil {
+				err = c.noteKey(ch, nsKey)
+			}
+		case cf.Propagate:
+			ch.functions = ch.functions || rec.Kind == batch.DeleteRange ||
+				strings.HasPrefix(string(rec.Key), cf.PropagateLibrary)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	end.next = f.Sequence() + uint64(f.Count())
+	return r.Err()
+}
+
+func (c *copier) noteKey(ch *changes, nsKey []byte) error {
+	ns, name, err := cf.SplitNSKey(nsKey, false)
+	if err != nil {
+		return err
+	}
+	if db, ok := cf.NamespaceDatabase(string(ns)); ok {
+		ch.add(db, name)
+	} else {
+		c.left.other("other namespaces", string(ns))
+	}
+	return nil
+}
+
+// databasesTried bounds the databases that a range of keys is compared with.
+const databasesTried = 1024
+
+// noteRange notes that all keys of namespaces are deleted: FLUSHDB, FLUSHALL. A range that takes a part of one is made
+// by nobody who can be followed key by key.
+func (c *copier) noteRange(ch *changes, begin, end []byte) error {
+	n := len(ch.flushed)
+	for db := range databasesTried {
+		prefix := cf.AppendNSPrefix(nil, cf.DatabaseNamespace(db))
+		after, _ := cf.AppendSuccessor(nil, prefix)
+		switch {
+		case string(begin) <= string(prefix) && string(after) <= string(end):
+			ch.flushed = append(ch.flushed, db)
+		case string(prefix) < string(end) && string(begin) < string(after):
+			if err := c.setPosition(positionCopying); err != nil {
+				return err
+			}
+			return fmt.Errorf("a part of database %d was deleted at once: %w", db, errAgain)
+		}
+	}
+	if len(ch.flushed)-n == databasesTried {
+		ch.flushed = append(ch.flushed[:n], -1)
+	}
+	return nil
+}

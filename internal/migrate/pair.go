@@ -1,0 +1,367 @@
+package migrate
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strconv"
+
+	"github.com/basaltdb/basalt/engine/hll"
+	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// The sizes of the parts in which values are compared: elements, and bytes of a string.
+const (
+	partElems = 256
+	partBytes = 256 << 10
+)
+
+// expirySlack is by how many milliseconds expiries may differ: some Kvrocks keep seconds.
+const expirySlack = 1000
+
+// pair is a key on both sides.
+type pair struct {
+	c        *comparer
+	key      string
+	src, dst *keyspace
+}
+
+// presence says which side lacks a key.
+type presence int
+
+const (
+	both presence = iota
+	noSource
+	neither
+)
+
+// ask asks both sides the same.
+func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) {
+	s, d := x.src.start(x.key, commands...), x.dst.start(x.key, commands...)
+	src, err = s()
+	dst, e := d()
+	if err == nil {
+		err = e
+	}
+	if err == nil {
+		err = x.check(src, "the source", commands)
+	}
+	if err == nil {
+		err = x.check(dst, "the target", commands)
+	}
+	return src, dst, err
+}
+
+// check looks for replies that are errors, which are differences: the key may have another type by now, or a server lacks
+// the command.
+func (x *pair) check(replies []transfer.Reply, side string, commands [][]string) error {
+	for i := range replies {
+		if err := replies[i].Err(); err != nil {
+			return differ("%s: %s: %v", side, commands[i][0], err)
+		}
+	}
+	return nil
+}
+
+// one asks one side.
+func (x *pair) one(k *keyspace, commands ...[]string) ([]transfer.Reply, error) {
+	replies, err := k.start(x.key, commands...)()
+	if err == nil {
+		side := "the source"
+		if k == x.dst {
+			side = "the target"
+		}
+		err = x.check(replies, side, commands)
+	}
+	return replies, err
+}
+
+// normal are the types that are one to clients but not to TYPE.
+var normal = map[string]string{"bitmap": "string", "hyperloglog": "string"}
+
+func kindOf(r *transfer.Reply) string {
+	name := string(r.Text)
+	if n := normal[name]; n != "" {
+		return n
+	}
+	return name
+}
+
+// compare compares type, expiry and value.
+func (x *pair) compare() (presence, error) {
+	expiry := "PTTL"
+	if x.c.absolute {
+		expiry = "PEXPIRETIME"
+	}
+	src, dst, err := x.ask([]string{"TYPE", x.key}, []string{expiry, x.key})
+	if err != nil {
+		return both, err
+	}
+	kind, other := kindOf(&src[0]), kindOf(&dst[0])
+	switch {
+	case kind == "none" && other == "none":
+		return neither, nil
+	case kind == "none":
+		return noSource, nil
+	case other == "none":
+		return both, differ("the target does not have it (%s)", src[0].Text)
+	case kind != other:
+		return both, differ("%s, not %s", dst[0].Text, src[0].Text)
+	}
+	a, b := src[1].Int, dst[1].Int
+	if (a < 0) != (b < 0) || a >= 0 && max(a-b, b-a) > expirySlack {
+		return both, differ("%s is %d, not %d", expiry, b, a)
+	}
+	return both, x.value(kind, string(src[0].Text), string(dst[0].Text))
+}
+
+func (x *pair) value(kind, src, dst string) error {
+	switch kind {
+	case "string":
+		if src == "hyperloglog" || dst == "hyperloglog" {
+			return x.hyperLogLog()
+		}
+		return x.text()
+	case "list":
+		return x.list()
+	case "set", "zset", "hash":
+		return x.unordered(kind)
+	case "stream":
+		return x.stream()
+	case "ReJSON-RL":
+		return x.json()
+	case "sortedint":
+		return x.sortedint()
+	}
+	x.c.mu.Lock()
+	x.c.result.ByType.Add("%s %q", kind, x.key)
+	x.c.mu.Unlock()
+	return nil
+}
+
+// text compares strings, part by part.
+func (x *pair) text() error {
+	for at := 0; ; at += partBytes {
+		src, dst, err := x.ask([]string{"STRLEN", x.key},
+			[]string{"GETRANGE", x.key, strconv.Itoa(at), strconv.Itoa(at + partBytes - 1)})
+		switch {
+		case err != nil:
+			return err
+		case src[0].Int != dst[0].Int:
+			return differ("%d bytes, not %d", dst[0].Int, src[0].Int)
+		case !bytes.Equal(src[1].Text, dst[1].Text):
+			return differ("another value within bytes %d to %d", at, at+partBytes-1)
+		case len(src[1].Text) < partBytes:
+			return nil
+		}
+	}
+}
+
+// hyperLogLog compares registers: their forms differ.
+func (x *pair) hyperLogLog() error {
+	src, dst, err := x.ask([]string{"DUMP", x.key})
+	if err != nil {
+		return err
+	}
+	var registers [2][]byte
+	for i, r := range []transfer.Reply{src[0], dst[0]} {
+		body, err := rdb.Open(r.Text)
+		if err != nil {
+			return differ("DUMP: %v", err)
+		}
+		v, err := rdb.Decode(body, maxValue)
+		if err != nil {
+			return differ("DUMP: %v", err)
+		}
+		if registers[i], err = hll.Unpack(v.String); err != nil {
+			return differ("a HyperLogLog on one side only")
+		}
+	}
+	if !bytes.Equal(registers[0], registers[1]) {
+		return differ("other registers of a HyperLogLog")
+	}
+	return nil
+}
+
+// maxValue bounds a value in memory.
+const maxValue = 1 << 30
+
+// equal compares replies.
+func equal(a, b *transfer.Reply) bool { return reflect.DeepEqual(a, b) }
+
+func (x *pair) list() error {
+	for at := 0; ; at += partElems {
+		src, dst, err := x.ask([]string{"LLEN", x.key},
+			[]string{"LRANGE", x.key, strconv.Itoa(at), strconv.Itoa(at + partElems - 1)})
+		switch {
+		case err != nil:
+			return err
+		case src[0].Int != dst[0].Int:
+			return differ("%d elements, not %d", dst[0].Int, src[0].Int)
+		case !equal(&src[1], &dst[1]):
+			return differ("other elements within %d to %d", at, at+partElems-1)
+		case len(src[1].Elems) < partElems:
+			return nil
+		}
+	}
+}
+
+// collection is how the parts of an unordered collection are read, and looked up on the other side.
+type collection struct {
+	size, scan, look string
+	step             int // elements of a reply to scan for each member
+}
+
+var collections = map[string]collection{
+	"set":  {"SCARD", "SSCAN", "SMISMEMBER", 1},
+	"zset": {"ZCARD", "ZSCAN", "ZMSCORE", 2},
+	"hash": {"HLEN", "HSCAN", "HMGET", 2},
+}
+
+// unordered compares sets, sorted sets and hashes: the target must have all that the source has, and as much of it.
+func (x *pair) unordered(kind string) error {
+	how := collections[kind]
+	expiring, err := x.contains(kind, how, x.src, x.dst)
+	if err != nil {
+		return err
+	}
+	src, dst, err := x.ask([]string{how.size, x.key})
+	if err != nil || src[0].Int == dst[0].Int {
+		return err
+	}
+	if expiring { // expired fields count until they are removed
+		_, err = x.contains(kind, how, x.dst, x.src)
+		return err
+	}
+	return differ("%d elements, not %d", dst[0].Int, src[0].Int)
+}
+
+// contains looks whether one side has all members of the other one. expiring: some expire.
+func (x *pair) contains(kind string, how collection, one, other *keyspace) (expiring bool, _ error) {
+	for cursor := "0"; ; {
+		page, err := x.one(one, []string{how.scan, x.key, cursor, "COUNT", strconv.Itoa(partElems)})
+		if err != nil {
+			return false, err
+		}
+		if len(page[0].Elems) != 2 {
+			return false, differ("the reply to %s is not understood", how.scan)
+		}
+		cursor = string(page[0].Elems[0].Text)
+		elems := page[0].Elems[1].Elems
+		for len(elems) > 0 { // a small collection comes as a whole
+			n := min(len(elems), partElems*how.step)
+			part, err := x.part(kind, how, elems[:n], one, other)
+			if err != nil {
+				return false, err
+			}
+			expiring = expiring || part
+			elems = elems[n:]
+		}
+		if cursor == "0" {
+			return expiring, nil
+		}
+	}
+}
+
+// part compares some members of one side with the other one.
+func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, other *keyspace) (expiring bool, _ error) {
+	look, times := []string{how.look, x.key}, []string{}
+	for i := 0; i+how.step <= len(elems); i += how.step {
+		look = append(look, string(elems[i].Text))
+		times = append(times, string(elems[i].Text))
+	}
+	times = append([]string{"HPEXPIRETIME", x.key, "FIELDS", strconv.Itoa(len(times))}, times...)
+	commands := [][]string{look}
+	var ends []transfer.Reply
+	if kind == "hash" && x.c.fields {
+		commands = append(commands, times)
+		var err error
+		if ends, err = x.one(one, times); err != nil {
+			return false, err
+		}
+	}
+	found, err := x.one(other, commands...)
+	if err != nil {
+		return false, err
+	}
+	for i := 0; i+how.step <= len(elems); i += how.step {
+		n := i / how.step
+		if n >= len(found[0].Elems) {
+			return false, differ("%s returns fewer elements than were asked for", how.look)
+		}
+		member, got := &elems[i], &found[0].Elems[n]
+		missing := got.Null || kind == "set" && got.Int == 0
+		switch {
+		case ends != nil && n < len(ends[0].Elems) && ends[0].Elems[n].Int == -2: // it has expired since
+			expiring = true
+			continue
+		case missing && one == x.dst:
+			return false, differ("%.100q is in it that the source does not have", member.Text)
+		case missing:
+			return false, differ("%.100q is missing in it", member.Text)
+		case kind == "hash" && !bytes.Equal(elems[i+1].Text, got.Text):
+			return false, differ("the value of the field %.100q", member.Text)
+		case kind == "zset" && !sameScore(elems[i+1].Text, got.Text):
+			return false, differ("the score of %.100q: %s and %s", member.Text, elems[i+1].Text, got.Text)
+		}
+		if ends == nil || n >= len(ends[0].Elems) || n >= len(found[1].Elems) {
+			continue
+		}
+		a, b := ends[0].Elems[n].Int, found[1].Elems[n].Int
+		expiring = expiring || a > 0
+		if (a < 0) != (b < 0) || a >= 0 && max(a-b, b-a) > expirySlack {
+			return false, differ("the expiry of the field %.100q: %d and %d", member.Text, a, b)
+		}
+	}
+	return expiring, nil
+}
+
+func sameScore(a, b []byte) bool {
+	x, err := strconv.ParseFloat(string(a), 64)
+	y, e := strconv.ParseFloat(string(b), 64)
+	return err == nil && e == nil && x == y
+}
+
+func (x *pair) json() error {
+	src, dst, err := x.ask([]string{"JSON.GET", x.key})
+	if err != nil || bytes.Equal(src[0].Text, dst[0].Text) {
+		return err
+	}
+	var values [2]any
+	for i, r := range []transfer.Reply{src[0], dst[0]} {
+		d := json.NewDecoder(bytes.NewReader(r.Text))
+		d.UseNumber()
+		if err := d.Decode(&values[i]); err != nil {
+			return differ("no JSON: %v", err)
+		}
+	}
+	if !reflect.DeepEqual(values[0], values[1]) {
+		return differ("another document")
+	}
+	return nil
+}
+
+// sortedint compares the sets of integers that Kvrocks and basalt have.
+func (x *pair) sortedint() error {
+	last := []string{}
+	for {
+		page := append([]string{"SIRANGE", x.key, "0", strconv.Itoa(partElems)}, last...)
+		src, dst, err := x.ask([]string{"SICARD", x.key}, page)
+		n := 0
+		if err == nil {
+			n = len(src[1].Elems)
+		}
+		switch {
+		case err != nil:
+			return err
+		case src[0].Int != dst[0].Int:
+			return differ("%d elements, not %d", dst[0].Int, src[0].Int)
+		case !equal(&src[1], &dst[1]):
+			return differ("other elements")
+		case n < partElems:
+			return nil
+		}
+		last = []string{"CURSOR", string(src[1].Elems[n-1].Text)}
+	}
+}
