@@ -83,6 +83,7 @@ type DB struct {
 	closed      atomic.Bool
 	interrupted atomic.Bool
 	compacting  sync.Mutex  // held while a requested compaction runs
+	copying     sync.Mutex  // held while a checkpoint is made, and for Ingest: no checkpoint has the log without the files
 	filterLane  *rocks.Lane // of the compaction filters
 	// droppedSubkeys counts the subkeys of collections that compactions have dropped from the metadata family.
 	droppedSubkeys atomic.Uint64

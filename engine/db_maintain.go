@@ -11,7 +11,11 @@ import (
 
 // Checkpoint makes a consistent copy of the database in a directory that must not exist. It makes hard links where the
 // file system allows.
-func (db *DB) Checkpoint(dir string) error { return db.rocks.Checkpoint(dir) }
+func (db *DB) Checkpoint(dir string) error {
+	db.copying.Lock()
+	defer db.copying.Unlock()
+	return db.rocks.Checkpoint(dir)
+}
 
 // CompactNamespace compacts the records of a namespace in every family and waits; ns "" compacts everything.
 func (db *DB) CompactNamespace(ns string) error {

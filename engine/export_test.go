@@ -21,3 +21,10 @@ func OnExchangeStep(f func(step int)) (restore func()) {
 	exchangeStep = f
 	return func() { exchangeStep = old }
 }
+
+// SetIngestStep sets a function that is called before each step of Ingest. reset undoes that.
+func SetIngestStep(f func(step int)) (reset func()) {
+	old := ingestStep
+	ingestStep = f
+	return func() { ingestStep = old }
+}

@@ -279,7 +279,7 @@ func (db *DB) forgetAll() {
 	c.partial.Store(false)
 	c.filesChanged()
 	db.replica.clock.Store(0)
-	db.watches.replaced(db)
+	db.watches.replaced(nil, nil)
 }
 
 // removeAside deletes the old database that an exchange has put aside.

@@ -22,7 +22,7 @@ type Observer interface {
 	// Committed gets the metadata keys that were written, a key possibly more than once. The keys are valid until it
 	// returns.
 	Committed(origin any, nsKeys [][]byte)
-	// Flushed is called when all metadata keys in [begin, end) were deleted.
+	// Flushed is called when all metadata keys in [begin, end) were deleted or replaced.
 	Flushed(origin any, begin, end []byte)
 }
 
@@ -292,12 +292,16 @@ func (t *watchTable) flushed(begin, end []byte) {
 	}
 }
 
-// replaced marks all watches, and tells the observer, because the database was replaced.
-func (t *watchTable) replaced(db *DB) {
+// replaced marks the watches of all keys in the range, and tells the observer, because the records were replaced. end
+// nil = no bound.
+func (t *watchTable) replaced(begin, end []byte) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for _, list := range s.byKey {
+		for key, list := range s.byKey {
+			if key < string(begin) || end != nil && key >= string(end) {
+				continue
+			}
 			for _, w := range list {
 				w.dirty.Store(true)
 			}
@@ -305,7 +309,10 @@ func (t *watchTable) replaced(db *DB) {
 		s.mu.Unlock()
 	}
 	if o := t.observer.Load(); o != nil {
-		(*o).Flushed(nil, nil, metadataEnd)
+		if end == nil {
+			end = metadataEnd
+		}
+		(*o).Flushed(nil, begin, end)
 	}
 }
 

@@ -71,6 +71,8 @@ func (s *Server) startCluster() error {
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
 	}, migration.ImportOptions{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
+		FilesDir: filepath.Join(filepath.Dir(s.db.Dir()), "importing_files"), Followed: s.master.Followed,
+		Suspend: s.master.Suspend, Ingested: s.sessions.KeysCame,
 	})
 	if err == nil {
 		s.cluster.SetMigrator(s.migration)

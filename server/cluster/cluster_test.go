@@ -483,6 +483,7 @@ func (g *migrator) Migrate(r cf.SlotRange, to *Node, done func(error)) error {
 	return nil
 }
 func (g *migrator) Import(*command.Session, cf.SlotRange, command.ImportState) error { return nil }
+func (g *migrator) Ingest(*command.Session, command.IngestStep, []byte) error        { return nil }
 func (g *migrator) Jobs() Jobs                                                       { return g.jobs }
 func (g *migrator) TopologyChanged(*Topology)                                        {}
 

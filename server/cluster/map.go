@@ -74,6 +74,8 @@ type Migrator interface {
 	Migrate(r cf.SlotRange, to *Node, done func(error)) error
 	// Import is CLUSTER IMPORT, which the source of a migration sends. The range was checked against the topology.
 	Import(sess *command.Session, r cf.SlotRange, state command.ImportState) error
+	// Ingest is _ingest, which the source of a migration sends on the connection of its import.
+	Ingest(sess *command.Session, step command.IngestStep, records []byte) error
 	// Jobs returns what CLUSTER INFO and CLUSTER NODES show.
 	Jobs() Jobs
 	// TopologyChanged hears of each change. It must not wait for one.
@@ -658,6 +660,18 @@ func (m *Map) Import(sess *command.Session, r cf.SlotRange, state command.Import
 		return errNoMigrator
 	}
 	return (*g).Import(sess, r, state)
+}
+
+// Ingest implements [command.Cluster].
+func (m *Map) Ingest(sess *command.Session, step command.IngestStep, records []byte) error {
+	if m.opt.IsReplica() {
+		return errReplicaTakes
+	}
+	g := m.migrator.Load()
+	if g == nil {
+		return errNoMigrator
+	}
+	return (*g).Ingest(sess, step, records)
 }
 
 // FlushSlots implements [command.Cluster].

@@ -48,6 +48,8 @@ var clusterCommands = []Spec{
 		{Name: "setslot", Handler: clusterXSetSlot, Arity: 6, Flags: clusterChangeFlags},
 		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: Stale},
 	}},
+	{Name: "_ingest", Handler: ingest, Arity: -2,
+		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
 	{Name: "readonly", Handler: readOnly, Arity: 1, Flags: Loading | Stale | Fast | Solo},
 	{Name: "readwrite", Handler: readWrite, Arity: 1, Flags: Loading | Stale | Fast | Solo},
 	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast | Solo},
@@ -429,6 +431,23 @@ func clusterImport(c *Ctx) error {
 		return errClusterState
 	}
 	return c.done(t.Import(c.Sess, r, ImportState(state)))
+}
+
+// ingest is _ingest BEGIN, _ingest RECORDS batch and _ingest END, by which a basalt sends another one slots.
+func ingest(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(c.Args) == 2 && EqualFold(c.Args[1], "BEGIN"):
+		return c.done(t.Ingest(c.Sess, IngestBegin, nil))
+	case len(c.Args) == 3 && EqualFold(c.Args[1], "RECORDS"):
+		return c.done(t.Ingest(c.Sess, IngestRecords, c.Args[2]))
+	case len(c.Args) == 2 && EqualFold(c.Args[1], "END"):
+		return c.done(t.Ingest(c.Sess, IngestEnd, nil))
+	}
+	return ErrSyntax
 }
 
 func clusterXVersion(c *Ctx) error {

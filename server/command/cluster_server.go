@@ -21,6 +21,9 @@ type Cluster interface {
 	Migrate(r cf.SlotRange, id string, done func(error)) error
 	// Import is sent by the source of a migration to its destination.
 	Import(sess *Session, r cf.SlotRange, state ImportState) error
+	// Ingest is sent by the source of a migration that has begun an import on this connection. records is a write batch
+	// for IngestRecords.
+	Ingest(sess *Session, step IngestStep, records []byte) error
 
 	// MayWrite returns why this node does not write a key, nil = it does. The lock of the key must be held.
 	MayWrite(key []byte) error
@@ -45,6 +48,16 @@ const (
 	ImportVerify ImportState = 64
 	// ImportConfirm: it sends clients here from now on, and need not be asked.
 	ImportConfirm ImportState = 65
+)
+
+// IngestStep is a step of bringing records into the database as table files.
+type IngestStep int
+
+// The steps.
+const (
+	IngestBegin IngestStep = iota
+	IngestRecords
+	IngestEnd
 )
 
 // Shard is a master with its slots and its replicas.

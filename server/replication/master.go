@@ -84,8 +84,8 @@ type Master struct {
 	lost    []position
 	failing atomic.Pointer[failover] // stored while mu is held, but for nil
 	closed  bool
-	// suspended: no link is taken, see Suspend.
-	suspended bool
+	// suspended is how many calls of Suspend were not resumed: no link is taken.
+	suspended int
 	users     int       // links that are served
 	left      sync.Cond // there is one less; of mu
 	nextID    uint64
@@ -191,7 +191,7 @@ func (m *Master) Disconnect(reason error) {
 // forgotten. A replica that comes meanwhile is told to try again.
 func (m *Master) Suspend() (resume func()) {
 	m.mu.Lock()
-	m.suspended = true
+	m.suspended++
 	m.mu.Unlock()
 	m.Disconnect(errReplaced)
 	m.mu.Lock()
@@ -204,9 +204,18 @@ func (m *Master) Suspend() (resume func()) {
 	m.backlog.clear()
 	return func() {
 		m.mu.Lock()
-		m.suspended = false
+		m.suspended--
 		m.mu.Unlock()
 	}
+}
+
+// Followed reports whether somebody reads the log or fetches files, or did within the last ten minutes and will need the
+// log when it comes back.
+func (m *Master) Followed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	return m.users > 0 || slices.ContainsFunc(m.lost, func(p position) bool { return now.Before(p.until) })
 }
 
 // DatabaseReplaced is Suspend for a moment: the database has been replaced.
@@ -237,7 +246,7 @@ func NewReplicationID() string {
 // Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
 func (m *Master) Accept(p proto.PSync) error {
 	m.mu.Lock()
-	if m.suspended {
+	if m.suspended > 0 {
 		m.mu.Unlock()
 		return engine.ErrLoading
 	}
@@ -352,7 +361,7 @@ func (m *Master) Feed(link Link, peer Peer, next uint64) {
 func (m *Master) attach(f *feeder) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.suspended {
+	if m.closed || m.suspended > 0 {
 		return false
 	}
 	m.users++

@@ -89,7 +89,7 @@ func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 	switch {
 	case m.failing.Load() != nil:
 		return ErrFailoverUnder
-	case m.closed || m.suspended || len(all) == 0:
+	case m.closed || m.suspended > 0 || len(all) == 0:
 		return errNoReplicas
 	}
 	found, acks := false, false

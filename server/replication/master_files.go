@@ -219,7 +219,7 @@ func (m *Master) SendFiles(link Link, list []byte) {
 func (m *Master) begin(link Link) (done func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.suspended {
+	if m.closed || m.suspended > 0 {
 		link.Close()
 		return nil, false
 	}

@@ -61,8 +61,11 @@ func (s *Shared) Replaced() {
 	s.Scripts.Reload()
 	s.RefreshNamespaces()
 	s.learnSlots()
-	s.waiters.wakeAll(s.waiters.keys())
+	s.KeysCame()
 }
+
+// KeysCame is called when keys are in the database that no command has written: blocked clients try again.
+func (s *Shared) KeysCame() { s.waiters.wakeAll(s.waiters.keys()) }
 
 // Acked is called when replicas have acknowledged writes: clients that wait for enough acknowledgements check again.
 func (s *Shared) Acked() { s.waiters.acked() }

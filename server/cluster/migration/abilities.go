@@ -29,7 +29,7 @@ const needsHashTTL = "hpexpireat"
 // know out of longer replies.
 func askAbilities(p *peer) (*abilities, error) {
 	a := &abilities{commands: map[string]bool{}}
-	names := []string{"applybatch", needsHashTTL}
+	names := []string{"applybatch", needsHashTTL, needsFiles}
 	for _, name := range needs {
 		names = append(names, name)
 	}

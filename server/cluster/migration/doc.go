@@ -36,7 +36,7 @@
 // There are two ways to carry the records, see [Settings.Raw]:
 //
 //   - APPLYBATCH with RocksDB's write batches (migrate-type raw-key-value), see rawSender. The records arrive byte by
-//     byte, whatever their type.
+//     byte, whatever their type. Between two basalts the snapshot may go by table files, see files.go.
 //   - commands (redis-command), see commander and mirror. Types that commands cannot carry exactly go by APPLYBATCH too.
 //
 // A destination that lacks a type, or that lacks APPLYBATCH where it is needed, ends the migration; no key is left out.

@@ -37,6 +37,7 @@ type Import struct {
 	now atomic.Pointer[importing]
 	// marks: the file may be there.
 	marks bool
+	files *engine.Ingest // records that were sent for table files; nil = none
 }
 
 // importing is the state of an import.
@@ -81,7 +82,14 @@ type ImportOptions struct {
 	// IsReplica reports whether the server follows a master: it deletes nothing then.
 	IsReplica func() bool
 	Path      string // of the file; its directory exists
-	Log       *zap.Logger
+	// FilesDir is for table files, and is deleted; "" = none are taken. Followed reports whether somebody needs the log:
+	// replicas, backups. Suspend cuts off those who do until resume is called. Ingested is called when keys have come that
+	// clients may wait for. If FilesDir is set, so are the functions.
+	FilesDir string
+	Followed func() bool
+	Suspend  func() (resume func())
+	Ingested func()
+	Log      *zap.Logger
 }
 
 // linkEnds is how long the end of a connection is waited for whose import another one begins again.
@@ -91,6 +99,9 @@ const linkEnds = 5 * time.Second
 func NewImport(opt ImportOptions) (*Import, error) {
 	i := &Import{opt: opt}
 	i.now.Store(&importing{state: ImportNone})
+	if err := i.dropFiles(); err != nil {
+		return i, err
+	}
 	return i, i.recover()
 }
 
@@ -115,6 +126,9 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	}
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
+	if err := i.dropFiles(); err != nil {
+		return err
+	}
 	if err := i.mark(r); err != nil {
 		return err
 	}
@@ -182,6 +196,9 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 		return errImportOver
 	case now.state != ImportStarted:
 		return errImportOver
+	}
+	if i.files != nil {
+		return engine.NewError("ERR", "the records for table files were not ingested")
 	}
 	Step(StageImported)
 	imported := i.opt.Slots.Imported
@@ -306,6 +323,9 @@ func (i *Import) end(state ImportState) error {
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", r))
+	if err := i.dropFiles(); err != nil {
+		i.opt.Log.Error("table files of an import were not removed", zap.Error(err))
+	}
 	if i.opt.IsReplica() {
 		i.unmark() // what is there is the master's
 		return nil

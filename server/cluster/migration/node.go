@@ -3,6 +3,7 @@ package migration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,6 +39,8 @@ type Node struct {
 func NewNode(slots *cluster.Map, from Options, to ImportOptions) (*Node, error) {
 	from.Slots, to.Slots = slots, slots
 	to.Has = func(slot uint16) bool { return slots.Topology().Has(slot) }
+	followed := to.Followed
+	to.Followed = func() bool { return hasReplica(slots.Topology()) || followed() }
 	imp, err := NewImport(to)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,26 @@ func (n *Node) Import(sess *command.Session, r cf.SlotRange, state command.Impor
 		return n.imp.Fail(n.link(sess), r)
 	}
 	return errImportState
+}
+
+// Ingest implements [cluster.Migrator].
+func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []byte) error {
+	link := n.link(sess)
+	switch step {
+	case command.IngestBegin:
+		if n.src.Status().State == StateStarted { // it reads the log
+			return errMigrating
+		}
+		return n.imp.BeginFiles(link)
+	case command.IngestRecords:
+		return n.imp.AddRecords(link, records)
+	}
+	return n.imp.EndFiles(link)
+}
+
+// hasReplica reports whether a node is a replica of this one, connected or not.
+func hasReplica(t *cluster.Topology) bool {
+	return slices.ContainsFunc(t.Nodes, func(o *cluster.Node) bool { return o.Master != "" && o.Master == t.ID })
 }
 
 // Jobs implements [cluster.Migrator].

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,9 +143,11 @@ func words(raw []byte) (list []string) {
 // destination is a node behind a door that answers CLUSTER IMPORT.
 type destination struct {
 	*node
-	slots *slots
-	imp   atomic.Pointer[migration.Import]
-	addr  string
+	slots     *slots
+	imp       atomic.Pointer[migration.Import]
+	addr      string
+	followed  atomic.Bool // somebody reads its log
+	suspended atomic.Int32
 	// hide are commands that it says it does not know.
 	hide map[string]bool
 	// hear is called with each command before it runs; false = the connection is cut instead.
@@ -201,8 +204,11 @@ func startDestination(t testing.TB) *destination {
 }
 
 func (d *destination) openImport(path string) {
+	files := filepath.Dir(d.db.Dir()) + "/files"
 	imp, err := migration.NewImport(migration.ImportOptions{DB: d.db, Slots: d.slots, Path: path, Log: zap.NewNop(),
-		Has: func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
+		FilesDir: files, Followed: d.followed.Load, Ingested: func() {},
+		Suspend: func() func() { d.suspended.Add(1); return func() { d.suspended.Add(-1) } },
+		Has:     func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
 	if err != nil {
 		d.t.Error(err)
 	}
@@ -250,6 +256,8 @@ func (d *destination) serve(t testing.TB, conn net.Conn) {
 		switch {
 		case strings.EqualFold(cmd[0], "CLUSTER"):
 			rep = d.cluster(ln, cmd)
+		case cmd[0] == "_ingest":
+			rep = d.ingest(ln, cmd)
 		case strings.EqualFold(cmd[0], "COMMAND") && d.hide[cmd[2]]:
 			rep = []byte("*1\r\n*-1\r\n")
 		default:
@@ -287,6 +295,22 @@ func (d *destination) cluster(ln *link, cmd []string) []byte {
 		case "2":
 			err = d.imp.Load().Fail(ln, r)
 		}
+	}
+	if err != nil {
+		return []byte("-ERR " + err.Error() + "\r\n")
+	}
+	return []byte("+OK\r\n")
+}
+
+func (d *destination) ingest(ln *link, cmd []string) []byte {
+	var err error
+	switch cmd[1] {
+	case "BEGIN":
+		err = d.imp.Load().BeginFiles(ln)
+	case "RECORDS":
+		err = d.imp.Load().AddRecords(ln, []byte(cmd[2]))
+	case "END":
+		err = d.imp.Load().EndFiles(ln)
 	}
 	if err != nil {
 		return []byte("-ERR " + err.Error() + "\r\n")
@@ -346,6 +370,7 @@ type origin struct {
 	slots    *slots
 	src      *migration.Source
 	settings migration.Settings
+	from     uint64 // Options.FilesFrom
 	step     func(migration.Stage)
 }
 
@@ -355,11 +380,16 @@ func startOriginAt(t testing.TB, clock migration.Clock) *origin {
 	t.Helper()
 	o := &origin{node: startNode(t), slots: &slots{}, step: func(migration.Stage) {}}
 	o.settings = migration.Settings{Raw: true, Pipeline: 16, Gap: 10000, BatchBytes: 16 << 10}
-	o.src = migration.NewSource(migration.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
-		zaptest.Level(zap.WarnLevel)), Settings: func() migration.Settings { return o.settings },
-		Step: func(s migration.Stage) { o.step(s) }})
-	t.Cleanup(o.src.Close)
+	o.open(t, clock)
+	t.Cleanup(func() { o.src.Close() })
 	return o
+}
+
+// open makes the source.
+func (o *origin) open(t testing.TB, clock migration.Clock) {
+	o.src = migration.NewSource(migration.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
+		zaptest.Level(zap.WarnLevel)), Settings: func() migration.Settings { return o.settings }, FilesFrom: o.from,
+		Step: func(s migration.Stage) { o.step(s) }})
 }
 
 // migrate moves slots and returns the result.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -12,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// rawSender sends records by APPLYBATCH. Some batches are under way at the same time; the destination applies them in
+// rawSender sends records by APPLYBATCH, or as [rawSender.command] says. Some batches are under way at the same time; the destination applies them in
 // their order.
 type rawSender struct {
 	ctx      context.Context
@@ -22,6 +23,9 @@ type rawSender struct {
 	free     bool         // the rate is not limited: clients wait
 	check    func() error // why the migration is to end, nil = it goes on
 
+	command [][]byte // what a batch is the last argument of
+	times   int      // how many times the size of the settings a batch has
+	full    int      // bytes of the batch at hand; the settings cost as much as some records
 	batch   batch.Builder
 	log     []byte // log data of the record before
 	flying  int    // batches without a reply
@@ -41,7 +45,7 @@ type rawSender struct {
 func newRawSender(ctx context.Context, p *peer, settings func() Settings, pc *pace, knows *abilities,
 	clock Clock, check func() error) *rawSender {
 	return &rawSender{ctx: ctx, p: p, settings: settings, pace: pc, knows: knows, clock: clock, check: check,
-		expiring: map[uint64]uint64{}, seed: maphash.MakeSeed()}
+		command: applyBatch, times: 1, expiring: map[uint64]uint64{}, seed: maphash.MakeSeed()}
 }
 
 const (
@@ -67,7 +71,7 @@ func (s *rawSender) expires(nsKey []byte, m *cf.Meta) bool {
 // window is how many batches may be under way: enough to keep both sides busy.
 const window = 8
 
-var applyBatch = []byte("APPLYBATCH")
+var applyBatch = [][]byte{[]byte("APPLYBATCH")}
 
 // put adds a record. log is the log data that says its type.
 func (s *rawSender) put(id cf.ID, key, value, log []byte) error {
@@ -84,8 +88,10 @@ func (s *rawSender) logData(log []byte) {
 }
 
 func (s *rawSender) added() error {
-	s.records++
-	if s.batch.Len() < s.settings().BatchBytes {
+	if s.records++; s.full == 0 {
+		s.full = s.settings().BatchBytes * s.times
+	}
+	if s.batch.Len() < s.full {
 		return nil
 	}
 	return s.ship()
@@ -105,7 +111,7 @@ func (s *rawSender) ship() error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := s.p.send(applyBatch, s.batch.Bytes()); err != nil {
+	if err := s.p.send(append(slices.Clip(s.command), s.batch.Bytes())...); err != nil {
 		return err
 	}
 	if err := s.p.flush(); err != nil {
@@ -114,7 +120,7 @@ func (s *rawSender) ship() error {
 	s.bytes += int64(n)
 	s.flying++
 	s.batch.Reset()
-	s.log = s.log[:0]
+	s.full, s.log = 0, s.log[:0]
 	for s.flying >= window {
 		if err := s.answered(); err != nil {
 			return err
@@ -142,16 +148,21 @@ func (s *rawSender) finish() error {
 	return nil
 }
 
-// snapshot sends a key with all its elements.
-func (s *rawSender) snapshot(r *reader, k *key) error {
+// metadata sends the metadata record of a key.
+func (s *rawSender) metadata(k *key) error {
 	if err := s.knows.carries(&k.meta, k.nsKey, k.record); err != nil {
 		return err
 	}
-	log := logOf(k.meta.Type)
 	s.expires(k.nsKey, &k.meta)
-	if err := s.put(cf.Metadata, k.nsKey, k.record, log); err != nil {
+	return s.put(cf.Metadata, k.nsKey, k.record, logOf(k.meta.Type))
+}
+
+// snapshot sends a key with all its elements.
+func (s *rawSender) snapshot(r *reader, k *key) error {
+	if err := s.metadata(k); err != nil {
 		return err
 	}
+	log := logOf(k.meta.Type)
 	var score []byte
 	return r.elements(k, func(e *element) error {
 		if err := s.put(e.family, e.key, e.value, log); err != nil {

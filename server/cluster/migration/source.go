@@ -77,6 +77,8 @@ type Options struct {
 	Log      *zap.Logger
 	// NoLog: writes do not go to the write-ahead log.
 	NoLog bool
+	// FilesFrom is how many bytes a range must have to go by table files; 0 = filesFrom.
+	FilesFrom uint64
 	// Step is called before each step of a migration: tests stop there. nil = [Step].
 	Step func(s Stage)
 }
@@ -155,6 +157,9 @@ func NewSource(opt Options) *Source {
 			d := net.Dialer{Timeout: dialTimeout}
 			return d.DialContext(ctx, "tcp", addr)
 		}
+	}
+	if opt.FilesFrom == 0 {
+		opt.FilesFrom = filesFrom
 	}
 	if opt.Step == nil {
 		opt.Step = Step
@@ -597,22 +602,31 @@ func (j *job) sendSnapshot() error {
 	j.wal = j.DB.Log(j.base.seq + 1)
 	j.pace.clock = j.Clock
 	began, n := j.Clock.Now(), 0
-	var send func(k *key) error
 	raw := j.Settings().Raw
 	if raw && !j.knows.applyBatch {
 		j.log.Info("the destination has no APPLYBATCH: the slots are migrated by commands")
 		raw = false
 	}
+	var send func(k *key) error
+	each := j.base.each
 	if raw {
 		s := j.rawSender()
 		send = func(k *key) error { return s.snapshot(j.base, k) }
+		files, err := j.byFiles()
+		if err != nil {
+			return err
+		}
+		if files {
+			send = s.metadata
+			each = func(_ cf.SlotRange, f func(k *key) error) error { return j.sendFiles(s, f) }
+		}
 	} else {
 		c := &commander{ctx: j.ctx, p: j.peer, settings: j.Settings, pace: &j.pace, knows: j.knows, check: j.check}
 		j.carrier = newMirror(c, j.base, func() *reader { return newReader(j.DB, j.Clock.Now().UnixMilli()) }, j.Clock)
 		j.free = func() { c.free = true }
 		send = func(k *key) error { return c.snapshot(j.base, k, j.Clock.Now().UnixMilli()) }
 	}
-	err := j.base.each(j.slots, func(k *key) error {
+	err := each(j.slots, func(k *key) error {
 		n++
 		if err := j.check(); err != nil {
 			return err

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// Ingest brings the records of a range of slots into a database that serves clients, as table files: past the
+// write-ahead log, the memtables and the locks of the keys. The range must hold no key, and nobody may write to it
+// meanwhile.
+//
+// What the log does not hold, nobody who reads the log gets: replicas, backups that follow, migrations. RocksDB
+// therefore gives the files a sequence number of their own, in the same step of the MANIFEST that adds the files. The
+// log has no write with that number, so whoever asks for it, or comes to it, learns that the log has a gap
+// ([ErrWALGap]) and needs a copy of the database.
+//
+// To a start of the server a gap between two logs is a loss. So all memtables are flushed right before: the next start
+// needs no log that is older than the files, and the MANIFEST says where the first one that it needs begins.
+//
+//	kill -9 before the MANIFEST has the files    the files in dir are of no use; the owner deletes dir
+//	        after                                the files and the sequence number are there
+//
+// One goroutine at a time calls its methods. Until Close, Ingest keeps the database open.
+type Ingest struct {
+	db           *DB
+	dir          string
+	lower, upper []byte // of all keys
+	flushes      uint64 // how many flushes there were when it began
+	fam          [cf.NumFamilies]ingestFamily
+	files        []rocks.SSTFile
+	keys         bulkCount
+	err          error // of Add: some records of a batch may be missing
+
+	arena []byte // records as in bulkFamily
+	at    []uint64
+}
+
+// ingestFamily is the table file that is being written.
+type ingestFamily struct {
+	w     *rocks.SSTWriter
+	bytes int
+	files int // that were begun
+}
+
+// ErrIngestFlushed: the keys were flushed while records were collected.
+var ErrIngestFlushed = errors.New("the keys were flushed meanwhile")
+
+// NewIngest begins to collect records of slots. dir, which NewIngest creates, is for the table files. It should be on
+// the file system of the database, otherwise the files are copied.
+func (db *DB) NewIngest(dir string, slots cf.SlotRange) (*Ingest, error) {
+	if !db.slots {
+		return nil, ErrSlots
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	g := &Ingest{db: db, dir: dir, flushes: db.Flushes(), keys: bulkCount{ends: map[uint64]int{}}}
+	g.lower, g.upper = SlotBounds(slots)
+	return g, nil
+}
+
+// Add adds the records of a write batch, which may only put records of the slots. Within a family the keys of all
+// batches must ascend. After an error Add and Commit fail with the same error.
+func (g *Ingest) Add(rep []byte) error {
+	if g.err == nil {
+		g.err = g.add(rep)
+	}
+	return g.err
+}
+
+func (g *Ingest) add(rep []byte) error {
+	if limit := g.db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
+		return ErrBatchSize
+	}
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return foreignError(err)
+	}
+	g.arena, g.at = g.arena[:0], g.at[:0]
+	var id cf.ID
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		if rec.Kind == batch.LogData || rec.Kind == batch.Noop {
+			continue
+		}
+		if err := g.check(&rec); err != nil {
+			return foreignError(fmt.Errorf("%s at byte %d: %w", rec.Kind, rec.Offset, err))
+		}
+		if rec.Family != id {
+			if err := g.write(id); err != nil {
+				return err
+			}
+			id = rec.Family
+		}
+		g.at = append(g.at, uint64(len(g.arena)))
+		g.arena = binary.NativeEndian.AppendUint32(g.arena, uint32(len(rec.Key)))
+		g.arena = binary.NativeEndian.AppendUint32(g.arena, uint32(len(rec.Value)))
+		g.arena = append(append(g.arena, rec.Key...), rec.Value...)
+	}
+	if err := r.Err(); err != nil {
+		return foreignError(err)
+	}
+	return g.write(id)
+}
+
+// check checks a record, and counts its key.
+func (g *Ingest) check(rec *batch.Record) error {
+	if rec.Kind != batch.Put {
+		return errors.New("a record of this kind is not accepted")
+	}
+	var userKey []byte
+	switch rec.Family {
+	case cf.Metadata:
+		ns, key, err := cf.SplitNSKey(rec.Key, true)
+		if err != nil {
+			return err
+		}
+		m, _, err := cf.DecodeMeta(rec.Value)
+		if err != nil {
+			return err
+		}
+		g.count(&m)
+		if f := g.db.expiry.Load(); f != nil {
+			if at := firstExpiry(rec.Value); at != 0 {
+				(*f)(string(ns), key, at)
+			}
+		}
+		userKey = key
+	case cf.Default, cf.ZSetScore, cf.Stream:
+		sub, err := cf.ParseSubkey(rec.Key, true)
+		if err != nil {
+			return err
+		}
+		if rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
+			return fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
+		}
+		userKey = sub.UserKey
+	default:
+		return errors.New("the family holds no keys of slots")
+	}
+	// The bounds are those of the default namespace, so the slot is behind its prefix.
+	if bytes.Compare(rec.Key, g.lower) < 0 || bytes.Compare(rec.Key, g.upper) >= 0 ||
+		binary.BigEndian.Uint16(rec.Key[len(g.lower)-2:]) != cf.Slot(userKey) {
+		return fmt.Errorf("%w: a key of slot %d is not where it belongs", cf.ErrCorrupt, cf.Slot(userKey))
+	}
+	return nil
+}
+
+// count notes a key, as [Bulk.Counted].
+func (g *Ingest) count(m *cf.Meta) {
+	switch end := m.End(); {
+	case !countable(m):
+	case end == 0:
+		g.keys.plain++
+	default:
+		g.keys.ends[end/1000*1000+999]++
+	}
+}
+
+// A table file of the first ones, and of later ones, so that a large range does not become too many files.
+const (
+	ingestFile      = 64 << 20
+	ingestLaterFile = 256 << 20
+	ingestFirst     = 8
+)
+
+// write writes the records of the arena to the file of a family.
+func (g *Ingest) write(id cf.ID) (err error) {
+	if len(g.at) == 0 {
+		return nil
+	}
+	f := &g.fam[id]
+	if f.w == nil {
+		path := filepath.Join(g.dir, fmt.Sprintf("%s-%d.sst", id, f.files))
+		if f.w, err = g.db.rocks.NewSSTWriter(g.db.fam[id], path); err != nil {
+			return err
+		}
+		f.files++
+		g.files = append(g.files, rocks.SSTFile{Family: g.db.fam[id], Path: path})
+	}
+	if err := f.w.Add(g.arena, g.at); err != nil {
+		return keyTwice(err)
+	}
+	f.bytes += len(g.arena)
+	g.arena, g.at = g.arena[:0], g.at[:0]
+	if f.bytes < ingestFile || f.files > ingestFirst && f.bytes < ingestLaterFile {
+		return nil
+	}
+	return f.finish()
+}
+
+// finish completes the file at hand, if there is one.
+func (f *ingestFamily) finish() error {
+	if f.w == nil {
+		return nil
+	}
+	err := f.w.Finish()
+	f.w.Close()
+	f.w, f.bytes = nil, 0
+	return err
+}
+
+// Commit brings all records into the database, or none. It holds all locks for a moment.
+func (g *Ingest) Commit() error {
+	if g.err != nil {
+		return g.err
+	}
+	for id := range g.fam {
+		if err := g.fam[id].finish(); err != nil {
+			return err
+		}
+	}
+	if len(g.files) == 0 {
+		return nil
+	}
+	g.db.copying.Lock()
+	defer g.db.copying.Unlock()
+	if err := g.db.flushMemtables(); err != nil { // so that little is left to flush while the locks are held
+		return err
+	}
+	return g.db.exclusiveRetry(func(*Tx) error {
+		if g.db.Flushes() != g.flushes {
+			return ErrIngestFlushed
+		}
+		if g.db.replica.locked.Load() {
+			return ErrReplica
+		}
+		if err := g.db.writable(); err != nil {
+			return err
+		}
+		return g.ingest()
+	})
+}
+
+// ingestStep is called before each step of ingest, with its number: tests kill the process there.
+var ingestStep = func(int) {}
+
+// ingest moves the files into the database. All locks are held.
+func (g *Ingest) ingest() error {
+	db := g.db
+	ingestStep(1)
+	if err := db.flushMemtables(); err != nil {
+		return err
+	}
+	ingestStep(2)
+	before := db.LatestSequence()
+	snap := db.rocks.NewSnapshot() // with a snapshot RocksDB numbers files of a range without keys, too
+	err := db.rocks.Ingest(g.files)
+	snap.Close()
+	if err != nil {
+		return err
+	}
+	ingestStep(3)
+	after := db.LatestSequence()
+	if after == before { // replicas would not notice: the owner has to delete what has come
+		return errors.New("the table files were ingested without a sequence number")
+	}
+	db.log.Info("table files were ingested", zap.Int("files", len(g.files)), zap.Uint64("sequence", after))
+	g.files = nil
+	db.DropCaches()
+	db.counts.filesChanged()
+	db.watches.replaced(g.lower, g.upper)
+	counter, now := db.counts.of(cf.DefaultNamespace), time.Now().UnixMilli()
+	counter.Add(0, g.keys.plain, now)
+	for end, n := range g.keys.ends {
+		counter.Add(end, n, now)
+	}
+	return nil
+}
+
+// flushMemtables writes the memtables of all families to files and waits.
+func (db *DB) flushMemtables() error {
+	for i := range int(cf.NumFamilies) + len(db.UnknownFamilies()) {
+		if err := db.rocks.Flush(db.rocks.Family(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close deletes the files that were not brought into the database. It may be called twice.
+func (g *Ingest) Close() error {
+	for id := range g.fam {
+		if w := g.fam[id].w; w != nil {
+			w.Close()
+			g.fam[id].w = nil
+		}
+	}
+	return os.RemoveAll(g.dir)
+}

@@ -1,0 +1,349 @@
+// Benchmigrate measures how long a slot migration of many small keys takes between two basalts, and what it costs.
+//
+//	go run ./scripts/benchmigrate [-mb 1000] [-value 100] [-slots 0-16383] [-runs files,batches,commands]
+//		[-- --key value ...]
+//
+// It fills a source with strings under keys of 16 bytes, and migrates the slots to a new destination for each run:
+//
+//	files     raw-key-value, by table files
+//	batches   raw-key-value to a destination that has a replica, which therefore takes no table files
+//	commands  redis-command
+//
+// Settings of the source may follow, with blanks between: "batches migrate-batch-size-kb=1024". The limits of the rate
+// are off. Arguments after the flags go to both basalts.
+//
+// For each run it prints the time, keys and MB a second, the processor time of both, the peaks of their memory, and the
+// time for which writes have paused.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+type bench struct {
+	ctx    context.Context
+	basalt string
+	dir    string
+	slots  string
+	value  int
+	keys   int
+	extra  []string
+
+	source  *launch.Server
+	version int // of the topology
+}
+
+const (
+	sourceID = "1111111111111111111111111111111111111111"
+	destID   = "2222222222222222222222222222222222222222"
+	thirdID  = "3333333333333333333333333333333333333333"
+	keyLen   = len("key:") + loadgen.Digits
+	patience = 10 * time.Minute
+)
+
+func main() {
+	b := &bench{}
+	flag.StringVar(&b.basalt, "basalt", "build/basalt", "the program to measure")
+	dir := flag.String("dir", "", "where the databases are put (default: the system's temporary directory)")
+	mb := flag.Int("mb", 1000, "million bytes of keys and values")
+	flag.IntVar(&b.value, "value", 100, "bytes of a value")
+	flag.StringVar(&b.slots, "slots", "0-16383", "the slots that are migrated, of 16,384 with keys")
+	runs := flag.String("runs", "files,batches", "what is measured, comma-separated")
+	flag.Parse()
+	b.extra = flag.Args()
+	b.keys = *mb * 1e6 / (keyLen + b.value)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	b.ctx = ctx
+	if err := b.run(*dir, strings.Split(*runs, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "benchmigrate:", err)
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run(dir string, runs []string) (err error) {
+	if b.dir, err = os.MkdirTemp(dir, "basalt-migrate-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.source, err = b.start("source"); err != nil {
+		return err
+	}
+	defer func() { b.source.Kill() }()
+	began := time.Now()
+	if err := b.fill(); err != nil {
+		return err
+	}
+	fmt.Printf("%d keys of %d bytes with values of %d, filled in %.1f s\n", b.keys, keyLen, b.value,
+		time.Since(began).Seconds())
+	for _, run := range runs {
+		if err := b.fresh(); err != nil {
+			return err
+		}
+		if err := b.migrate(run); err != nil {
+			return fmt.Errorf("%s: %w\nthe source:\n%s", run, err, b.source.Output())
+		}
+	}
+	return nil
+}
+
+func (b *bench) start(name string) (*launch.Server, error) {
+	args := []string{"--cluster-enabled", "yes", "--migrate-speed", "0", "--migrate-batch-rate-limit-mb", "0"}
+	return launch.Start(launch.Basalt(b.basalt, append(args, b.extra...)...), filepath.Join(b.dir, name))
+}
+
+// order sends a command to a server.
+func order(addr string, args ...string) (string, error) {
+	c, err := redisclient.Dial(addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	v, err := c.Do(args...)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)
+	}
+	return v.String(), nil
+}
+
+// topology gives all slots to the source, the first server. replica gives the second one a replica, which nobody starts.
+func (b *bench) topology(replica bool, servers ...*launch.Server) error {
+	b.version++
+	var text []string
+	for i, s := range servers {
+		host, port, err := net.SplitHostPort(s.Addr)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			text = append(text, fmt.Sprintf("%s %s %s master - 0-16383", sourceID, host, port))
+		} else {
+			text = append(text, fmt.Sprintf("%s %s %s master -", destID, host, port))
+		}
+	}
+	if replica {
+		text = append(text, fmt.Sprintf("%s 127.0.0.1 1 slave %s", thirdID, destID))
+	}
+	for i, s := range servers {
+		if _, err := order(s.Addr, "CLUSTERX", "SETNODEID", []string{sourceID, destID}[i]); err != nil {
+			return err
+		}
+		if _, err := order(s.Addr, "CLUSTERX", "SETNODES", strings.Join(text, "\n"), strconv.Itoa(b.version)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes the keys, each once, in an order that is not that of the slots.
+func (b *bench) fill() error {
+	if err := b.topology(false, b.source); err != nil {
+		return err
+	}
+	next := 0
+	set := loadgen.Op{
+		Encode: func(dst []byte, r *rand.Rand, key int) []byte {
+			dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
+			dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
+			dst = fmt.Appendf(dst, "$%d\r\n", b.value)
+			return append(loadgen.AppendValue(dst, r, key, b.value), "\r\n"...)
+		},
+		Check: func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
+	}
+	_, err := loadgen.Run(b.ctx, loadgen.Load{Addr: b.source.Addr, Connections: 16, Pipeline: 64, Requests: int64(b.keys),
+		Next: func(*rand.Rand) (*loadgen.Op, int) { next++; return &set, next - 1 }})
+	if err != nil {
+		return err
+	}
+	return b.settled(b.source)
+}
+
+// fresh starts the source again, with its settings, so that it has forgotten where its slots have moved.
+func (b *bench) fresh() (err error) {
+	if err := b.source.Stop(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(b.dir, "source", "nodes.conf")); err != nil {
+		return err
+	}
+	b.source, err = b.start("source")
+	return err
+}
+
+// settled waits until no compaction or flush runs.
+func (b *bench) settled(s *launch.Server) error {
+	for quiet := 0; quiet < 25; {
+		info, err := order(s.Addr, "INFO", "rocksdb")
+		if err != nil {
+			return err
+		}
+		if quiet++; !strings.Contains(info, "num_running_compactions:0\r") || !strings.Contains(info, "num_running_flushes:0\r") {
+			quiet = 0
+		}
+		select {
+		case <-b.ctx.Done():
+			return b.ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// used is what a process has used.
+type used struct {
+	cpu     time.Duration
+	peak    int64 // bytes
+	threads map[string]time.Duration
+}
+
+// usage returns what a process has used. The peak is that since the last resetPeak.
+func usage(pid int) (u used, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return u, err
+	}
+	if u.cpu, err = cpuTime(stat); err != nil {
+		return u, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return u, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
+			if err != nil {
+				return u, err
+			}
+			u.peak = n << 10
+		}
+	}
+	u.threads = map[string]time.Duration{}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, t := range tasks {
+		stat, err := os.ReadFile(t)
+		if err != nil {
+			continue // it has ended
+		}
+		name := string(stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')])
+		d, err := cpuTime(stat)
+		if err != nil {
+			return u, err
+		}
+		u.threads[name] += d
+	}
+	return u, err
+}
+
+// cpuTime reads the processor time in a stat file of /proc.
+func cpuTime(stat []byte) (time.Duration, error) {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100), nil
+}
+
+var pauseLine = regexp.MustCompile(`writes of the slots have paused.*"for": ?"?([0-9.a-zµ]+)`)
+
+func (b *bench) migrate(run string) error {
+	dest, err := b.start("dest")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(filepath.Join(b.dir, "dest"))
+	defer dest.Kill()
+	kind, settings, _ := strings.Cut(run, " ")
+	types := map[string]string{"files": "raw-key-value", "batches": "raw-key-value", "commands": "redis-command"}
+	if types[kind] == "" {
+		return fmt.Errorf("no such run: %q", kind)
+	}
+	if err := b.topology(kind == "batches", b.source, dest); err != nil {
+		return err
+	}
+	for _, s := range append(strings.Fields(settings), "migrate-type="+types[kind]) {
+		name, value, _ := strings.Cut(s, "=")
+		if _, err := order(b.source.Addr, "CONFIG", "SET", name, value); err != nil {
+			return err
+		}
+	}
+	both := []*launch.Server{b.source, dest}
+	var before, after [2]used
+	for i, s := range both {
+		os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0) // VmHWM counts from now on
+		if before[i], err = usage(s.Pid()); err != nil {
+			return err
+		}
+	}
+	keys, err := order(b.source.Addr, "DBSIZE")
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	result, err := order(b.source.Addr, "CLUSTERX", "MIGRATE", b.slots, destID, "SYNC")
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	for i, s := range both {
+		if after[i], err = usage(s.Pid()); err != nil {
+			return err
+		}
+	}
+	got, err := order(dest.Addr, "DBSIZE")
+	if err != nil {
+		return err
+	}
+	if err := b.settled(dest); err != nil {
+		return err
+	}
+	later, err := usage(dest.Pid())
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(got)
+	if err != nil {
+		return err
+	}
+	pause := "?"
+	if all := pauseLine.FindAllStringSubmatch(b.source.Output(), -1); len(all) > 0 {
+		pause = all[len(all)-1][1]
+	}
+	fmt.Printf("%-10s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n", run, result, took.Seconds(), n,
+		keys, float64(n)/took.Seconds(), float64(n*(keyLen+b.value))/1e6/took.Seconds(), pause)
+	for i, name := range []string{"source", "destination"} {
+		fmt.Printf("  %-12s cpu %6.2f s, peak of memory %4d MiB", name, (after[i].cpu - before[i].cpu).Seconds(),
+			after[i].peak>>20)
+		for _, t := range []string{"rocksdb:low", "rocksdb:high"} {
+			fmt.Printf(", %s %.2f s", t, (after[i].threads[t] - before[i].threads[t]).Seconds())
+		}
+		if i == 1 {
+			fmt.Printf(", with compactions afterwards %.2f s", (later.cpu - before[i].cpu).Seconds())
+		}
+		fmt.Println()
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package migration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Errors of an import by table files.
+var (
+	errNotImporting = engine.NewError("ERR", "this connection imports no slots")
+	errNoFiles      = engine.NewError("ERR", "no records for table files are taken")
+	errFollowed     = engine.NewError("ERR", "table files are not taken while replicas or backups follow this node")
+	errMigrating    = engine.NewError("ERR", "table files are not taken while slots are migrated away")
+)
+
+// BeginFiles begins to collect records that EndFiles brings into the database as table files: they are not in the log.
+// So it is refused while somebody follows the log, and the source sends the records by APPLYBATCH.
+func (i *Import) BeginFiles(link Link) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.now.Load()
+	switch {
+	case now.state != ImportStarted || now.link != link:
+		return errNotImporting
+	case i.opt.FilesDir == "":
+		return errNoFiles
+	case i.opt.Followed():
+		return errFollowed
+	}
+	if err := i.dropFiles(); err != nil {
+		return err
+	}
+	var err error
+	i.files, err = i.opt.DB.NewIngest(i.opt.FilesDir, now.slots)
+	return err
+}
+
+// AddRecords collects the records of a write batch, see [engine.Ingest.Add]. After an error the import can only fail.
+func (i *Import) AddRecords(link Link, rep []byte) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if now := i.now.Load(); i.files == nil || now.state != ImportStarted || now.link != link {
+		return errNoFiles
+	}
+	return i.files.Add(rep)
+}
+
+// EndFiles brings what was collected into the database. Replicas that have come meanwhile are cut off: the log has a gap
+// where the files came, so they get a copy of the database.
+func (i *Import) EndFiles(link Link) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.now.Load()
+	if i.files == nil || now.state != ImportStarted || now.link != link {
+		return errNoFiles
+	}
+	resume := i.opt.Suspend()
+	err := i.files.Commit()
+	resume()
+	if err != nil {
+		return fmt.Errorf("ingesting the table files: %w", err)
+	}
+	if err := i.dropFiles(); err != nil {
+		i.opt.Log.Warn("the directory of ingested table files was not removed", zap.Error(err))
+	}
+	i.opt.Ingested()
+	return nil
+}
+
+// dropFiles deletes what was collected, and what a former process has left. mu is held.
+func (i *Import) dropFiles() error {
+	if i.opt.FilesDir == "" {
+		return nil
+	}
+	var err error
+	if i.files != nil {
+		err = i.files.Close()
+		i.files = nil
+	}
+	return errors.Join(err, os.RemoveAll(i.opt.FilesDir))
+}

@@ -1,0 +1,101 @@
+package replication_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// TestIngested: no replica goes on over table files that were ingested: neither one that was connected, nor one that
+// was level with the master or behind it, nor one that has fetched an older checkpoint; one with a new copy does.
+func TestIngested(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
+	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
+		replication.MasterSettings{BacklogBytes: 1 << 20})
+	defer m.Close()
+	write := func() {
+		enginetest.Update(t, db, [][]byte{[]byte("a")}, func(tx *engine.Tx) error {
+			rec, err := tx.LoadHead([]byte("a"))
+			rec.Type = cf.TypeString
+			tx.Save(&rec, []byte("v"))
+			return err
+		})
+	}
+	write()
+	write()
+	if m.Followed() {
+		t.Error("nobody has come")
+	}
+	seq := db.LatestSequence()
+	level, behind := connect(t, m, seq+1, proto.Conf{}), connect(t, m, 1, proto.Conf{})
+	behind.batches(seq)
+	if !m.Followed() {
+		t.Error("replicas are connected")
+	}
+
+	slots := cf.SlotRange{First: cf.Slot([]byte("foo")), Last: cf.Slot([]byte("foo"))}
+	g, err := db.NewIngest(t.TempDir()+"/ingest", slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var b batch.Builder
+	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("foo"), true), (&cf.Meta{Type: cf.TypeString}).Append(nil))
+	if err := g.Add(b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	go level.untilEnd()
+	go behind.untilEnd()
+	resume := m.Suspend()
+	if err := g.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	resume()
+	<-level.ended
+	<-behind.ended
+	for _, written := range []bool{false, true} {
+		if written {
+			write()
+		}
+		if err := m.Accept(proto.PSync{Next: seq + 1}); !errors.Is(err, proto.ErrOutOfRange) {
+			t.Errorf("written %v: a replica that was level: %v", written, err)
+		}
+		r := connect(t, m, 1, proto.Conf{}) // the log has the beginning
+		r.batches(seq)
+		if written {
+			r.untilEnd()
+		} else {
+			r.conn.Close()
+			<-r.ended
+		}
+		connect(t, m, seq+2, proto.Conf{}).conn.Close()
+	}
+}
+
+// TestFollowed: a replica that was lost counts for some time.
+func TestFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
+		m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
+			replication.MasterSettings{BacklogBytes: 1 << 20})
+		defer m.Close()
+		r := connect(t, m, 1, proto.Conf{})
+		r.conn.Close()
+		<-r.ended
+		if !m.Followed() {
+			t.Error("a replica was lost just now")
+		}
+		time.Sleep(11 * time.Minute)
+		if m.Followed() {
+			t.Error("a replica was lost long ago")
+		}
+	})
+}
