@@ -80,9 +80,6 @@ func (g *Ingest) Add(rep []byte) error {
 }
 
 func (g *Ingest) add(rep []byte) error {
-	if limit := g.db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
-		return ErrBatchSize
-	}
 	r, err := batch.NewReader(rep)
 	if err != nil {
 		return foreignError(err)

@@ -26,8 +26,11 @@ const needsFiles = "_ingest"
 var ingestRecords = [][]byte{[]byte(needsFiles), []byte("RECORDS")}
 
 // filesBatch is how many times larger batches are than with APPLYBATCH: they hold no locks, and waking the peers costs
-// as much as the records.
-const filesBatch = 16
+// as much as the records. maxFilesBatch bounds that.
+const (
+	filesBatch    = 16
+	maxFilesBatch = 1 << 20
+)
 
 // filesFrom is how many bytes a range must have to go by table files: for less, the files would be many and small.
 const filesFrom = 32 << 20

@@ -89,7 +89,8 @@ func (s *rawSender) logData(log []byte) {
 
 func (s *rawSender) added() error {
 	if s.records++; s.full == 0 {
-		s.full = s.settings().BatchBytes * s.times
+		n := s.settings().BatchBytes
+		s.full = max(n, min(n*s.times, maxFilesBatch))
 	}
 	if s.batch.Len() < s.full {
 		return nil
