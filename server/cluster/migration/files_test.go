@@ -157,7 +157,9 @@ func TestFilesEnd(t *testing.T) {
 				d.openImport(path)
 			}},
 		{"the import is ended", []string{begun, first, last, ended},
-			func(_ *origin, d *destination, _ string) { d.imp.Load().Fail(&link{id: d.numbers.Add(1)}, slotOf("foo")) }},
+			func(_ *origin, d *destination, _ string) {
+				d.imp.Load().Fail(&link{id: d.numbers.Add(1)}, slotOf("foo"))
+			}},
 	} {
 		if testing.Short() {
 			tt.at = tt.at[len(tt.at)-1:]
