@@ -58,8 +58,10 @@ race: bootstrap ## Run every test under the race detector
 	@scripts/bootstrap.sh --test
 	@$(ENV) go test -race -timeout 30m $(TESTFLAGS) $(PKGS)
 
-lint: bootstrap ## gofmt, go vet and staticcheck
+lint: bootstrap ## line length, gofmt, go vet and staticcheck
 	@scripts/bootstrap.sh --lint
+	@echo line length
+	@scripts/linelength.sh
 	@echo gofmt
 	@$(ENV) unformatted=$$($(GOFILES) -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" >&2; echo "$$unformatted" >&2; exit 1; fi

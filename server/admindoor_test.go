@@ -100,10 +100,12 @@ func TestMetricsOfAServer(t *testing.T) {
 		t.Error("a node that knows no cluster is well")
 	}
 	nc.Want("CLUSTERX SETNODEID "+id, "+OK\r\n")
-	nc.Send(servertest.Encode("CLUSTERX", "SETNODES", id+" 127.0.0.1 "+node.Addr()[len("127.0.0.1:"):]+" master - 0-99", "1"))
+	nc.Send(servertest.Encode("CLUSTERX", "SETNODES", id+" 127.0.0.1 "+node.Addr()[len("127.0.0.1:"):]+" master - 0-99",
+		"1"))
 	nc.Reply()
 	_, clustered := get(node, t, "/metrics", "", "")
-	for _, line := range []string{"basalt_cluster_ok 1", "basalt_cluster_own_slots 100", "basalt_cluster_slots_assigned 100",
+	for _, line := range []string{"basalt_cluster_ok 1", "basalt_cluster_own_slots 100",
+		"basalt_cluster_slots_assigned 100",
 		"basalt_cluster_known_nodes 1", "basalt_cluster_migrating 0"} {
 		if !strings.Contains(clustered, "\n"+line+"\n") {
 			t.Errorf("a node of a cluster has no line %s", line)
@@ -170,7 +172,8 @@ func TestNamespaceSeries(t *testing.T) {
 	if n := strings.Count(body, "\nbasalt_namespace_keys{"); n != 100 {
 		t.Errorf("%d namespaces have series", n)
 	}
-	for _, line := range []string{`basalt_namespace_keys{namespace="n119"} 2`, `basalt_namespace_expires{namespace="n119"} 1`} {
+	for _, line := range []string{`basalt_namespace_keys{namespace="n119"} 2`,
+		`basalt_namespace_expires{namespace="n119"} 1`} {
 		if !strings.Contains(body, "\n"+line+"\n") {
 			t.Errorf("no line %s", line)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/basaltdb/basalt/server/replication"
 )
 
-// What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for the
-// rest of the server.
+// What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for
+// the rest of the server.
 
 // nodesFile returns the path of the stored topology.
 func nodesFile(cfg *config.Config) string { return filepath.Join(cfg.Dir(), "nodes.conf") }

@@ -124,7 +124,8 @@ func TestExportedFields(t *testing.T) {
 func TestExpiredCounts(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
-	for _, command := range []string{"SET a 1 PX 1", "SET b 1 PX 1", "SET c 1 EX 1000", "HSET h f v g v", "HPEXPIRE h 1 FIELDS 1 f"} {
+	for _, command := range []string{"SET a 1 PX 1", "SET b 1 PX 1", "SET c 1 EX 1000", "HSET h f v g v",
+		"HPEXPIRE h 1 FIELDS 1 f"} {
 		c.Do(strings.Fields(command)...)
 	}
 	servertest.Eventually(t, "the keys and the field have expired", func() bool {

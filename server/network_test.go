@@ -24,9 +24,9 @@ import (
 // inNamespace is an environment variable of the process that TestNetwork starts in a network namespace of its own.
 const inNamespace = "BASALT_TEST_NETWORK"
 
-// TestNetwork takes the network away from a master, its replica and its clients, as a pulled cable does: nobody is told,
-// and what is on its way arrives late or never. Unlike in TestFaults the TCP of the kernel decides what comes of it. The
-// test runs in a process that has a loopback interface of its own.
+// TestNetwork takes the network away from a master, its replica and its clients, as a pulled cable does: nobody is
+// told, and what is on its way arrives late or never. Unlike in TestFaults the TCP of the kernel decides what comes of
+// it. The test runs in a process that has a loopback interface of its own.
 func TestNetwork(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		runInNamespace(t)

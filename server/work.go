@@ -50,7 +50,8 @@ func (s *Server) workSettings() maintenance.Settings {
 func (s *Server) sample(now time.Time) {
 	x := metrics.Sample{At: now}
 	x.Counts[metrics.RateCommands] = s.sessions.Stats.Commands.Load()
-	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.sessions.Stats.NetIn.Load(), s.sessions.Stats.NetOut.Load()
+	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.sessions.Stats.NetIn.Load(),
+		s.sessions.Stats.NetOut.Load()
 	x.Counts[metrics.RateReplIn], x.Counts[metrics.RateReplOut] = s.replica.Received(), s.master.Sent()
 	for _, r := range rated {
 		x.Counts[r.rate] = s.rateTicker(r.ticker)

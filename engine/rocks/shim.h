@@ -150,7 +150,16 @@ int bk_settled(const char* value, size_t n);
 void bk_options_add_collector(void* opts, int is_metadata, double trigger);
 
 // bk_options_add_listener adds an event listener that calls goEvent with the handle.
-enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5, BK_EV_SEALED = 6, BK_EV_DROPPED = 7, BK_EV_FIELDS = 8 };
+enum {
+  BK_EV_FLUSH = 1,
+  BK_EV_COMPACTION = 2,
+  BK_EV_ERROR = 3,
+  BK_EV_STALL = 4,
+  BK_EV_RECOVERED = 5,
+  BK_EV_SEALED = 6,
+  BK_EV_DROPPED = 7,
+  BK_EV_FIELDS = 8
+};
 void bk_options_add_listener(void* opts, uintptr_t handle);
 
 // bk_rocksdb_version returns the version of the RocksDB that is linked, as major * 10000 + minor * 100 + patch.

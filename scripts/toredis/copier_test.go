@@ -30,7 +30,8 @@ func startRedis(t *testing.T) string {
 	for range 5 { // another process may take the port between its choice and its use
 		port := servertest.FreePort(t)
 		out := &lockedBuffer{}
-		cmd := exec.CommandContext(t.Context(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+		cmd := exec.CommandContext(t.Context(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir",
+			t.TempDir())
 		cmd.Stdout = out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

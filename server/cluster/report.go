@@ -116,8 +116,8 @@ func (m *Map) Info() (string, error) {
 }
 
 // keptJobs fills in what the marks tell of migrations when there were none in this process: there were in a former one,
-// or, in a replica, in the master. The controller that has begun a migration asks for its end, and would hold it for one
-// that has failed.
+// or, in a replica, in the master. The controller that has begun a migration asks for its end, and would hold it for
+// one that has failed.
 func (t *Topology) keptJobs(jobs Jobs) Jobs {
 	for r := range t.marked(leaving, migrated) {
 		if m, id := t.keptMark(r.First); jobs.Migrating == nil {

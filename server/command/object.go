@@ -95,8 +95,8 @@ var errNoLFU = engine.NewError("ERR",
 	"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "+
 		"policies at runtime LRU and LFU data will take some time to adjust.")
 
-// objectFreq is OBJECT FREQ: as in Redis, only while maxmemory-policy names an LFU policy, which has no other effect here.
-// Accesses are sampled, so it is 0 for keys that are not among the hottest.
+// objectFreq is OBJECT FREQ: as in Redis, only while maxmemory-policy names an LFU policy, which has no other effect
+// here. Accesses are sampled, so it is 0 for keys that are not among the hottest.
 func objectFreq(c *Ctx) error {
 	return ofObject(c, func(*engine.Record) error {
 		if policy, _ := c.Srv.Settings.Get("maxmemory-policy"); !strings.HasSuffix(policy, "-lfu") {

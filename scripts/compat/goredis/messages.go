@@ -203,7 +203,8 @@ func scripts(ctx context.Context, c *redis.Client) error {
 func functions(ctx context.Context, c *redis.Client) error {
 	const library = "#!lua name=compat\n" +
 		"redis.register_function('twice', function(keys, args) return redis.call('INCRBY', keys[1], args[1] * 2) end)\n" +
-		"redis.register_function{function_name='look', callback=function(keys) return redis.call('GET', keys[1]) end, flags={'no-writes'}}\n"
+		"redis.register_function{function_name='look', callback=function(keys) return redis.call('GET', keys[1]) end, " +
+		"flags={'no-writes'}}\n"
 	name, err := c.FunctionLoadReplace(ctx, library).Result()
 	if err := first(err, same("FUNCTION LOAD", name, "compat"),
 		same("FCALL", c.FCall(ctx, "twice", []string{"n"}, 4).Val(), int64(8)),

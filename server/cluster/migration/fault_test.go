@@ -119,7 +119,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A destination that was killed deletes what came; one that had all does so when the source tells it, which has gone on.
+// A destination that was killed deletes what came; one that had all does so when the source tells it, which has gone
+// on.
 func TestDestinationKilled(t *testing.T) {
 	for _, killed := range []string{"0", "APPLYBATCH", "1"} {
 		t.Run(killed, func(t *testing.T) {

@@ -178,8 +178,8 @@ func (n *Node) settleDoubts() {
 }
 
 // settleArrivals asks the owners of slots that have arrived whether they send clients here. The answer that the source
-// got to CLUSTER IMPORT range 1 may have been lost, or the command may have come long after the source has given up: then
-// the source goes on with the slots, and a client that comes here without being sent must not find them.
+// got to CLUSTER IMPORT range 1 may have been lost, or the command may have come long after the source has given up:
+// then the source goes on with the slots, and a client that comes here without being sent must not find them.
 func (n *Node) settleArrivals() {
 	began := time.Now()
 	var p *peer

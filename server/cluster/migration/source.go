@@ -424,8 +424,8 @@ const (
 	longestAnswer = 500 * time.Millisecond
 )
 
-// end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and the
-// destination is as it was before.
+// end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and
+// the destination is as it was before.
 func (j *job) end() error {
 	j.Step(StageForbidden)
 	began := j.Clock.Now()
@@ -481,8 +481,8 @@ func (j *job) hand() bool {
 }
 
 // handOver tells the destination that it has all. If its answer is lost it is asked again: it has the slots or does
-// not, and as long as nobody knows, nobody may write here. When it cannot be asked for longestAnswer, writes go on here;
-// what it may have done is revoked as soon as it can be told.
+// not, and as long as nobody knows, nobody may write here. When it cannot be asked for longestAnswer, writes go on
+// here; what it may have done is revoked as soon as it can be told.
 func (j *job) handOver() error {
 	deadline := time.Now().Add(longestAnswer)
 	j.peer.until = deadline

@@ -17,8 +17,8 @@
 //	replconf ack <sequence> [fack <sequence>]    nothing           (while the stream lasts)
 //
 // Requests are RESP arrays of bulk strings. Of the stream, each frame is one bulk string: a write batch of RocksDB
-// with its sequence number, "ping", "_getack", "_getsync" or "_time <ms>". The sequence of PSYNC is that of the first batch that
-// the replica lacks.
+// with its sequence number, "ping", "_getack", "_getsync" or "_time <ms>". The sequence of PSYNC is that of the first
+// batch that the replica lacks.
 //
 // # Acknowledgements
 //

@@ -191,7 +191,8 @@ func newServer(dir, name string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &server{name: name, port: port, log: filepath.Join(dir, name+".log")}, os.MkdirAll(filepath.Join(dir, name), 0o755)
+	return &server{name: name, port: port, log: filepath.Join(dir, name+".log")},
+		os.MkdirAll(filepath.Join(dir, name), 0o755)
 }
 
 // cluster is what the controller knows of the cluster.

@@ -1,7 +1,7 @@
 // Command failover lets three redis-sentinels watch a basalt and two replicas of it, ends the master again and again
 // while go-redis's failover client writes, alternately with SIGKILL and SIGSTOP, and checks after each failover that
-// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys. Two more rounds, one with
-// each signal, end a master that nobody writes to: after these nobody may need a full synchronisation.
+// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys. Two more rounds, one
+// with each signal, end a master that nobody writes to: after these nobody may need a full synchronisation.
 //
 // usage: failover [-rounds N] [-log DIR] BASALT
 //
