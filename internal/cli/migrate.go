@@ -24,7 +24,8 @@ func migrateCommand(env *Env) *cobra.Command {
 	var from, to string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "migrate --from SERVER --to SERVER", Short: "Moves a running server to another one or to a cluster, or compares them",
+		Use:   "migrate --from SERVER --to SERVER",
+		Short: "Moves a running server to another one or to a cluster, or compares them",
 		Long: `Brings all data of a running Redis, Valkey, Kvrocks or basalt to another server while clients go on to use the
 first one, and compares both. SERVER is HOST:PORT or redis://USER:PASSWORD@HOST:PORT/DB (rediss:// with TLS).
 
@@ -66,7 +67,8 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 	c.MarkFlagRequired("from")
 	c.MarkFlagRequired("to")
 	f.BoolVar(&o.Cutover, "cutover", false, "pause the writes of the source, compare, and make the target independent")
-	f.BoolVar(&o.WritersStopped, "writers-stopped", false, "nobody writes to the source: cut over although it cannot pause writes")
+	f.BoolVar(&o.WritersStopped, "writers-stopped", false,
+		"nobody writes to the source: cut over although it cannot pause writes")
 	f.DurationVar(&o.Pause, "pause", o.Pause, "longest time for which writes to the source wait")
 	f.BoolVar(&o.Follow, "follow", false, "go on until it is interrupted")
 	f.BoolVar(&o.Replace, "replace", false, "delete what the target has")

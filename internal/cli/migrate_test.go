@@ -30,14 +30,16 @@ func TestMigrateCommand(t *testing.T) {
 	} {
 		args := append([]string{"migrate", "--from", from.Addr(), "--to", to.Addr()}, strings.Fields(tt.flags)...)
 		code, out, stderr := run(t, args...)
-		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(stderr, tt.stderr) || (stderr == "") != (tt.stderr == "") {
+		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(stderr, tt.stderr) ||
+			(stderr == "") != (tt.stderr == "") {
 			t.Errorf("%s: %d, %q, %q", tt.flags, code, out, stderr)
 		}
 	}
 	b.Want("SET k w", "+OK\r\n")
 	code, out, _ := run(t, "migrate", "--from", from.Addr(), "--to", to.Addr(), "--compare-only", "--json")
 	var r migrate.Result
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitPartial || r.Comparison.Differences[0].Key != "k" {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitPartial ||
+		r.Comparison.Differences[0].Key != "k" {
 		t.Errorf("%d, %v, %s", code, err, out)
 	}
 	if code, _, stderr := run(t, "migrate", "--from", "nowhere", "--to", to.Addr()); code != ExitUsage {

@@ -63,7 +63,8 @@ func serve(t *testing.T, dir string, settings ...string) (c *servertest.Client, 
 
 // shard is what a node of the tests has: values of several types, and a library that all nodes have.
 func shard(name string) (commands [][]string, reads map[string]string) {
-	for _, line := range []string{"SET K v", "RPUSH K:l a b", "SADD K:s a", "HSET K:h f v", "ZADD K:z 1.5 m", "XADD K:x 1-1 f v",
+	for _, line := range []string{"SET K v", "RPUSH K:l a b", "SADD K:s a", "HSET K:h f v", "ZADD K:z 1.5 m",
+		"XADD K:x 1-1 f v",
 		"XGROUP CREATE K:x g 0", "JSON.SET K:j $ [1]", "SIADD K:si 7", "SETBIT K:b 7 1", "PFADD K:p a b", "BF.ADD K:bf a",
 		"PEXPIREAT K:l 4102444800000"} {
 		commands = append(commands, strings.Fields(strings.ReplaceAll(line, "K", name)))
@@ -122,7 +123,8 @@ func TestReslotServes(t *testing.T) {
 			args = append(args, "--merge")
 		}
 		want("the way back", args...)
-		if code, _, stderr := run(t, "reslot", "--plain", "--merge", node, back); code != ExitError || !strings.Contains(stderr, "has the key") {
+		code, _, stderr := run(t, "reslot", "--plain", "--merge", node, back)
+		if code != ExitError || !strings.Contains(stderr, "has the key") {
 			t.Errorf("a node came twice: %d, %q", code, stderr)
 		}
 	}

@@ -131,7 +131,9 @@ func (c *copier) follow(ctx context.Context, at place) error {
 		line, err := in.ReadBytes('\n')
 		return []byte(strings.TrimRight(string(line), "\r\n")), err
 	}
-	for _, request := range [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}), proto.AppendCapa(nil, false)} {
+	requests := [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}),
+		proto.AppendCapa(nil, false)}
+	for _, request := range requests {
 		if _, err := ask(request); err != nil { // an old Kvrocks knows no capabilities
 			return err
 		}

@@ -79,7 +79,8 @@ func (f *follower) fits(replace bool) error {
 		return err
 	}
 	if n, _ := strconv.Atoi(v); last > 0 && last >= n {
-		return fmt.Errorf("database %d of the source has keys: start the target with redis-databases %d", last, max(last+1, 16))
+		return fmt.Errorf("database %d of the source has keys: start the target with redis-databases %d",
+			last, max(last+1, 16))
 	}
 	return nil
 }

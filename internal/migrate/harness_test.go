@@ -133,7 +133,8 @@ func (c testConn) lines(lines ...string) {
 
 // values are of all types that Redis has.
 var values = []string{
-	"SET s v", "SET e v PXAT 4102444800000", "SET n 7", "SETRANGE long 600000 end", "SETBIT bits 7 1", "SETBIT bits 90000 1",
+	"SET s v", "SET e v PXAT 4102444800000", "SET n 7", "SETRANGE long 600000 end", "SETBIT bits 7 1",
+	"SETBIT bits 90000 1",
 	"PFADD hll a b c d", "RPUSH l a b c a", "SADD ints 1 2 3", "SADD t a b c", "HSET h f v g w", "ZADD z 1.5 a inf b -2 c",
 	"XADD x 1-1 f v", "XADD x 2-1 f v g w", "XADD x 3-1 f v", "XDEL x 1-1", "XGROUP CREATE x g 0",
 	"XREADGROUP GROUP g c COUNT 1 STREAMS x >", "XGROUP CREATECONSUMER x g idle", "EXPIRE t 100000",
@@ -197,10 +198,12 @@ func startWriters(t *testing.T, addr string) *writers {
 				w.acked[i] = replies[0].Int
 			}
 			n := strconv.Itoa(round)
-			_, err := c.start([]string{"MSET", "m1", n, "m2", n, "m3", n}, []string{"SADD", "from", n}, []string{"RENAME", "m1", "renamed"},
+			_, err := c.start([]string{"MSET", "m1", n, "m2", n, "m3", n}, []string{"SADD", "from", n},
+				[]string{"RENAME", "m1", "renamed"},
 				[]string{"SUNIONSTORE", "stored", "from", "t"}, []string{"COPY", "renamed", "copied", "REPLACE"},
 				[]string{"MULTI"}, []string{"LPUSH", "queue", n}, []string{"LTRIM", "queue", "0", "9"}, []string{"EXEC"},
-				[]string{"SET", "short", n, "PX", "20"}, []string{"SPOP", "from"}, []string{"XADD", "log", "MAXLEN", "5", "*", "n", n},
+				[]string{"SET", "short", n, "PX", "20"}, []string{"SPOP", "from"},
+				[]string{"XADD", "log", "MAXLEN", "5", "*", "n", n},
 				[]string{"EVAL", "redis.call('set', KEYS[1], ARGV[1]) return redis.call('del', KEYS[2])", "2", "ev1", "m2", n})()
 			if err != nil {
 				return

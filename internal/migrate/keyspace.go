@@ -200,7 +200,8 @@ const (
 )
 
 // again repeats commands while their slot moves from one node to another, or the node is replaced.
-func (k *keyspace) again(key string, commands [][]string, replies []transfer.Reply, err error) ([]transfer.Reply, error) {
+func (k *keyspace) again(key string, commands [][]string, replies []transfer.Reply, err error) (
+	[]transfer.Reply, error) {
 	for until := time.Now().Add(moveTimeout); ; {
 		if err == nil && !anyMoved(replies) || k.ctx.Err() != nil || time.Now().After(until) {
 			return replies, err

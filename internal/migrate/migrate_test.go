@@ -219,7 +219,8 @@ func TestKvrocks(t *testing.T) {
 	} {
 		from, to := startKvrocks(t), target()
 		source := dialTest(t, from)
-		source.lines("SET s v", "SET e v PXAT 4102444800000", "RPUSH l a b c", "SADD t a b c", "HSET h f v g w", "ZADD z 1.5 a 3 b")
+		source.lines("SET s v", "SET e v PXAT 4102444800000", "RPUSH l a b c", "SADD t a b c",
+			"HSET h f v g w", "ZADD z 1.5 a 3 b")
 		for i := range manyElems {
 			source.lines("SET key:" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + " v")
 		}

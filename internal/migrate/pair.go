@@ -53,8 +53,8 @@ func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) 
 	return src, dst, err
 }
 
-// check looks for replies that are errors, which are differences: the key may have another type by now, or a server lacks
-// the command.
+// check looks for replies that are errors, which are differences: the key may have another type by now, or a server
+// lacks the command.
 func (x *pair) check(replies []transfer.Reply, side string, commands [][]string) error {
 	for i := range replies {
 		if err := replies[i].Err(); err != nil {
@@ -265,7 +265,8 @@ func (x *pair) contains(kind string, how collection, one, other *keyspace) (expi
 }
 
 // part compares some members of one side with the other one.
-func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, other *keyspace) (expiring bool, _ error) {
+func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, other *keyspace) (
+	expiring bool, _ error) {
 	look, times := []string{how.look, x.key}, []string{}
 	for i := 0; i+how.step <= len(elems); i += how.step {
 		look = append(look, string(elems[i].Text))

@@ -124,7 +124,8 @@ func order(addr string, args ...string) (string, error) {
 	return v.String(), nil
 }
 
-// topology gives all slots to the source, the first server. replica gives the second one a replica, which nobody starts.
+// topology gives all slots to the source, the first server. replica gives the second one a replica, which nobody
+// starts.
 func (b *bench) topology(replica bool, servers ...*launch.Server) error {
 	b.version++
 	var text []string
@@ -195,7 +196,8 @@ func (b *bench) settled(s *launch.Server) error {
 		if err != nil {
 			return err
 		}
-		if quiet++; !strings.Contains(info, "num_running_compactions:0\r") || !strings.Contains(info, "num_running_flushes:0\r") {
+		if quiet++; !strings.Contains(info, "num_running_compactions:0\r") ||
+			!strings.Contains(info, "num_running_flushes:0\r") {
 			quiet = 0
 		}
 		select {
@@ -332,7 +334,8 @@ func (b *bench) migrate(run string) error {
 	if all := pauseLine.FindAllStringSubmatch(b.source.Output(), -1); len(all) > 0 {
 		pause = all[len(all)-1][1]
 	}
-	fmt.Printf("%-10s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n", run, result, took.Seconds(), n,
+	fmt.Printf("%-10s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n",
+		run, result, took.Seconds(), n,
 		keys, float64(n)/took.Seconds(), float64(n*(keyLen+b.value))/1e6/took.Seconds(), pause)
 	for i, name := range []string{"source", "destination"} {
 		fmt.Printf("  %-12s cpu %6.2f s, peak of memory %4d MiB", name, (after[i].cpu - before[i].cpu).Seconds(),

@@ -48,7 +48,8 @@ func TestIngested(t *testing.T) {
 	}
 	defer g.Close()
 	var b batch.Builder
-	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("foo"), true), (&cf.Meta{Type: cf.TypeString}).Append(nil))
+	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("foo"), true),
+		(&cf.Meta{Type: cf.TypeString}).Append(nil))
 	if err := g.Add(b.Bytes()); err != nil {
 		t.Fatal(err)
 	}

@@ -209,8 +209,8 @@ func (m *Master) Suspend() (resume func()) {
 	}
 }
 
-// Followed reports whether somebody reads the log or fetches files, or did within the last ten minutes and will need the
-// log when it comes back.
+// Followed reports whether somebody reads the log or fetches files, or did within the last ten minutes and will need
+// the log when it comes back.
 func (m *Master) Followed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -37,7 +37,8 @@
 //
 //   - APPLYBATCH with RocksDB's write batches (migrate-type raw-key-value), see rawSender. The records arrive byte by
 //     byte, whatever their type. Between two basalts the snapshot may go by table files, see files.go.
-//   - commands (redis-command), see commander and mirror. Types that commands cannot carry exactly go by APPLYBATCH too.
+//   - commands (redis-command), see commander and mirror. Types that commands cannot carry exactly go by APPLYBATCH
+//     too.
 //
 // A destination that lacks a type, or that lacks APPLYBATCH where it is needed, ends the migration; no key is left out.
 //

@@ -24,8 +24,8 @@ func startFilesOrigin(t testing.TB) *origin {
 	return o
 }
 
-// TestFiles: everything arrives by table files, whatever the type, what was there before, and what is written meanwhile,
-// and nothing else. A second try comes over the tombstones of the first one.
+// TestFiles: everything arrives by table files, whatever the type, what was there before, and what is written
+// meanwhile, and nothing else. A second try comes over the tombstones of the first one.
 func TestFiles(t *testing.T) {
 	for seed := range uint64(3) {
 		if testing.Short() && seed != 2 {
@@ -136,7 +136,8 @@ func TestFilesRefused(t *testing.T) {
 	}
 }
 
-// TestFilesEnd: what comes between the records and their ingestion, or behind it, ends the migration, and nothing stays.
+// TestFilesEnd: what comes between the records and their ingestion, or behind it, ends the migration, and nothing
+// stays.
 func TestFilesEnd(t *testing.T) {
 	const begun, first, last, ended = "BEGIN", "the first records", "the last records", "END"
 	for _, tt := range []struct {

@@ -50,8 +50,8 @@ func (i *Import) AddRecords(link Link, rep []byte) error {
 	return i.files.Add(rep)
 }
 
-// EndFiles brings what was collected into the database. Replicas that have come meanwhile are cut off: the log has a gap
-// where the files came, so they get a copy of the database.
+// EndFiles brings what was collected into the database. Replicas that have come meanwhile are cut off: the log has a
+// gap where the files came, so they get a copy of the database.
 func (i *Import) EndFiles(link Link) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// rawSender sends records by APPLYBATCH, or as [rawSender.command] says. Some batches are under way at the same time; the destination applies them in
-// their order.
+// rawSender sends records by APPLYBATCH, or as [rawSender.command] says. Some batches are under way at the same time;
+// the destination applies them in their order.
 type rawSender struct {
 	ctx      context.Context
 	p        *peer

@@ -48,8 +48,9 @@ func newLoad(nodes []*server) *load {
 	for _, n := range nodes {
 		addrs = append(addrs, n.addr())
 	}
-	l := &load{cancel: cancel, where: map[string]int64{}, texts: map[string]map[string]int{}, client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
-		DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second})}
+	l := &load{cancel: cancel, where: map[string]int64{}, texts: map[string]map[string]int{},
+		client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
+			DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second})}
 	l.pause()
 	for range writers {
 		l.ended.Go(func() {
@@ -141,8 +142,8 @@ func (l *load) report(w io.Writer) {
 	}
 }
 
-// expected returns an error when clients have seen errors in a step that takes no node away from them. On a machine that
-// is busy go-redis may give up trying again while slots are handed over: that is no error.
+// expected returns an error when clients have seen errors in a step that takes no node away from them. On a machine
+// that is busy go-redis may give up trying again while slots are handed over: that is no error.
 func (l *load) expected() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,7 +285,8 @@ func (s *set) compare(l *load) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d keys, %d writes confirmed and all there, %d errors of the client, ", len(at), len(confirmed), l.errors), nil
+	return fmt.Sprintf("%d keys, %d writes confirmed and all there, %d errors of the client, ",
+		len(at), len(confirmed), l.errors), nil
 }
 
 // keys returns all keys of a node, in its order.

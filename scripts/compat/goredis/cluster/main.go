@@ -1,9 +1,9 @@
 // Command cluster lets Apache kvrocks-controller, two of them with etcd, drive a cluster of basalts under a load of
 // go-redis's cluster client: three shards of two nodes are created, a master is killed and comes back, controllers and
 // etcd are killed and come back, a shard is added, and slots move to it from all others; while they move the controller
-// that leads is killed, or stopped for so long that the other one leads, or etcd is killed. In between redis-cli -c and,
-// with -node, ioredis use the cluster. At the end no write is lost that WAIT 1 had confirmed, every key is at one master only, at that of
-// its slot, and replicas have what their masters have.
+// that leads is killed, or stopped for so long that the other one leads, or etcd is killed. In between redis-cli -c
+// and, with -node, ioredis use the cluster. At the end no write is lost that WAIT 1 had confirmed, every key is at one
+// master only, at that of its slot, and replicas have what their masters have.
 //
 // usage: cluster [-log DIR] [-node DIR] CONTROLLER BASALT
 //
@@ -93,7 +93,8 @@ func run(dir, controller, basalt, node string) error {
 		{"controllers and etcd killed", s.restart},
 		{"a fourth shard", func() (string, error) { return "", s.addShard() }},
 		{"slots move to it, the leader is killed", func() (string, error) { return s.migrate(load, "0-1000", s.killLeader) }},
-		{"slots move to it, the leader is stopped", func() (string, error) { return s.migrate(load, "6000-6999", s.stopLeader) }},
+		{"slots move to it, the leader is stopped",
+			func() (string, error) { return s.migrate(load, "6000-6999", s.stopLeader) }},
 		{"slots move to it, etcd is killed", func() (string, error) { return s.migrate(load, "16000-16383", s.killEtcd) }},
 		{"slots move to it", func() (string, error) { return s.migrate(load, "1001-2000", s.noFault) }},
 		{"clients again", func() (string, error) { return s.clients(node) }},
@@ -194,7 +195,8 @@ func (s *set) restart() (string, error) {
 
 // addShard adds a shard without slots.
 func (s *set) addShard() error {
-	err := s.post("/namespaces/test/clusters/c/shards", map[string]any{"nodes": []string{s.nodes[6].addr(), s.nodes[7].addr()}})
+	err := s.post("/namespaces/test/clusters/c/shards",
+		map[string]any{"nodes": []string{s.nodes[6].addr(), s.nodes[7].addr()}})
 	if err != nil {
 		return err
 	}
@@ -239,8 +241,9 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 		return "", err
 	}
 	during := load.confirmedCount() - before
-	return fmt.Sprintf("%s, %d writes confirmed meanwhile, ", slots, during), load.eachShard(s.nodes[1], s.nodes[2], s.nodes[4],
-		s.nodes[6])
+	return fmt.Sprintf("%s, %d writes confirmed meanwhile, ", slots, during),
+		load.eachShard(s.nodes[1], s.nodes[2], s.nodes[4],
+			s.nodes[6])
 }
 
 // speed sets how many commands a second a migration sends.
