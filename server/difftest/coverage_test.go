@@ -27,6 +27,7 @@ var notCompared = map[string]string{
 var notTested = map[string]string{
 	"_db_name":    "in the recorded conversations of replicas",
 	"_fetch_file": "in the recorded conversations of replicas",
+	"_ingest":     "in the migrations between two nodes",
 	"_fetch_meta": "in the recorded conversations of replicas",
 }
 
