@@ -20,7 +20,7 @@ var notInInfo = map[string]string{
 	"expire_cycle": "no cycle looks for expired keys", "total_eviction": "nothing is evicted",
 	"migrate_cached": "no MIGRATE", "slave_expires": "no writable replicas", "active_defrag_": "no defragmentation",
 	"total_active_defrag": "no defragmentation", "dump_payload": "payloads are always checked",
-	"io_threaded": "no I/O threads",
+	"io_threaded":  "no I/O threads",
 	"reply_buffer": "buffers are pooled", "used_cpu_sys_main": "no main thread", "used_cpu_user_main": "no main thread",
 	"eventloop_": "no event loop", "instantaneous_eventloop_": "no event loop", "cmdstat_": "depends on what was called",
 	"errorstat_": "depends on what was called", "latency_percentiles": "depends on what was called",
