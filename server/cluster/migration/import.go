@@ -244,12 +244,13 @@ func (i *Import) Confirm(link Link, r cf.SlotRange) error {
 	return nil
 }
 
-// Void deletes slots that have arrived, but that the source has kept.
-func (i *Import) Void(r cf.SlotRange) error {
+// Void deletes slots that have arrived, but that the source has kept. asOf is the state of the import before the source
+// was asked: what it said of an earlier import is not true of a later one, which may have ended with success meanwhile.
+func (i *Import) Void(r cf.SlotRange, asOf *importing) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now.Load()
-	if now.state == ImportStarted || !i.has(r) {
+	if now != asOf || now.state == ImportStarted || !i.has(r) {
 		return nil // another import has begun, or they are ours
 	}
 	i.now.Store(&importing{slots: r, state: ImportSuccess, began: now.began})

@@ -190,6 +190,7 @@ func (n *Node) settleArrivals() {
 	}()
 	for tries := 0; ; tries++ {
 		n.mu.Lock()
+		asOf := n.imp.now.Load()
 		t := n.slots.Topology()
 		r, from, ok := t.Arrival()
 		n.taking = ok
@@ -220,7 +221,7 @@ func (n *Node) settleArrivals() {
 			n.slots.Confirmed(r)
 		case said == keptThere:
 			log.Warn("the owner of imported slots has kept them")
-			if err := n.imp.Void(r); err != nil {
+			if err := n.imp.Void(r, asOf); err != nil {
 				log.Error("cleaning up after an import failed", zap.Error(err))
 			}
 		case tries < 100: // the source is about to know
