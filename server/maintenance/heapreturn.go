@@ -32,10 +32,10 @@ const (
 	lastWait     = 512       // about a minute
 )
 
-// worth returns the growth of the heap in bytes that causes a cleaning: a quarter of Go's soft limit, so that a server
+// worth returns the growth of the heap in bytes that causes a cleaning: an eighth of Go's soft limit, so that a server
 // in a small container keeps less.
 func worth() uint64 {
-	return uint64(min(max(debug.SetMemoryLimit(-1)/4, minReturning), maxReturning))
+	return uint64(min(max(debug.SetMemoryLimit(-1)/8, minReturning), maxReturning))
 }
 
 // tick is called at every tick of Work; tests call it directly.
