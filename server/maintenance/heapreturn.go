@@ -21,7 +21,7 @@ type heapReturn struct {
 	wait      int // ticks from the last cleaning to the next one, if the heap has not grown
 	again     int // ticks until the next cleaning; 0 = none is due
 	samples   []metrics.Sample
-	clean     func() // nil = debug.FreeOSMemory
+	clean     func()
 }
 
 const (
@@ -32,10 +32,21 @@ const (
 	lastWait     = 512       // about a minute
 )
 
-// worth returns the growth of the heap in bytes that causes a cleaning: an eighth of Go's soft limit, so that a server
+// worth returns the growth of the heap in bytes that causes a cleaning: a quarter of Go's soft limit, so that a server
 // in a small container keeps less.
 func worth() uint64 {
-	return uint64(min(max(debug.SetMemoryLimit(-1)/8, minReturning), maxReturning))
+	return uint64(min(max(debug.SetMemoryLimit(-1)/4, minReturning), maxReturning))
+}
+
+// newHeapReturn measures growth from now on. What comes before the first tick counts: a server may get large values as
+// soon as it is ready.
+func newHeapReturn() *heapReturn {
+	h := &heapReturn{clean: debug.FreeOSMemory, samples: []metrics.Sample{{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}}}
+	h.base, h.allocated = h.read()
+	h.least = h.base
+	return h
 }
 
 // tick is called at every tick of Work; tests call it directly.
@@ -43,10 +54,7 @@ func (h *heapReturn) tick() {
 	held, allocated := h.read()
 	worth := worth()
 	quiet := allocated-h.allocated < littleAlloc
-	if h.looks++; h.looks == 1 {
-		h.least = held
-		h.base = held
-	}
+	h.looks++
 	h.allocated = allocated
 	h.base = min(h.base, held)
 	h.least = min(h.least, held)
@@ -54,11 +62,7 @@ func (h *heapReturn) tick() {
 	if !quiet || !grown && (h.again == 0 || h.looks < h.again) {
 		return
 	}
-	if h.clean != nil {
-		h.clean()
-	} else {
-		debug.FreeOSMemory()
-	}
+	h.clean()
 	h.base, h.allocated = h.read()
 	h.least = min(h.least, h.base)
 	if h.wait *= 2; grown || held-min(held, h.base) >= worth {
@@ -77,10 +81,6 @@ func (h *heapReturn) tick() {
 // read returns the bytes of the heap, including garbage and free memory that was not returned, and the bytes allocated
 // since the start.
 func (h *heapReturn) read() (held, allocated uint64) {
-	if h.samples == nil {
-		h.samples = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
-			{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
-	}
 	metrics.Read(h.samples)
 	for _, s := range h.samples[1:] {
 		held += s.Value.Uint64()

@@ -9,8 +9,9 @@ import (
 // TestHeapReturn: when the heap is cleaned up.
 func TestHeapReturn(t *testing.T) {
 	cleaned := 0
-	h := heapReturn{clean: func() { cleaned++; debug.FreeOSMemory() }}
 	debug.FreeOSMemory()
+	h := newHeapReturn()
+	h.clean = func() { cleaned++; debug.FreeOSMemory() }
 	h.tick()
 	h.tick()
 	if cleaned > 0 {
@@ -55,6 +56,22 @@ func TestHeapReturn(t *testing.T) {
 	}
 	if cleaned != often || often-settled > 12 {
 		t.Errorf("a heap that has grown for good is cleaned up %d and %d times", often-settled, cleaned-often)
+	}
+	use[0] = 1
+}
+
+// TestHeapReturnFromTheStart: a heap that has grown before the first tick is cleaned up, too.
+func TestHeapReturnFromTheStart(t *testing.T) {
+	debug.FreeOSMemory()
+	cleaned := false
+	h := newHeapReturn()
+	h.clean = func() { cleaned = true; debug.FreeOSMemory() }
+	use := make([]byte, 2*maxReturning)
+	for end := time.Now().Add(time.Minute); !cleaned && time.Now().Before(end); {
+		h.tick()
+	}
+	if !cleaned {
+		t.Error("what came before the first tick stays")
 	}
 	use[0] = 1
 }

@@ -92,7 +92,7 @@ func New(o Options) *Work {
 	w := &Work{Options: o, stop: make(chan struct{})}
 	w.saveTook.Store(-1)
 	w.lastSave.Store(time.Now().Unix())
-	var heap heapReturn
+	heap := newHeapReturn()
 	pace := newGCPace(o.HeapPlanned)
 	w.Every(Tick, func(time.Time) {
 		heap.tick()
