@@ -35,6 +35,16 @@ var layers = [][]string{
 
 const rooms = "server/*"
 
+// inside are the layers of rooms that have several packages, as layers. All packages of such a room are named.
+var inside = map[string][][]string{
+	"server/replication": {
+		{"master", "replica"},
+		{"backlog", "checkpoint", "fullsync", "redistarget"},
+		{"history", "lineconn", "redislink"},
+		{"proto"},
+	},
+}
+
 // forbidden are imports that the layers would allow.
 var forbidden = []struct {
 	from, to string
@@ -92,6 +102,29 @@ func TestLayers(t *testing.T) {
 				if f.from == name && (f.to == toName || f.to == to) {
 					t.Errorf("%s imports %s: %s", pkg, to, f.why)
 				}
+			}
+		}
+	}
+}
+
+// Inside of a room imports go downwards, too.
+func TestLayersOfRooms(t *testing.T) {
+	for pkg, list := range packageImports(t) {
+		dir, name := path.Split(pkg)
+		layers, ok := inside[path.Clean(dir)]
+		if !ok {
+			continue
+		}
+		layer := func(name string) int {
+			return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })
+		}
+		at := layer(name)
+		if at < 0 {
+			t.Errorf("%s has no layer in its room", pkg)
+		}
+		for _, to := range list {
+			if toDir, toName := path.Split(to); toDir == dir && layer(toName) <= at {
+				t.Errorf("%s imports %s, which is not below it", pkg, to)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 )
 
 // What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for
@@ -156,7 +156,7 @@ func (s *Server) awaitReplicas() {
 	seq := s.db.LatestSequence()
 	s.master.AskAck(seq)
 	for deadline := time.Now().Add(replicasLearn); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if !slices.ContainsFunc(s.master.Replicas(), func(r replication.ReplicaState) bool {
+		if !slices.ContainsFunc(s.master.Replicas(), func(r master.ReplicaState) bool {
 			return r.Acks && r.Offset < seq
 		}) {
 			return

@@ -5,17 +5,18 @@ import (
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/maintenance"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
+	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
 // What the tests of this package see of a server's inside.
 
-func (s *Server) Config() *config.Config        { return s.cfg }
-func (s *Server) Master() *replication.Master   { return s.master }
-func (s *Server) Replica() *replication.Replica { return s.replica }
-func (s *Server) Work() *maintenance.Work       { return s.work }
-func (s *Server) Admin() *admin.Door            { return s.admin }
+func (s *Server) Config() *config.Config    { return s.cfg }
+func (s *Server) Master() *master.Master    { return s.master }
+func (s *Server) Replica() *replica.Replica { return s.replica }
+func (s *Server) Work() *maintenance.Work   { return s.work }
+func (s *Server) Admin() *admin.Door        { return s.admin }
 
 func (s *Server) Auth() *auth.Auth    { return s.auth }
 func (s *Server) Port() int           { return s.port() }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"net"
 	"strconv"
@@ -9,7 +8,8 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/lineconn"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -21,28 +21,28 @@ func (s *Server) Failover(f command.Failover) error {
 	if s.cluster != nil {
 		return engine.NewError("ERR", "FAILOVER not allowed in cluster mode.")
 	}
-	return s.master.Failover(replication.FailoverOptions(f), failoverServer{s})
+	return s.master.Failover(master.FailoverOptions(f), failoverServer{s})
 }
 
 // AbortFailover implements command.Replication.
 func (s *Server) AbortFailover() error { return s.master.AbortFailover() }
 
 // failingOver reports whether a failover is under way.
-func (s *Server) failingOver() bool { return s.master.FailoverState() != replication.NoFailover }
+func (s *Server) failingOver() bool { return s.master.FailoverState() != master.NoFailover }
 
-// failoverServer is the interface of the server for package replication during a failover.
+// failoverServer is the interface of the server for package master during a failover.
 type failoverServer struct{ s *Server }
 
 // failoverPause is longer than any failover; the end of the failover ends the pause.
 const failoverPause = 365 * 24 * time.Hour
 
-// Pause implements replication.FailoverServer.
+// Pause implements master.FailoverServer.
 func (f failoverServer) Pause() error { return f.s.sessions.Pause(failoverPause, false) }
 
-// Unpause implements replication.FailoverServer.
+// Unpause implements master.FailoverServer.
 func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
 
-// Follow implements replication.FailoverServer. No one has written since the other server received everything.
+// Follow implements master.FailoverServer. No one has written since the other server received everything.
 func (f failoverServer) Follow(host string, port int) error {
 	return f.s.becomeReplica(host, port, false)
 }
@@ -50,32 +50,21 @@ func (f failoverServer) Follow(host string, port int) error {
 // promoteTimeout is the timeout of connecting to a replica, and of making it a master.
 const promoteTimeout = 5 * time.Second
 
-// Promote implements replication.FailoverServer. It uses ordinary commands, so the other server may be a Kvrocks.
+// Promote implements master.FailoverServer. It uses ordinary commands, so the other server may be a Kvrocks.
 func (f failoverServer) Promote(ctx context.Context, host string, port int) (sent bool, err error) {
-	c, err := f.s.dialMaster(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
+	nc, err := f.s.dialMaster(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return false, err
 	}
+	c := lineconn.New(ctx, nc, nil)
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	c.SetDeadline(time.Now().Add(promoteTimeout))
-	in := bufio.NewReader(c)
-	ask := func(request []byte) error {
-		if _, err := c.Write(request); err != nil {
-			return err
-		}
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		return proto.CheckOK(line[:max(len(line)-2, 0)])
+	if err := c.Auth(f.s.cfg.Text("masteruser"), f.s.cfg.Text("masterauth"), promoteTimeout); err != nil {
+		return false, err
 	}
-	if password := f.s.cfg.Text("masterauth"); password != "" {
-		if err := ask(proto.AppendAuth(nil, f.s.cfg.Text("masteruser"), password)); err != nil {
-			return false, err
-		}
+	line, err := c.Ask(proto.AppendRequest(nil, "SLAVEOF", "NO", "ONE"), proto.MaxLine, promoteTimeout)
+	if err == nil {
+		err = proto.CheckOK(line)
 	}
-	err = ask(proto.AppendRequest(nil, "SLAVEOF", "NO", "ONE"))
 	_, refused := err.(proto.ReplyError)
 	return !refused, err
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/info"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/tlsconfig"
 )
 
-// The server as a replica: package replication follows the master; this file connects it to the rest of the server.
+// The server as a replica: package replica follows the master; this file connects it to the rest of the server.
 
 // replicaDialTimeout is the timeout of connecting to a master, including the TLS handshake, as in Kvrocks.
 const replicaDialTimeout = 3100 * time.Millisecond
 
 // startReplica creates the replica's side. It does not follow a master yet.
 func (s *Server) startReplica() {
-	s.replica = replication.NewReplica(replication.ReplicaOptions{
+	s.replica = replica.New(replica.Options{
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
 		Dial: s.dialMaster, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
 		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale, Redis: &redisCommands{srv: s},
@@ -37,12 +37,12 @@ func (s *Server) startReplica() {
 var replicaNames = []string{"masterauth", "masteruser", "replica-announce-ip", "replica-announce-port",
 	"slave-read-only", "slave-empty-db-before-fullsync", "slave-serve-stale-data"}
 
-func (s *Server) replicaSettings() replication.ReplicaSettings {
+func (s *Server) replicaSettings() replica.Settings {
 	port := s.port()
 	if tlsPort := int(s.cfg.Int("tls-port")); s.cfg.Bool("tls-replication") && tlsPort != 0 {
 		port = tlsPort
 	}
-	return replication.ReplicaSettings{
+	return replica.Settings{
 		User: s.cfg.Text("masteruser"), Password: s.cfg.Text("masterauth"), DBName: s.cfg.Text("db-name"),
 		Port: cmp.Or(int(s.cfg.Int("replica-announce-port")), port), Address: s.cfg.Text("replica-announce-ip"),
 		Writable: !s.cfg.Bool("slave-read-only"), SendID: s.cfg.Bool("use-rsid-psync"),
@@ -118,7 +118,7 @@ func (s *Server) Follow(host string, port int) error {
 	return s.becomeReplica(host, port, !s.IsReplica())
 }
 
-// becomeReplica makes the server a replica; own as in [replication.Replica.Follow].
+// becomeReplica makes the server a replica; own as in [replica.Replica.Follow].
 func (s *Server) becomeReplica(host string, port int, own bool) error {
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
@@ -129,7 +129,7 @@ func (s *Server) becomeReplica(host string, port int, own bool) error {
 	return nil
 }
 
-// beginFollowing starts following a master that the settings name; own as in [replication.Replica.Follow].
+// beginFollowing starts following a master that the settings name; own as in [replica.Replica.Follow].
 func (s *Server) beginFollowing(host string, port int, own bool) {
 	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
 	s.applyReplica()
@@ -175,7 +175,7 @@ func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
 func (s *Server) infoMaster(w *info.Writer) {
 	host, port, _ := s.followed()
 	st, _ := s.replica.Status()
-	up := st.State == replication.Connected && !st.LastIO.IsZero()
+	up := st.State == replica.Connected && !st.LastIO.IsZero()
 	lastIO := int64(-1)
 	if !st.LastIO.IsZero() {
 		lastIO = int64(time.Since(st.LastIO) / time.Second)
@@ -213,7 +213,7 @@ func (s *Server) infoMaster(w *info.Writer) {
 
 // replicaOffset returns the position of the link: the offset in the stream of a Redis master, otherwise the sequence
 // number.
-func (s *Server) replicaOffset(st *replication.ReplicaStatus) int64 {
+func (s *Server) replicaOffset(st *replica.Status) int64 {
 	if st.Redis {
 		return st.Offset
 	}
@@ -224,7 +224,7 @@ func (s *Server) replicaOffset(st *replication.ReplicaStatus) int64 {
 func (s *Server) linkState() string {
 	st, _ := s.replica.Status()
 	switch {
-	case st.State == replication.Connected:
+	case st.State == replica.Connected:
 		return "connected"
 	case st.State.Syncing():
 		return "sync"

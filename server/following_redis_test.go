@@ -21,7 +21,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/server"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -436,7 +436,7 @@ func TestRedisMasterThenBasalt(t *testing.T) {
 	c.Want(replicaOf(h, other), "+OK\r\n")
 	caughtUp(t, h, other)
 	enginetest.SameRecords(t, other.DB, h.DB)
-	if st, ok := h.Replica().Status(); !ok || st.Redis || st.State != replication.Connected {
+	if st, ok := h.Replica().Status(); !ok || st.Redis || st.State != replica.Connected {
 		t.Errorf("the link: %+v", st)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/rdb"
-	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replication/redislink"
+	"github.com/basaltdb/basalt/server/replication/redistarget"
 	"github.com/basaltdb/basalt/server/session"
 )
 
@@ -20,9 +20,9 @@ type redisCommands struct {
 	fed  []session.Fed
 }
 
-var _ replication.RedisCommands = (*redisCommands)(nil)
+var _ redistarget.Commands = (*redisCommands)(nil)
 
-// Namespace implements replication.RedisCommands.
+// Namespace implements redistarget.Commands.
 func (r *redisCommands) Namespace(db int) (string, error) {
 	if n := r.srv.cfg.Databases(); db != 0 && int64(db) >= n {
 		return "", fmt.Errorf("the master uses database %d, and redis-databases is %d", db, n)
@@ -30,7 +30,7 @@ func (r *redisCommands) Namespace(db int) (string, error) {
 	return cf.DatabaseNamespace(db), nil
 }
 
-// Run implements replication.RedisCommands.
+// Run implements redistarget.Commands.
 func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error {
 	if r.feed == nil {
 		r.feed = r.srv.sessions.NewFeed("master")
@@ -58,17 +58,17 @@ func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, 
 	return err
 }
 
-// Restore implements replication.RedisCommands.
+// Restore implements redistarget.Commands.
 func (r *redisCommands) Restore(tx *engine.Tx, i *rdb.Item) error {
 	return command.RestoreNew(tx, i, r.srv.sessions.Limits.Bulk.Load())
 }
 
-// StoreLibrary implements replication.RedisCommands.
+// StoreLibrary implements redistarget.Commands.
 func (r *redisCommands) StoreLibrary(tx *engine.Tx, source []byte) error {
 	return r.srv.sessions.Scripts.StoreLibrary(tx, source)
 }
 
-// StoreScript implements replication.RedisCommands.
+// StoreScript implements redistarget.Commands.
 func (r *redisCommands) StoreScript(tx *engine.Tx, source []byte) error {
 	return r.srv.sessions.Scripts.Store(tx, source)
 }

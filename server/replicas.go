@@ -15,17 +15,18 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/info"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/history"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// The server as a master: package replication serves the replicas; this file has its settings, the methods that
+// The server as a master: package master serves the replicas; this file has its settings, the methods that
 // commands call, and what it needs from the rest of the server. A replica serves its own replicas the same way.
 
 // startMaster creates the master's side with the current settings.
 func (s *Server) startMaster() {
-	s.master = replication.NewMaster(replication.MasterOptions{DB: s.db, Log: s.log,
+	s.master = master.New(master.Options{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
 		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, s.masterSettings())
 }
@@ -41,9 +42,9 @@ const (
 var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
 	"max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
 
-func (s *Server) masterSettings() replication.MasterSettings {
+func (s *Server) masterSettings() master.Settings {
 	num := func(name string) int { return int(s.cfg.Int(name)) }
-	m := replication.MasterSettings{
+	m := master.Settings{
 		BacklogBytes:   num("repl-backlog-size"),
 		SendTimeout:    time.Duration(num("replication-send-timeout-ms")) * time.Millisecond,
 		MaxLag:         uint64(num("max-replication-lag")),
@@ -67,7 +68,7 @@ func (s *Server) beginHistory() {
 	if !s.cfg.Bool("use-rsid-psync") {
 		return
 	}
-	id := replication.NewReplicationID()
+	id := history.NewID()
 	s.db.BeginHistoryLater(id)
 	s.log.Info("a new replication id", zap.String("id", id))
 }
@@ -115,7 +116,7 @@ func (s *Server) Accept(p proto.PSync) error { return s.master.Accept(p) }
 
 // Feed implements command.Replication.
 func (s *Server) Feed(c *wire.Conn, done <-chan struct{}, sess *command.Session, next uint64) {
-	s.master.Feed(replicaLink{c, done}, replication.Peer{Conf: sess.Replica, Remote: sess.Addr}, next)
+	s.master.Feed(replicaLink{c, done}, master.Peer{Conf: sess.Replica, Remote: sess.Addr}, next)
 }
 
 // SendList implements command.Replication.

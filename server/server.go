@@ -21,7 +21,9 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
+	"github.com/basaltdb/basalt/server/replication/redistarget"
+	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/scripts"
 	"github.com/basaltdb/basalt/server/session"
 	"github.com/basaltdb/basalt/server/sweep"
@@ -42,8 +44,8 @@ type Server struct {
 	memory    info.Memory
 	sweep     *sweep.Sweep
 	work      *maintenance.Work
-	master    *replication.Master        // serves the replicas of this server
-	replica   *replication.Replica       // follows the master, if any
+	master    *master.Master             // serves the replicas of this server
+	replica   *replica.Replica           // follows the master, if any
 	migration *migration.Node            // slot migration in a cluster
 	cluster   *cluster.Map               // nil = cluster-enabled is off
 	build     string                     // version of this program
@@ -175,7 +177,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		s.beginFollowing(host, port, false) // the server followed this master when it was stopped
 	} else {
 		s.beginHistory()
-		if err := replication.ForgetRedis(s.db); err != nil {
+		if err := redistarget.Forget(s.db); err != nil {
 			listeners.Close()
 			return err
 		}

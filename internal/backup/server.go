@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -34,14 +34,8 @@ const (
 	keepEvery = 8 * time.Second
 )
 
-// serverConn is a connection. It is closed when the context passed at its creation ends.
-type serverConn struct {
-	net.Conn
-	in   *bufio.Reader
-	free func() bool
-}
-
-func (s *Server) dial(ctx context.Context) (*serverConn, error) {
+// dial connects and authenticates. The connection is closed when the context ends.
+func (s *Server) dial(ctx context.Context) (*lineconn.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	var nc net.Conn
 	var err error
@@ -53,54 +47,12 @@ func (s *Server) dial(ctx context.Context) (*serverConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &serverConn{Conn: nc, in: bufio.NewReaderSize(nc, 64<<10)}
-	c.free = context.AfterFunc(ctx, func() { nc.Close() })
-	if s.Password == "" {
-		return c, nil
-	}
-	line, err := c.ask(proto.AppendAuth(nil, s.User, s.Password), proto.MaxLine, answerTimeout)
-	if err == nil {
-		err = proto.CheckOK(line)
-	}
-	if err != nil {
+	c := lineconn.New(ctx, nc, nil)
+	if err := c.Auth(s.User, s.Password, answerTimeout); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("%s: AUTH: %w", s.Addr, err)
+		return nil, fmt.Errorf("%s: %w", s.Addr, err)
 	}
 	return c, nil
-}
-
-func (c *serverConn) Close() error {
-	c.free()
-	return c.Conn.Close()
-}
-
-// ask sends a request and reads the line of the answer.
-func (c *serverConn) ask(request []byte, limit int, timeout time.Duration) ([]byte, error) {
-	c.SetDeadline(time.Now().Add(timeout))
-	defer c.SetDeadline(time.Time{})
-	if _, err := c.Write(request); err != nil {
-		return nil, err
-	}
-	return c.line(limit)
-}
-
-// line reads a line of at most limit bytes, without its end.
-func (c *serverConn) line(limit int) (line []byte, err error) {
-	for {
-		part, err := c.in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > limit+2:
-			return nil, proto.ErrLineLength
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if n := len(line) - 2; n >= 0 && line[n] == '\r' {
-			return line[:n], nil
-		}
-	}
 }
 
 // sequence returns the sequence number of the newest write.
@@ -110,7 +62,7 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	defer c.Close()
-	head, err := c.ask(proto.AppendRequest(nil, "INFO", "replication"), proto.MaxLine, answerTimeout)
+	head, err := c.Ask(proto.AppendRequest(nil, "INFO", "replication"), proto.MaxLine, answerTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +72,7 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	}
 	text := make([]byte, size)
 	c.SetReadDeadline(time.Now().Add(answerTimeout))
-	if _, err := io.ReadFull(c.in, text); err != nil {
+	if _, err := io.ReadFull(c.In, text); err != nil {
 		return 0, err
 	}
 	for _, line := range strings.Split(string(text), "\r\n") {
@@ -156,7 +108,7 @@ func (s *Server) snapshot(ctx context.Context) (snapshot, error) {
 		return nil, err
 	}
 	defer c.Close()
-	line, err := c.ask(proto.AppendFetchMeta(nil), proto.MaxFileList, checkpointTimeout)
+	line, err := c.Ask(proto.AppendFetchMeta(nil), proto.MaxFileList, checkpointTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%s: _fetch_meta: %w", s.Addr, err)
 	}
@@ -199,7 +151,7 @@ func (p *serverSnapshot) close() {
 
 // serverFile is a file being transferred.
 type serverFile struct {
-	*serverConn
+	*lineconn.Conn
 	left int64
 }
 
@@ -208,7 +160,7 @@ func (p *serverSnapshot) open(ctx context.Context, name string) (io.ReadCloser, 
 	if err != nil {
 		return nil, 0, err
 	}
-	line, err := c.ask(proto.AppendFetchFiles(nil, []string{name}), proto.MaxLine, answerTimeout)
+	line, err := c.Ask(proto.AppendFetchFiles(nil, []string{name}), proto.MaxLine, answerTimeout)
 	var size int64
 	if err == nil {
 		size, err = proto.ParseFileHead(line)
@@ -229,7 +181,7 @@ func (f *serverFile) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	f.SetReadDeadline(time.Now().Add(answerTimeout))
-	n, err := f.in.Read(b[:min(int64(len(b)), f.left)])
+	n, err := f.In.Read(b[:min(int64(len(b)), f.left)])
 	f.left -= int64(n)
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -22,7 +23,7 @@ var errRange = errors.New("the server does not have the next write any more")
 // stream is a server's stream of write batches. The program does not announce itself with REPLCONF: so the server does
 // not list it as a replica, which Sentinel or clients might use or promote, and does not wait for it.
 type stream struct {
-	*serverConn
+	*lineconn.Conn
 	buf  []byte
 	used int // consumed bytes of buf
 }
@@ -33,7 +34,7 @@ func (s *Server) stream(ctx context.Context, next uint64) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.ask(proto.AppendPSync(nil, proto.PSync{Next: next}), proto.MaxLine, answerTimeout)
+	line, err := c.Ask(proto.AppendPSync(nil, proto.PSync{Next: next}), proto.MaxLine, answerTimeout)
 	if err == nil {
 		err = proto.CheckOK(line)
 	}
@@ -44,7 +45,7 @@ func (s *Server) stream(ctx context.Context, next uint64) (*stream, error) {
 		}
 		return nil, fmt.Errorf("%s: PSYNC: %w", s.Addr, err)
 	}
-	return &stream{serverConn: c}, nil
+	return &stream{Conn: c}, nil
 }
 
 // next returns the next batch with records, or nil when the server has pinged. The batch is valid until the next call.
@@ -85,7 +86,7 @@ func (s *stream) read(need int) error {
 		s.buf = append(make([]byte, 0, 2*cap(s.buf)), s.buf...)
 	}
 	s.SetReadDeadline(time.Now().Add(silence))
-	n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
+	n, err := s.In.Read(s.buf[len(s.buf):cap(s.buf)])
 	s.buf = s.buf[:len(s.buf)+n]
 	switch {
 	case n > 0:

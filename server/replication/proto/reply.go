@@ -55,6 +55,18 @@ func (e ReplyError) UnknownOption() bool {
 	return strings.Contains(strings.ToLower(string(e)), string(ErrUnknownOption))
 }
 
+// Refused is an error that another attempt would hardly mend: it is not about the connection.
+type Refused struct {
+	What string
+	Err  error
+}
+
+// Refuse returns a Refused.
+func Refuse(what string, err error) Refused { return Refused{what, err} }
+
+func (e Refused) Error() string { return e.What + ": " + e.Err.Error() }
+func (e Refused) Unwrap() error { return e.Err }
+
 // ErrReply: an answer is neither "+OK" nor an error.
 var ErrReply = errors.New("unexpected answer")
 

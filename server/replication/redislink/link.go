@@ -84,15 +84,6 @@ type Options struct {
 	Offset *atomic.Int64
 }
 
-// Refused is an error that another attempt would hardly mend.
-type Refused struct {
-	What string
-	Err  error
-}
-
-func (e Refused) Error() string { return e.What + ": " + e.Err.Error() }
-func (e Refused) Unwrap() error { return e.Err }
-
 // The bounds of what is applied at once, besides those of one unit.
 const (
 	groupCommands = 1024
@@ -141,7 +132,7 @@ func (l *link) introduce() error {
 		return err
 	}
 	if text := string(line); strings.HasPrefix(text, "-") && !transient(text) {
-		return Refused{"PING", proto.ReplyError(text[1:])}
+		return proto.Refuse("PING", proto.ReplyError(text[1:]))
 	}
 	requests := [][]string{{"REPLCONF", "listening-port", strconv.Itoa(l.Port)}}
 	if l.Address != "" {
@@ -177,7 +168,7 @@ func transient(text string) bool {
 func (l *link) sync() (State, error) {
 	state, ok, err := l.Target.State()
 	if err != nil {
-		return state, Refused{"reading where the database is", err}
+		return state, proto.Refuse("reading where the database is", err)
 	}
 	id, next := "?", int64(-1)
 	if ok {
@@ -196,7 +187,7 @@ func (l *link) sync() (State, error) {
 	case len(words) == 3 && words[0] == "+FULLRESYNC":
 		full := State{ID: words[1]}
 		if full.Offset, err = strconv.ParseInt(words[2], 10, 64); err != nil || full.Offset < 0 || !validID(full.ID) {
-			return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+			return state, proto.Refuse("PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line))
 		}
 		l.Log.Info("a full synchronisation with a Redis master begins", zap.String("id", full.ID),
 			zap.Int64("offset", full.Offset))
@@ -205,21 +196,21 @@ func (l *link) sync() (State, error) {
 		l.Log.Info("a partial synchronisation with a Redis master", zap.Int64("offset", state.Offset))
 		if len(words) == 2 && words[1] != state.ID {
 			if !validID(words[1]) {
-				return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+				return state, proto.Refuse("PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line))
 			}
 			l.Log.Info("the master has another replication id", zap.String("old", state.ID), zap.String("new", words[1]))
 			state.ID = words[1]
 			if err := l.Target.Keep(state); err != nil {
-				return state, Refused{"keeping the replication id", err}
+				return state, proto.Refuse("keeping the replication id", err)
 			}
 		}
 		return state, nil
 	case transient(string(line)):
 		return state, fmt.Errorf("PSYNC: %w", proto.ReplyError(line[1:]))
 	case strings.HasPrefix(string(line), "-"):
-		return state, Refused{"PSYNC", proto.ReplyError(line[1:])}
+		return state, proto.Refuse("PSYNC", proto.ReplyError(line[1:]))
 	}
-	return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+	return state, proto.Refuse("PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line))
 }
 
 // load takes over a copy of the master's data.
@@ -234,14 +225,14 @@ func (l *link) load(state State) (State, error) {
 	}
 	t, err := parseTransfer(line)
 	if err != nil {
-		return state, Refused{"the transfer", err}
+		return state, proto.Refuse("the transfer", err)
 	}
 	l.Transfer(t.size)
 	stop := l.keepAlive()
 	defer stop()
 	loader, err := l.Target.Load()
 	if err != nil {
-		return state, Refused{"the full synchronisation", err}
+		return state, proto.Refuse("the full synchronisation", err)
 	}
 	defer loader.Abort()
 	file, err := rdb.NewFile(t.reader(receiver{l}), t.size, l.MaxValue)
@@ -272,7 +263,7 @@ func (l *link) load(state State) (State, error) {
 			return state, l.transferError(err)
 		}
 		if err := loader.Add(i); err != nil {
-			return state, Refused{"the full synchronisation", err}
+			return state, proto.Refuse("the full synchronisation", err)
 		}
 		if i.Function == nil {
 			keys++
@@ -280,7 +271,7 @@ func (l *link) load(state State) (State, error) {
 	}
 	l.Step(Replacing)
 	if err := loader.End(state); err != nil {
-		return state, Refused{"the full synchronisation", err}
+		return state, proto.Refuse("the full synchronisation", err)
 	}
 	l.Log.Info("a full synchronisation has ended", zap.Int("keys", keys), zap.Int64("bytes", file.Offset()),
 		zap.String("master_version", version))
@@ -296,7 +287,7 @@ func (l *link) transferError(err error) error {
 	if errors.Is(err, errCut) || errors.As(err, &n) || errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
 		return fmt.Errorf("the transfer: %w", err)
 	}
-	return Refused{"the transfer", err}
+	return proto.Refuse("the transfer", err)
 }
 
 // keepAlive sends an empty line from time to time, so that the master does not take this server for dead while it
@@ -366,7 +357,7 @@ func (s *streamer) run() error {
 				s.asked = true
 			}
 			if err != nil {
-				return errors.Join(s.apply(), Refused{"the stream", err})
+				return errors.Join(s.apply(), proto.Refuse("the stream", err))
 			}
 			if e == Incomplete || s.asked || len(s.group.Commands) >= groupCommands || s.bytes >= groupBytes {
 				if err := s.apply(); err != nil {
@@ -411,13 +402,13 @@ func (s *streamer) apply() error {
 			}
 		}
 		if err != nil {
-			return Refused{"a write of the master could not be applied", err}
+			return proto.Refuse("a write of the master could not be applied", err)
 		}
 	}
 	s.done = s.stream.State()
 	s.Offset.Store(s.done.Offset)
 	if err := s.keep(keepEvery); err != nil {
-		return Refused{"where the database is in the stream could not be kept", err}
+		return proto.Refuse("where the database is in the stream could not be kept", err)
 	}
 	if s.asked {
 		s.asked = false
@@ -511,7 +502,7 @@ func (l *link) line() (line []byte, err error) {
 			return line, nil
 		}
 		if line = append(line, c); len(line) > proto.MaxLine {
-			return nil, Refused{"the handshake", proto.ErrLineLength}
+			return nil, proto.Refuse("the handshake", proto.ErrLineLength)
 		}
 	}
 }

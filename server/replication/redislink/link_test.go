@@ -21,6 +21,7 @@ import (
 
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
 // target is a database that notes what happens to it.
@@ -278,7 +279,7 @@ func TestLink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tg := &target{state: tt.target.state, has: tt.target.has, fail: tt.target.fail}
 				sent, err := play(t, tg, tt.says, step)
-				if err == nil || !strings.Contains(err.Error(), tt.err) || errors.As(err, new(Refused)) != tt.final {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || errors.As(err, new(proto.Refused)) != tt.final {
 					t.Errorf("%s: the error is %v, want %q, final %v", tt.name, err, tt.err, tt.final)
 				}
 				if sent != lines(tt.sent) && !(step == 1 && strings.HasPrefix(lines(tt.sent), sent)) {
@@ -307,7 +308,7 @@ func TestCuts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tg := &target{}
 				_, err := play(t, tg, says[:min(n, end)]+pause+says[min(n, end):n], 1<<20)
-				if err == nil || errors.As(err, new(Refused)) {
+				if err == nil || errors.As(err, new(proto.Refused)) {
 					t.Fatalf("after %d bytes of %d: %v", n, len(says), err)
 				}
 				want := ""

@@ -1,4 +1,4 @@
-package replication_test
+package master_test
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
 // fetch sends a request of a full sync and returns all that comes back.
-func fetch(t *testing.T, serve func(replication.Link)) []byte {
+func fetch(t *testing.T, serve func(master.Link)) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	go serve(link{ours})
@@ -45,7 +45,7 @@ func TestFullSync(t *testing.T) {
 		t.Errorf("the second replica got another checkpoint: %q, %q", line, again)
 	}
 	dir := t.TempDir()
-	content := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte(strings.Join(names, ","))) })
+	content := fetch(t, func(l master.Link) { m.SendFiles(l, []byte(strings.Join(names, ","))) })
 	for _, name := range names {
 		head, n, err := proto.ReadLine(content, 100)
 		if err != nil {
@@ -78,12 +78,12 @@ func TestFileNames(t *testing.T) {
 	db := enginetest.Open(t)
 	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
-	if got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
+	if got := fetch(t, func(l master.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
 		t.Errorf("without a checkpoint: %q", got)
 	}
 	fetch(t, m.SendList)
 	for _, name := range badNames {
-		got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte(name)) })
+		got := fetch(t, func(l master.Link) { m.SendFiles(l, []byte(name)) })
 		if string(got) != "-ERR no such file in the checkpoint\r\n" {
 			t.Errorf("%q: %.80q", name, got)
 		}
@@ -99,7 +99,7 @@ func FuzzSendFiles(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: f.TempDir() + "/c"}, defaults)
+	m := master.New(master.Options{DB: db, CheckpointDir: f.TempDir() + "/c"}, defaults)
 	f.Cleanup(func() {
 		m.Close()
 		db.Close()
@@ -113,7 +113,7 @@ func FuzzSendFiles(f *testing.F) {
 		for n := range strings.SplitSeq(string(list), ",") {
 			good = good && slices.Contains(names, n)
 		}
-		if got := fetch(t, func(l replication.Link) { m.SendFiles(l, list) }); !good && got[0] != '-' {
+		if got := fetch(t, func(l master.Link) { m.SendFiles(l, list) }); !good && got[0] != '-' {
 			t.Errorf("%q: %.80q", list, got)
 		}
 	})
@@ -135,7 +135,7 @@ func TestCheckpointLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := defaults
 		s.SendTimeout = 0
-		m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: dir}, s)
+		m := master.New(master.Options{DB: db, CheckpointDir: dir}, s)
 		defer m.Close()
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("what was left of another process is still there")
@@ -188,7 +188,7 @@ func TestSendRate(t *testing.T) {
 		began := time.Now()
 		total := 0
 		for range 2 {
-			total += len(fetch(t, func(l replication.Link) { m.SendFiles(l, bytes.TrimSuffix(line, []byte("\r\n"))) }))
+			total += len(fetch(t, func(l master.Link) { m.SendFiles(l, bytes.TrimSuffix(line, []byte("\r\n"))) }))
 		}
 		took, least := time.Since(began), time.Duration(float64(total-300<<10)/float64(s.BytesPerSecond)*float64(time.Second))
 		if took < least {

@@ -1,4 +1,4 @@
-package replication
+package replica
 
 import (
 	"context"
@@ -7,15 +7,16 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/replication/fullsync"
 )
 
 // TestLinkThatIsGoneBeginsNothing: REPLICAOF NO ONE may come while a link that begins waits for transactions. The
 // database then stays a master's, with its replication id, and takes writes.
 func TestLinkThatIsGoneBeginsNothing(t *testing.T) {
 	db := enginetest.Open(t)
-	r := NewReplica(ReplicaOptions{DB: db, Dir: t.TempDir(), Changed: func() {}}, ReplicaSettings{})
+	r := New(Options{DB: db, Dir: t.TempDir(), Changed: func() {}}, Settings{})
 	defer r.Close()
-	l := &link{r: r, db: db}
+	l := &link{r: r, db: db, files: fullsync.New(fullsync.Options{Dir: r.o.Dir})}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	r.link = l
 	r.Unfollow(func() {})

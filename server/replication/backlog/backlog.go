@@ -1,4 +1,5 @@
-package replication
+// Package backlog holds the newest write batches in memory, as the frames in which a master sends them.
+package backlog
 
 import (
 	"encoding/binary"
@@ -9,8 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// backlog holds the newest write batches in memory, as the frames in which they are sent. It has any while a replica is
-// attached.
+// Backlog is the newest write batches, as frames. The zero value has none.
 //
 //	first -> chunk -> chunk -> last        each: frame frame frame ...
 //
@@ -20,7 +20,7 @@ import (
 //
 // Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of
 // order, a new chunk begins, and feeders read the log in between.
-type backlog struct {
+type Backlog struct {
 	mu    sync.Mutex // of writers
 	limit int
 	last  *chunk
@@ -52,8 +52,8 @@ type mark struct {
 // frameOverhead is more than what a frame takes besides its payload.
 const frameOverhead = 24
 
-// add appends a batch. It is called by several goroutines and in any order.
-func (b *backlog) add(seq uint64, rep []byte) {
+// Add appends a batch. It is called by several goroutines and in any order.
+func (b *Backlog) Add(seq uint64, rep []byte) {
 	count := uint64(binary.LittleEndian.Uint32(rep[8:]))
 	if count == 0 {
 		return
@@ -92,7 +92,7 @@ func newChunk(size int) *chunk {
 }
 
 // link makes a chunk the last one, and lets go of the oldest ones when there are too many. b.mu is held.
-func (b *backlog) link(c *chunk) {
+func (b *Backlog) link(c *chunk) {
 	if b.last == nil {
 		b.first.Store(c)
 	} else {
@@ -106,15 +106,15 @@ func (b *backlog) link(c *chunk) {
 	}
 }
 
-// setLimit changes how many bytes the chunks may take; it counts from the next chunk on.
-func (b *backlog) setLimit(n int) {
+// SetLimit changes how many bytes the chunks may take; it counts from the next chunk on.
+func (b *Backlog) SetLimit(n int) {
 	b.mu.Lock()
 	b.limit = n
 	b.mu.Unlock()
 }
 
-// clear drops all frames.
-func (b *backlog) clear() {
+// Clear drops all frames.
+func (b *Backlog) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.first.Store(nil)
@@ -122,9 +122,9 @@ func (b *backlog) clear() {
 	b.size.Store(0)
 }
 
-// take returns frames that follow each other, from that of the sequence number next on, and the sequence number behind
+// Take returns frames that follow each other, from that of the sequence number next on, and the sequence number behind
 // them; nil when the backlog does not have it (any more, or yet). They are not copied and never change.
-func (b *backlog) take(next uint64) (frames []byte, behind uint64) {
+func (b *Backlog) Take(next uint64) (frames []byte, behind uint64) {
 	for c := b.first.Load(); c != nil; c = c.next.Load() {
 		marks := c.marks[:c.n.Load()]
 		last := marks[len(marks)-1]
@@ -144,10 +144,13 @@ func (b *backlog) take(next uint64) (frames []byte, behind uint64) {
 	return nil, next
 }
 
-// begins returns the sequence number of the oldest frame, 0 = there is none.
-func (b *backlog) begins() uint64 {
+// First returns the sequence number of the oldest frame, 0 = there is none.
+func (b *Backlog) First() uint64 {
 	if c := b.first.Load(); c != nil {
 		return c.marks[0].seq
 	}
 	return 0
 }
+
+// Bytes returns how much memory the frames take.
+func (b *Backlog) Bytes() int64 { return b.size.Load() }

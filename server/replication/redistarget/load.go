@@ -1,4 +1,4 @@
-package replication
+package redistarget
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/history"
 	"github.com/basaltdb/basalt/server/replication/redislink"
 )
 
@@ -25,25 +26,22 @@ const (
 )
 
 // Load implements redislink.Target.
-func (t *redisTarget) Load() (redislink.Loader, error) {
-	l := t.l
-	if l.r.settings.Load().EmptyFirst {
-		if err := l.empty(); err != nil {
-			return nil, err
-		}
+func (t *Target) Load() (redislink.Loader, error) {
+	if err := t.o.Prepare(); err != nil {
+		return nil, err
 	}
-	db, err := l.db.OpenBeside(l.r.o.Dir)
+	db, err := t.o.DB.OpenBeside(t.o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	load := &redisLoad{l: l, db: db, tx: db.NewTx(), pieces: make(chan []*rdb.Item, 4), failed: make(chan struct{})}
-	load.writer.Go(load.write)
-	return load, nil
+	l := &load{o: &t.o, db: db, tx: db.NewTx(), pieces: make(chan []*rdb.Item, 4), failed: make(chan struct{})}
+	l.writer.Go(l.write)
+	return l, nil
 }
 
-// redisLoad is a database that is made of an RDB file.
-type redisLoad struct {
-	l     *link
+// load is a database that is made of an RDB file.
+type load struct {
+	o     *Options
 	db    *engine.Beside
 	piece []*rdb.Item
 	bytes int
@@ -59,7 +57,7 @@ type redisLoad struct {
 }
 
 // Add implements redislink.Loader.
-func (r *redisLoad) Add(i *rdb.Item) error {
+func (r *load) Add(i *rdb.Item) error {
 	if i.Function == nil && i.Value == nil {
 		return nil // an empty collection
 	}
@@ -91,7 +89,7 @@ func itemSize(i *rdb.Item) int {
 }
 
 // send gives the piece to the writer.
-func (r *redisLoad) send() error {
+func (r *load) send() error {
 	select {
 	case <-r.failed:
 		return r.err
@@ -102,7 +100,7 @@ func (r *redisLoad) send() error {
 }
 
 // write writes pieces until there are no more.
-func (r *redisLoad) write() {
+func (r *load) write() {
 	for piece := range r.pieces {
 		if r.err == nil {
 			if r.err = r.transaction(func(tx *engine.Tx) error { return r.items(tx, piece) }); r.err != nil {
@@ -113,7 +111,7 @@ func (r *redisLoad) write() {
 }
 
 // transaction runs f in a transaction and commits it.
-func (r *redisLoad) transaction(f func(tx *engine.Tx) error) error {
+func (r *load) transaction(f func(tx *engine.Tx) error) error {
 	r.tx.Begin(cf.DefaultNamespace)
 	defer r.tx.Release()
 	r.tx.FromMaster()
@@ -124,8 +122,8 @@ func (r *redisLoad) transaction(f func(tx *engine.Tx) error) error {
 }
 
 // items writes items.
-func (r *redisLoad) items(tx *engine.Tx, piece []*rdb.Item) error {
-	commands := r.l.r.o.Redis
+func (r *load) items(tx *engine.Tx, piece []*rdb.Item) error {
+	commands := r.o.Commands
 	db, ns := uint64(0), cf.DefaultNamespace
 	for _, i := range piece {
 		if i.Function != nil {
@@ -150,13 +148,13 @@ func (r *redisLoad) items(tx *engine.Tx, piece []*rdb.Item) error {
 }
 
 // Script implements redislink.Loader.
-func (r *redisLoad) Script(source []byte) error {
+func (r *load) Script(source []byte) error {
 	r.scripts = append(r.scripts, slices.Clone(source)) // there are few
 	return nil
 }
 
 // drain waits until the writer has ended.
-func (r *redisLoad) drain() {
+func (r *load) drain() {
 	if !r.ended {
 		r.ended = true
 		close(r.pieces)
@@ -165,7 +163,7 @@ func (r *redisLoad) drain() {
 }
 
 // End implements redislink.Loader.
-func (r *redisLoad) End(s redislink.State) error {
+func (r *load) End(s redislink.State) error {
 	err := r.send()
 	r.drain()
 	if err = errors.Join(err, r.err); err != nil {
@@ -173,13 +171,13 @@ func (r *redisLoad) End(s redislink.State) error {
 	}
 	err = r.transaction(func(tx *engine.Tx) error {
 		for _, source := range r.scripts {
-			if err := r.l.r.o.Redis.StoreScript(tx, source); err != nil {
+			if err := r.o.Commands.StoreScript(tx, source); err != nil {
 				return fmt.Errorf("a script: %w", err)
 			}
 		}
-		putRedisState(tx, s)
-		if r.l.r.settings.Load().SendID {
-			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(NewReplicationID()))
+		putState(tx, s)
+		if r.o.WithID() {
+			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(history.NewID()))
 		}
 		return nil
 	})
@@ -189,13 +187,13 @@ func (r *redisLoad) End(s redislink.State) error {
 	if err := r.db.Finish(); err != nil {
 		return err
 	}
-	return r.l.replace(r.l.r.o.Dir)
+	return r.o.Replace(r.o.Dir)
 }
 
 // Abort implements redislink.Loader.
-func (r *redisLoad) Abort() {
+func (r *load) Abort() {
 	r.drain()
 	if err := r.db.Discard(); err != nil {
-		r.l.log.Error("what a full synchronisation has left cannot be removed", zap.Error(err))
+		r.o.Log.Error("what a full synchronisation has left cannot be removed", zap.Error(err))
 	}
 }

@@ -1,12 +1,11 @@
-package replication
+package replica
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/fullsync"
+	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -38,15 +39,14 @@ type link struct {
 	lastIO    atomic.Int64  // unix nanoseconds
 	downSince atomic.Int64  // 0 = it is up
 	err       atomic.Pointer[string]
-	progress  progress
+	meter     fullsync.Meter
 	redisState
 
 	// Of the goroutine of run:
 	short     bool   // the master knows PSYNC without an id only
 	refused   string // the error of the last batch that could not be understood
 	forceFull bool
-	have      map[string]bool  // files of the full sync that are complete
-	sized     map[string]int64 // of those, the sizes that the MANIFEST tells
+	files     *fullsync.Fetcher
 }
 
 // Bounds of time.
@@ -58,81 +58,25 @@ const (
 	ackTimeout     = 100 * time.Millisecond
 )
 
-// masterConn is a connection to the master.
-type masterConn struct {
-	net.Conn
-	in   *bufio.Reader
-	l    *link
-	free func() bool
-}
-
 // dial connects and authenticates. The connection is closed when the link is stopped.
-func (l *link) dial() (*masterConn, error) {
+func (l *link) dial() (*lineconn.Conn, error) {
 	nc, err := l.r.o.Dial(l.ctx, l.addr())
 	if err != nil {
 		return nil, err
 	}
-	c := &masterConn{Conn: nc, l: l}
-	c.in = bufio.NewReaderSize(c, 64<<10)
-	c.free = context.AfterFunc(l.ctx, func() { nc.Close() })
+	c := lineconn.New(l.ctx, nc, l.heard)
 	s := l.r.settings.Load()
-	if s.Password == "" {
-		return c, nil
-	}
-	line, err := c.ask(proto.AppendAuth(nil, s.User, s.Password), proto.MaxLine)
-	if err == nil {
-		if err = proto.CheckOK(line); err != nil {
-			err = stepError{"authentication", err}
-		}
-	}
-	if err != nil {
+	if err := c.Auth(s.User, s.Password, answerTimeout); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Read counts what comes.
-func (c *masterConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.l.r.received.Add(int64(n))
-	return n, err
-}
-
-func (c *masterConn) Close() error {
-	c.free()
-	return c.Conn.Close()
-}
-
-// ask sends a request and reads the line that answers it.
-func (c *masterConn) ask(request []byte, limit int) ([]byte, error) {
-	c.SetDeadline(time.Now().Add(answerTimeout))
-	if _, err := c.Write(request); err != nil {
-		return nil, err
-	}
-	line, err := c.line(limit)
-	c.SetDeadline(time.Time{})
-	return line, err
-}
-
-// line reads a line of at most limit bytes, without its end.
-func (c *masterConn) line(limit int) (line []byte, err error) {
-	for {
-		part, err := c.in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > limit+2:
-			return nil, proto.ErrLineLength
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if n := len(line) - 2; n >= 0 && line[n] == '\r' {
-			c.l.lastIO.Store(time.Now().UnixNano())
-			return line[:n], nil
-		}
-	}
+// heard notes that so many bytes have come.
+func (l *link) heard(n int64) {
+	l.r.received.Add(n)
+	l.lastIO.Store(time.Now().UnixNano())
 }
 
 // once makes a connection and applies what it brings, until it ends. The error is never nil.
@@ -165,52 +109,52 @@ func (l *link) once() error {
 }
 
 // introduce goes through the steps before PSYNC. capable tells whether the master knows the capability to acknowledge.
-func (l *link) introduce(c *masterConn) (capable bool, err error) {
+func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 	s := l.r.settings.Load()
 	l.setState(CheckingName)
-	line, err := c.ask(proto.AppendDBName(nil), proto.MaxLine)
+	line, err := c.Ask(proto.AppendDBName(nil), proto.MaxLine, answerTimeout)
 	if err != nil {
 		return false, err
 	}
 	switch name, err := proto.ParseName(line); {
 	case err != nil && loading(err):
-		return false, describe("_db_name", err)
+		return false, fmt.Errorf("_db_name: %w", err)
 	case err != nil:
-		return false, stepError{"_db_name", err}
+		return false, proto.Refuse("_db_name", err)
 	case name != s.DBName:
-		return false, stepError{"its name is " + strings.ToValidUTF8(name, "?") + ", here it is " + s.DBName, errName}
+		return false, proto.Refuse("its name is "+strings.ToValidUTF8(name, "?")+", here it is "+s.DBName, errName)
 	}
 	l.setState(SendingConf)
 	conf := proto.Conf{Port: s.Port, Address: s.Address}
-	line, err = c.ask(proto.AppendConf(nil, conf), proto.MaxLine)
+	line, err = c.Ask(proto.AppendConf(nil, conf), proto.MaxLine, answerTimeout)
 	if err != nil {
 		return false, err
 	}
 	var e proto.ReplyError
 	if err := proto.CheckOK(line); errors.As(err, &e) && e.UnknownOption() && conf.Address != "" {
 		conf.Address = "" // an old Kvrocks
-		if line, err = c.ask(proto.AppendConf(nil, conf), proto.MaxLine); err != nil {
+		if line, err = c.Ask(proto.AppendConf(nil, conf), proto.MaxLine, answerTimeout); err != nil {
 			return false, err
 		}
 	}
 	if err := proto.CheckOK(line); err != nil {
 		l.log.Warn("the master does not take where this server listens", zap.Error(err))
 	}
-	if line, err = c.ask(proto.AppendCapa(nil, true), proto.MaxLine); err != nil {
+	if line, err = c.Ask(proto.AppendCapa(nil, true), proto.MaxLine, answerTimeout); err != nil {
 		return false, err
 	}
 	return proto.CheckOK(line) == nil, nil
 }
 
 // psync asks for the stream.
-func (l *link) psync(c *masterConn) error {
+func (l *link) psync(c *lineconn.Conn) error {
 	l.setState(SendingPSync)
 	id, next := l.lastWritten()
 	if l.own && id == "" && next > 1 {
 		l.log.Warn("clients have written to this database: nothing tells whether the master has its history (use-rsid-psync)")
 		return errNeedsFull
 	}
-	line, err := c.ask(proto.AppendPSync(nil, proto.PSync{ID: id, Next: next}), proto.MaxLine)
+	line, err := c.Ask(proto.AppendPSync(nil, proto.PSync{ID: id, Next: next}), proto.MaxLine, answerTimeout)
 	if err != nil {
 		return err
 	}
@@ -219,10 +163,10 @@ func (l *link) psync(c *masterConn) error {
 	case err == nil:
 		return nil
 	case loading(err):
-		return describe("PSYNC", err)
+		return fmt.Errorf("PSYNC: %w", err)
 	case id != "" && strings.Contains(err.Error(), string(proto.ErrArguments)):
 		l.short = true
-		return describe("PSYNC with a replication id", err)
+		return fmt.Errorf("PSYNC with a replication id: %w", err)
 	}
 	l.log.Warn("the master refuses a partial synchronisation", zap.Uint64("next", next),
 		zap.String("id", id), zap.Error(err))
@@ -249,7 +193,7 @@ type group struct {
 const streamBuffer = 256 << 10
 
 // stream applies what comes until the connection ends. One goroutine reads and checks, this one applies.
-func (l *link) stream(c *masterConn, capable bool) error {
+func (l *link) stream(c *lineconn.Conn, capable bool) error {
 	groups, spare := make(chan group, 2), make(chan []byte, 4)
 	end := make(chan struct{})
 	var reader sync.WaitGroup
@@ -293,9 +237,9 @@ func (l *link) apply(g *group) error {
 	}
 	if err != nil {
 		if errors.Is(err, engine.ErrSequence) {
-			return describe("the stream has a gap", err)
+			return fmt.Errorf("the stream has a gap: %w", err)
 		}
-		return stepError{"a write of the master could not be applied", err}
+		return proto.Refuse("a write of the master could not be applied", err)
 	}
 	if g.time != 0 {
 		l.db.MasterTime(g.time)
@@ -304,7 +248,7 @@ func (l *link) apply(g *group) error {
 }
 
 // read reads the stream into groups.
-func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end <-chan struct{}) {
+func (l *link) read(c *lineconn.Conn, groups chan<- group, spare <-chan []byte, end <-chan struct{}) {
 	buffer := func(size int) []byte {
 		select {
 		case b := <-spare:
@@ -316,7 +260,7 @@ func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end
 		return make([]byte, 0, max(size, streamBuffer))
 	}
 	buf := buffer(0)
-	rest, _ := c.in.Peek(c.in.Buffered())
+	rest, _ := c.In.Peek(c.In.Buffered())
 	buf = append(buf, rest...)
 	for {
 		g, used, need := l.parse(buf)
@@ -328,16 +272,13 @@ func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end
 				c.SetReadDeadline(time.Now().Add(silenceTimeout))
 				n, err := c.Read(buf[len(buf):cap(buf)])
 				buf = buf[:len(buf)+n]
-				if n > 0 {
-					l.lastIO.Store(time.Now().UnixNano())
-				}
 				if n > 0 || err == nil {
 					continue
 				}
 				if g.err = err; errors.Is(err, os.ErrDeadlineExceeded) {
-					g.err = describe("the master is silent", err)
+					g.err = fmt.Errorf("the master is silent: %w", err)
 				} else if errors.Is(err, io.EOF) {
-					g.err = describe("the master has ended the connection", err)
+					g.err = fmt.Errorf("the master has ended the connection: %w", err)
 				}
 			}
 		}
@@ -361,7 +302,7 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 	for {
 		f, n, more, err := proto.ReadFrame(buf[used:], math.MaxInt32)
 		if err != nil {
-			g.err = stepError{"the stream", err}
+			g.err = proto.Refuse("the stream", err)
 			return g, used, 0
 		}
 		if n == 0 {
@@ -379,7 +320,7 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 		case proto.KindBatch:
 			b, err := l.db.CheckUpdate(f.Payload)
 			if err != nil {
-				g.err = stepError{"a write of the master is not understood", err}
+				g.err = proto.Refuse("a write of the master is not understood", err)
 				// A copy of the database may bring what it is about: a column family of a newer version.
 				l.forceFull, l.refused = err.Error() != l.refused, err.Error()
 				return g, used, 0
@@ -393,7 +334,7 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 // acker tells the master what is applied.
 type acker struct {
 	l       *link
-	c       *masterConn
+	c       *lineconn.Conn
 	capable bool // the master reads it
 	mute    bool // the master, which may be an old Kvrocks, does not
 }

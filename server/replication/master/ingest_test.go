@@ -1,4 +1,4 @@
-package replication_test
+package master_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -18,8 +18,8 @@ import (
 // was level with the master or behind it, nor one that has fetched an older checkpoint; one with a new copy does.
 func TestIngested(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
-	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
-		replication.MasterSettings{BacklogBytes: 1 << 20})
+	m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
+		master.Settings{BacklogBytes: 1 << 20})
 	defer m.Close()
 	write := func() {
 		enginetest.Update(t, db, [][]byte{[]byte("a")}, func(tx *engine.Tx) error {
@@ -85,8 +85,8 @@ func TestIngested(t *testing.T) {
 func TestFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
-		m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
-			replication.MasterSettings{BacklogBytes: 1 << 20})
+		m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
+			master.Settings{BacklogBytes: 1 << 20})
 		defer m.Close()
 		r := connect(t, m, 1, proto.Conf{})
 		r.conn.Close()

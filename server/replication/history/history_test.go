@@ -1,4 +1,4 @@
-package replication
+package history
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package replication_test
+package replica_test
 
 import (
 	"bufio"
@@ -26,8 +26,9 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/internal/fixture"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/replication/replica"
 )
 
 // calm are options of a database in which nothing happens by itself.
@@ -39,22 +40,22 @@ func calm(t testing.TB, replica bool) engine.Options {
 
 // follower is a replica with its database, whose connections a function makes.
 type follower struct {
-	*replication.Replica
+	*replica.Replica
 	db   *engine.DB
 	logs *observer.ObservedLogs
 }
 
-var followerSettings = replication.ReplicaSettings{DBName: "change.me.db", Port: 7999}
+var followerSettings = replica.Settings{DBName: "change.me.db", Port: 7999}
 
 // newFollower opens the database; Replica is made by start.
 func newFollower(t testing.TB) *follower {
 	return &follower{db: enginetest.OpenWith(t, calm(t, true))}
 }
 
-func (f *follower) start(dial func(ctx context.Context) (net.Conn, error), s replication.ReplicaSettings) {
+func (f *follower) start(dial func(ctx context.Context) (net.Conn, error), s replica.Settings) {
 	core, logs := observer.New(zap.DebugLevel)
 	f.logs = logs
-	f.Replica = replication.NewReplica(replication.ReplicaOptions{
+	f.Replica = replica.New(replica.Options{
 		DB: f.db, Log: zap.New(core), Dir: filepath.Join(filepath.Dir(f.db.Dir()), "sync_checkpoint"),
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) },
 	}, s)
@@ -161,7 +162,7 @@ func TestTranscript(t *testing.T) {
 					p.send(string(stream))
 					synctest.Wait()
 					st, ok := f.Status()
-					if !ok || st.State != replication.Connected || st.Err != "" || !st.DownSince.IsZero() {
+					if !ok || st.State != replica.Connected || st.Err != "" || !st.DownSince.IsZero() {
 						t.Errorf("%+v", st)
 					}
 					p.send("$4\r\nping\r\n")
@@ -258,7 +259,7 @@ func TestLinkErrors(t *testing.T) {
 				synctest.Wait()
 				ended := time.Now()
 				st, _ := f.Status()
-				if !strings.Contains(st.Err, tt.err) || st.State == replication.Connected || st.DownSince.IsZero() {
+				if !strings.Contains(st.Err, tt.err) || st.State == replica.Connected || st.DownSince.IsZero() {
 					t.Errorf("state %v, error %q, want %q", st.State, st.Err, tt.err)
 				}
 				next := accept()
@@ -301,7 +302,7 @@ func TestAcknowledges(t *testing.T) {
 			p.send(fmt.Sprintf("$26\r\n%c\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x05other\x05value\r\n", i+2))
 		}
 		synctest.Wait()
-		if st, _ := f.Status(); st.State != replication.Connected {
+		if st, _ := f.Status(); st.State != replica.Connected {
 			t.Errorf("%+v", st)
 		}
 		p.conn.Close()
@@ -363,8 +364,20 @@ func TestUnfollow(t *testing.T) {
 	}
 }
 
+// link is a connection without a queue.
+type link struct{ net.Conn }
+
+func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
+func (l link) Pending() int                 { return 0 }
+func (l link) Drain()                       {}
+
+func (l link) SendFile(f *os.File, n int64) error {
+	_, err := io.CopyN(l, f, n)
+	return err
+}
+
 // served lets a real master serve what connects. wrap may change a connection.
-func served(t *testing.T, m *replication.Master, wrap func(net.Conn) net.Conn) func(context.Context) (net.Conn, error) {
+func served(t *testing.T, m *master.Master, wrap func(net.Conn) net.Conn) func(context.Context) (net.Conn, error) {
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
 	return func(context.Context) (net.Conn, error) {
@@ -387,7 +400,7 @@ func served(t *testing.T, m *replication.Master, wrap func(net.Conn) net.Conn) f
 }
 
 // serve answers requests as a server does for a master.
-func serve(m *replication.Master, c link) {
+func serve(m *master.Master, c link) {
 	in := bufio.NewReader(c)
 	var conf proto.Conf
 	for {
@@ -414,7 +427,7 @@ func serve(m *replication.Master, c link) {
 				c.Write(proto.AppendError(nil, proto.Error(err.Error())))
 				continue
 			}
-			m.Feed(c, replication.Peer{Conf: conf, Remote: "127.0.0.1:1"}, p.Next)
+			m.Feed(c, master.Peer{Conf: conf, Remote: "127.0.0.1:1"}, p.Next)
 			return
 		case "_fetch_meta":
 			m.SendList(c)
@@ -530,10 +543,10 @@ func TestCopy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := calm(t, false)
 			o.Rocks.WALTTLSeconds, o.Rocks.WALSizeLimitMB = 0, 0
-			master := enginetest.OpenWith(t, o)
-			fillMaster(t, master)
-			m := replication.NewMaster(replication.MasterOptions{DB: master, CheckpointDir: filepath.Dir(o.Dir) + "/checkpoint"},
-				replication.MasterSettings{BacklogBytes: 1 << 20, ShareFor: time.Hour})
+			original := enginetest.OpenWith(t, o)
+			fillMaster(t, original)
+			m := master.New(master.Options{DB: original, CheckpointDir: filepath.Dir(o.Dir) + "/checkpoint"},
+				master.Settings{BacklogBytes: 1 << 20, ShareFor: time.Hour})
 			defer m.Close()
 			f := newFollower(t)
 			f.db.SetMaster()
@@ -555,7 +568,7 @@ func TestCopy(t *testing.T) {
 				return c
 			})
 			core, logs := observer.New(zap.InfoLevel)
-			f.Replica = replication.NewReplica(replication.ReplicaOptions{
+			f.Replica = replica.New(replica.Options{
 				DB: f.db, Log: zap.New(core), Dir: filepath.Dir(f.db.Dir()) + "/sync_checkpoint",
 				Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) },
 				Replaced: func() {
@@ -567,9 +580,9 @@ func TestCopy(t *testing.T) {
 			defer f.Close()
 			f.Follow("master", 1, true)
 			waitFor(t, "the replica has caught up", func() bool {
-				return f.Up() && f.db.LatestSequence() == master.LatestSequence()
+				return f.Up() && f.db.LatestSequence() == original.LatestSequence()
 			})
-			a, b := dump(t, master), dump(t, f.db)
+			a, b := dump(t, original), dump(t, f.db)
 			if strings.Join(a, "\n") != strings.Join(b, "\n") {
 				t.Errorf("the master has %d records, the replica %d, or others", len(a), len(b))
 			}
@@ -592,9 +605,9 @@ func TestCopy(t *testing.T) {
 				t.Errorf("sync_checkpoint: %v", err)
 			}
 			// The stream goes on from there.
-			fillMaster(t, master)
-			waitFor(t, "the replica has caught up", func() bool { return f.db.LatestSequence() == master.LatestSequence() })
-			if a, b := dump(t, master), dump(t, f.db); strings.Join(a, "\n") != strings.Join(b, "\n") {
+			fillMaster(t, original)
+			waitFor(t, "the replica has caught up", func() bool { return f.db.LatestSequence() == original.LatestSequence() })
+			if a, b := dump(t, original), dump(t, f.db); strings.Join(a, "\n") != strings.Join(b, "\n") {
 				t.Errorf("the master has %d records, the replica %d, or others", len(a), len(b))
 			}
 		})
@@ -648,36 +661,5 @@ func TestCopyRefused(t *testing.T) {
 				t.Error("the database has changed")
 			}
 		})
-	}
-}
-
-// TestMasterTime: a master tells its replica the time behind the writes that it had begun before, and so on to a
-// replica of that one.
-func TestMasterTime(t *testing.T) {
-	master := enginetest.OpenWith(t, calm(t, false))
-	m := replication.NewMaster(replication.MasterOptions{DB: master, CheckpointDir: t.TempDir() + "/c"}, defaults)
-	defer m.Close()
-	fillMaster(t, master)
-	began := time.Now().UnixMilli()
-	r := connect(t, m, 1, proto.Conf{Ack: true})
-	defer r.leave()
-	for {
-		f, err := r.frame()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Kind == proto.KindBatch {
-			r.next += uint64(f.Count())
-		}
-		if f.Kind != proto.KindTime {
-			continue
-		}
-		if r.next != master.LatestSequence()+1 {
-			t.Errorf("the time came before %d of %d writes", r.next-1, master.LatestSequence())
-		}
-		if at := f.Time(); at < began-10*60_000 || at > time.Now().UnixMilli()-60_000 {
-			t.Errorf("it is %d ms behind", time.Now().UnixMilli()-at)
-		}
-		return
 	}
 }

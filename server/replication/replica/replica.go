@@ -1,9 +1,11 @@
-package replication
+// Package replica is the replica's side of Kvrocks's replication: it follows a master, applies the write batches of its
+// log with the same sequence numbers, and replaces the database by a copy when the log lacks what it needs. A master of
+// Redis is followed too, see package redislink.
+package replica
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -13,10 +15,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/fullsync"
+	"github.com/basaltdb/basalt/server/replication/history"
+	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/replication/redistarget"
 )
 
-// ReplicaOptions are the options of [NewReplica]. The functions may be nil, but for Dial.
-type ReplicaOptions struct {
+// Options are the options of [New]. The functions may be nil, but for Dial.
+type Options struct {
 	DB  *engine.DB
 	Log *zap.Logger
 	// Dir is where the files of a full sync are put, on the file system of the database: <dir>/sync_checkpoint.
@@ -32,13 +38,13 @@ type ReplicaOptions struct {
 	Replacing func() (resume func())
 	Replaced  func()
 	// Redis runs the commands of a master of Redis; nil = none is followed.
-	Redis RedisCommands
+	Redis redistarget.Commands
 	// Changed is called when the link to the master has come up or gone down, or there is none any more.
 	Changed func()
 }
 
-// ReplicaSettings are what a Replica goes by; they may change at any time, with effect from the next connection on.
-type ReplicaSettings struct {
+// Settings are what a Replica goes by; they may change at any time, with effect from the next connection on.
+type Settings struct {
 	User, Password string // masteruser, masterauth; "" = none
 	DBName         string // the master must have the same
 	Port           int    // announced to the master
@@ -51,8 +57,8 @@ type ReplicaSettings struct {
 // Replica follows a master, or none. Its methods may be called by several goroutines, also while locks of keys are
 // held: none waits for the link.
 type Replica struct {
-	o        ReplicaOptions
-	settings atomic.Pointer[ReplicaSettings]
+	o        Options
+	settings atomic.Pointer[Settings]
 	fulls    atomic.Int64 // full syncs that have ended well
 	received atomic.Int64 // bytes from masters
 	// ownHistory: the sequence numbers are no master's, since a master of Redis is or was followed.
@@ -64,8 +70,8 @@ type Replica struct {
 	closed bool
 }
 
-// NewReplica makes a replica that follows nobody.
-func NewReplica(o ReplicaOptions, s ReplicaSettings) *Replica {
+// New makes a replica that follows nobody.
+func New(o Options, s Settings) *Replica {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -90,7 +96,7 @@ func NewReplica(o ReplicaOptions, s ReplicaSettings) *Replica {
 }
 
 // Set changes the settings.
-func (r *Replica) Set(s ReplicaSettings) { r.settings.Store(&s) }
+func (r *Replica) Set(s Settings) { r.settings.Store(&s) }
 
 // Follow makes the database the replica of a master, in place of the one before. It returns at once; transactions that
 // hold locks are committed before the database takes no more writes.
@@ -111,6 +117,7 @@ func (r *Replica) Follow(host string, port int, own bool) {
 		done: make(chan struct{})}
 	l.log = r.o.Log.With(zap.String("master", l.addr()))
 	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.files = fullsync.New(fullsync.Options{Dir: r.o.Dir, Log: l.log, Meter: &l.meter, Dial: l.dial})
 	l.downSince.Store(time.Now().UnixNano())
 	r.link, r.ended = l, l.done
 	go l.run()
@@ -127,7 +134,7 @@ func (r *Replica) Unfollow(begin func()) {
 	}
 	begin()
 	r.o.DB.SetMaster() // from now on a link to a master of Redis writes nothing
-	if err := ForgetRedis(r.o.DB); err != nil {
+	if err := redistarget.Forget(r.o.DB); err != nil {
 		r.o.Log.Error("where the database was in the stream of a Redis master cannot be deleted", zap.Error(err))
 	}
 	r.o.Changed()
@@ -171,22 +178,22 @@ func (s LinkState) String() string { return linkStates[s] }
 // Syncing reports whether a full sync is going on.
 func (s LinkState) Syncing() bool { return s >= FetchingMeta && s <= Replacing }
 
-// ReplicaStatus tells how a link is.
-type ReplicaStatus struct {
+// Status tells how a link is.
+type Status struct {
 	Host      string
 	Port      int
 	State     LinkState
 	LastIO    time.Time // something came from the master; zero = nothing did
 	DownSince time.Time // zero = the link is up
 	Err       string    // why it went down or does not come up
-	Sync      SyncProgress
+	Sync      fullsync.Progress
 	FullSyncs int64 // that have ended well
 	Redis     bool  // the master is one of Redis
 	Offset    int64 // of its stream, applied
 }
 
 // Status tells how the link is; ok is false when no master is followed.
-func (r *Replica) Status() (s ReplicaStatus, ok bool) {
+func (r *Replica) Status() (s Status, ok bool) {
 	r.mu.Lock()
 	l := r.link
 	r.mu.Unlock()
@@ -194,7 +201,7 @@ func (r *Replica) Status() (s ReplicaStatus, ok bool) {
 	if l == nil {
 		return s, false
 	}
-	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.progress.get(time.Now())
+	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.meter.Get(time.Now())
 	s.Redis, s.Offset = l.redis.Load(), l.offset.Load()
 	if at := l.lastIO.Load(); at != 0 {
 		s.LastIO = time.Unix(0, at)
@@ -238,7 +245,7 @@ var (
 //
 //	dial, AUTH, _db_name, REPLCONF --> PSYNC --+OK--> stream: batches are applied
 //	  ^           |                       |              | it ends
-//	  |           | unknown command: redis.go            |
+//	  |           | unknown command: followRedis         |
 //	  |                                   | -ERR         |
 //	  |<-- 1 s, or 10 s -- an error       v              |
 //	  |                                full sync --------+--> 1 s
@@ -289,7 +296,7 @@ func (l *link) begin() error {
 		if begun = l.r.link == l; !begun {
 			return
 		}
-		for s := (*ReplicaSettings)(nil); s != l.r.settings.Load(); { // until it has not changed meanwhile
+		for s := (*Settings)(nil); s != l.r.settings.Load(); { // until it has not changed meanwhile
 			s = l.r.settings.Load()
 			set(!s.Writable)
 		}
@@ -299,27 +306,18 @@ func (l *link) begin() error {
 		return nil
 	}
 	if l.written { // it is so already, unless that was not possible
-		if err := ForgetRedis(l.db); err != nil {
+		if err := redistarget.Forget(l.db); err != nil {
 			return err
 		}
 	}
-	return l.clearFiles()
+	return l.files.Clear()
 }
 
 // permanent reports whether another attempt at once would hardly end otherwise.
 func permanent(err error) bool {
-	var e stepError
+	var e proto.Refused
 	return errors.As(err, &e)
 }
-
-// stepError is an error that is not about the connection.
-type stepError struct {
-	what string
-	err  error
-}
-
-func (e stepError) Error() string { return e.what + ": " + e.err.Error() }
-func (e stepError) Unwrap() error { return e.err }
 
 // down notes that the link is down.
 func (l *link) down(err error) {
@@ -350,7 +348,7 @@ func (l *link) lastWritten() (id string, next uint64) {
 	if !l.r.settings.Load().SendID || l.short {
 		return "", next
 	}
-	if id = lastIDBefore(l.db, next); id == "" {
+	if id = history.IDBefore(l.db, next); id == "" {
 		var err error
 		if id, err = l.db.StoredReplicationID(); err != nil {
 			l.log.Warn("the replication id cannot be read", zap.Error(err))
@@ -358,6 +356,3 @@ func (l *link) lastWritten() (id string, next uint64) {
 	}
 	return id, next
 }
-
-// describe is for errors that name what was received.
-func describe(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }

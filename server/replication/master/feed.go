@@ -1,4 +1,4 @@
-package replication
+package master
 
 import (
 	"encoding/binary"
@@ -196,7 +196,7 @@ func (f *feeder) send() {
 			break
 		}
 		next := f.next.Load()
-		frames, behind := f.m.backlog.take(next)
+		frames, behind := f.m.backlog.Take(next)
 		switch {
 		case frames != nil && len(frames) < little && f.pause():
 		case frames != nil:
@@ -385,7 +385,7 @@ func (f *feeder) readLog() (sent int, err error) {
 		if err := f.checkLag(); err != nil {
 			return sent, err
 		}
-		if frames, _ := f.m.backlog.take(next); frames != nil {
+		if frames, _ := f.m.backlog.Take(next); frames != nil {
 			break
 		}
 	}

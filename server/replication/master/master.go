@@ -1,12 +1,11 @@
-// Package replication links servers by Kvrocks's replication: a master sends the write batches of its log to replicas,
-// which apply them with the same sequence numbers, and its files to those that lack more than the log holds.
+// Package master is the master's side of Kvrocks's replication: it sends replicas the write batches of the log, which
+// they apply with the same sequence numbers, and a checkpoint to those that lack more than the log holds. A failover
+// gives its role to a replica.
 //
-// The wire format is in package proto. A Master serves replicas; it knows neither commands nor sessions, which hand
-// over their connections.
-package replication
+// The wire format is in package proto. A Master knows neither commands nor sessions, which hand over their connections.
+package master
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
 	"math"
@@ -19,9 +18,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/server/replication/backlog"
+	"github.com/basaltdb/basalt/server/replication/checkpoint"
+	"github.com/basaltdb/basalt/server/replication/history"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -40,8 +40,8 @@ type Link interface {
 	RemoteAddr() net.Addr
 }
 
-// MasterSettings are what a Master goes by; they may change at any time. The zero value of a limit means none.
-type MasterSettings struct {
+// Settings are what a Master goes by; they may change at any time. The zero value of a limit means none.
+type Settings struct {
 	BacklogBytes   int           // of the newest batches that are kept in memory
 	SendTimeout    time.Duration // a replica that takes nothing for so long is cut off
 	MaxLag         uint64        // so is one that is behind by more sequence numbers, and falls back further
@@ -53,8 +53,8 @@ type MasterSettings struct {
 	ShareFor       time.Duration // how old a checkpoint may be that one more replica gets
 }
 
-// MasterOptions are the options of [NewMaster].
-type MasterOptions struct {
+// Options are the options of [New].
+type Options struct {
 	DB            *engine.DB
 	Log           *zap.Logger
 	CheckpointDir string // is deleted, and made for full syncs
@@ -72,9 +72,9 @@ type Master struct {
 	log      *zap.Logger
 	acked    func()
 	enough   func(until int64)
-	settings atomic.Pointer[MasterSettings]
-	backlog  backlog
-	files    checkpoint
+	settings atomic.Pointer[Settings]
+	backlog  backlog.Backlog
+	files    *checkpoint.Files
 	sending  limiter // of full syncs
 
 	good    sync.Mutex // see countGood
@@ -109,8 +109,8 @@ type position struct {
 // lostKept is how long the log is kept for a replica that is gone, unless RocksDB keeps it longer anyway.
 const lostKept = 10 * time.Minute
 
-// NewMaster makes a master without replicas. The owner closes it before the database.
-func NewMaster(o MasterOptions, s MasterSettings) *Master {
+// New makes a master without replicas. The owner closes it before the database.
+func New(o Options, s Settings) *Master {
 	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, enough: o.Enough, links: map[Link]bool{},
 		stop: make(chan struct{})}
 	if m.log == nil {
@@ -124,17 +124,16 @@ func NewMaster(o MasterOptions, s MasterSettings) *Master {
 	}
 	m.left.L = &m.mu
 	m.feeders.Store(&[]*feeder{})
-	m.files = checkpoint{dir: o.CheckpointDir, db: o.DB, log: m.log}
-	m.files.remove()
+	m.files = checkpoint.New(o.DB, m.log, o.CheckpointDir)
 	m.Set(s)
 	m.work.Go(m.keepHouse)
 	return m
 }
 
 // Set changes the settings.
-func (m *Master) Set(s MasterSettings) {
+func (m *Master) Set(s Settings) {
 	m.settings.Store(&s)
-	m.backlog.setLimit(s.BacklogBytes)
+	m.backlog.SetLimit(s.BacklogBytes)
 	m.countGood()
 }
 
@@ -156,7 +155,7 @@ func (m *Master) Close() {
 	}
 	m.mu.Unlock()
 	m.work.Wait()
-	m.files.remove()
+	m.files.Remove()
 }
 
 // Why replicas are cut off.
@@ -200,8 +199,8 @@ func (m *Master) Suspend() (resume func()) {
 	}
 	m.lost = nil
 	m.mu.Unlock()
-	m.files.remove()
-	m.backlog.clear()
+	m.files.Remove()
+	m.backlog.Clear()
 	return func() {
 		m.mu.Lock()
 		m.suspended--
@@ -225,22 +224,6 @@ func (m *Master) DatabaseReplaced() { m.Suspend()() }
 type Peer struct {
 	proto.Conf
 	Remote string // where it connects from, host:port
-}
-
-// NewReplicationID makes a replication id.
-func NewReplicationID() string {
-	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	id := make([]byte, 0, cf.ReplicationIDLen)
-	for len(id) < cf.ReplicationIDLen {
-		var b [cf.ReplicationIDLen]byte
-		rand.Read(b[:])
-		for _, x := range b {
-			if int(x) < 256/len(letters)*len(letters) && len(id) < cf.ReplicationIDLen { // all letters equally often
-				id = append(id, letters[int(x)%len(letters)])
-			}
-		}
-	}
-	return string(id)
 }
 
 // Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
@@ -269,7 +252,7 @@ func (m *Master) accept(p proto.PSync) error {
 		return errNoLog
 	}
 	if p.ID != "" && m.settings.Load().CompareIDs {
-		if id := lastIDBefore(m.db, p.Next); len(id) == proto.IDLen && id != p.ID {
+		if id := history.IDBefore(m.db, p.Next); len(id) == proto.IDLen && id != p.ID {
 			return proto.ErrWrongID
 		}
 	}
@@ -280,7 +263,7 @@ func (m *Master) accept(p proto.PSync) error {
 	if p.Next == 0 || p.Next > latest {
 		return proto.ErrOutOfRange
 	}
-	if _, behind := m.backlog.take(p.Next); behind > p.Next {
+	if _, behind := m.backlog.Take(p.Next); behind > p.Next {
 		return nil
 	}
 	log, err := m.db.WAL(p.Next)
@@ -293,46 +276,6 @@ func (m *Master) accept(p proto.PSync) error {
 		return proto.ErrOutOfRange
 	}
 	return nil
-}
-
-// lastIDBefore returns the replication id of the write before a sequence number, or of the first one in the log; ""
-// when the log does not tell.
-func lastIDBefore(db *engine.DB, next uint64) (id string) {
-	last := max(next, 1) - 1
-	log, err := db.WAL(last)
-	if err != nil {
-		return ""
-	}
-	defer log.Close()
-	rep, _, err := log.Next()
-	if err != nil || rep == nil {
-		return ""
-	}
-	return idOf(rep, last)
-}
-
-// idOf returns the replication id with which a sequence number was written. Each write ends with its id, and a batch of
-// the log may hold several: of a group commit, or in the log of a replica.
-func idOf(rep []byte, seq uint64) (id string) {
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		return ""
-	}
-	for at := r.Sequence(); ; {
-		rec, ok := r.Next()
-		switch {
-		case !ok:
-			return id
-		case rec.Kind.Counted():
-			at++
-		case rec.Kind == batch.LogData:
-			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
-				if id = string(l.ReplicationID); at > seq {
-					return id
-				}
-			}
-		}
-	}
 }
 
 // Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted.
@@ -383,7 +326,7 @@ func (m *Master) detach(f *feeder) {
 	m.feeders.Store(&all)
 	if len(all) == 0 {
 		m.db.Follow(nil)
-		m.backlog.clear()
+		m.backlog.Clear()
 	}
 	m.lost = append(m.lost, position{f.needs(), time.Now().Add(lostKept)})
 	m.countGood()
@@ -400,7 +343,7 @@ func (m *Master) leave() {
 
 // written hears of each write batch.
 func (m *Master) written(seq uint64, rep []byte) {
-	m.backlog.add(seq, rep)
+	m.backlog.Add(seq, rep)
 	for _, f := range *m.feeders.Load() {
 		f.more()
 	}
@@ -513,16 +456,16 @@ func (m *Master) countGood() {
 	}
 }
 
-// MasterStats are counters of a master.
-type MasterStats struct {
+// Stats are counters of a master.
+type Stats struct {
 	SyncFull, SyncPartialOK, SyncPartialErr int64
 	BacklogBytes                            int64  // in memory
 	BacklogFirst                            uint64 // the sequence number of the oldest batch of them, 0 = there is none
 }
 
 // Stats returns the counters.
-func (m *Master) Stats() MasterStats {
-	return MasterStats{m.syncFull.Load(), m.syncOK.Load(), m.syncErr.Load(), m.backlog.size.Load(), m.backlog.begins()}
+func (m *Master) Stats() Stats {
+	return Stats{m.syncFull.Load(), m.syncOK.Load(), m.syncErr.Load(), m.backlog.Bytes(), m.backlog.First()}
 }
 
 // ResetStats sets the counters to zero.
@@ -551,7 +494,7 @@ func (m *Master) keepHouse() {
 		case <-m.stop:
 			return
 		case now := <-t.C:
-			if next, ok := m.files.expire(now); ok {
+			if next, ok := m.files.Expire(now); ok {
 				m.lose(next, now)
 			}
 			if every > 0 && now.Sub(kept) >= every {
@@ -571,7 +514,7 @@ func (m *Master) lose(next uint64, now time.Time) {
 
 // keepLogs keeps what connected replicas, those that fetch files, and those that were lost lately need of the log.
 func (m *Master) keepLogs(now time.Time) {
-	oldest := m.files.needs()
+	oldest := m.files.Needs()
 	for _, f := range *m.feeders.Load() {
 		oldest = min(oldest, f.needs())
 	}

@@ -1,4 +1,4 @@
-package replication_test
+package master_test
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -50,7 +50,7 @@ type replica struct {
 }
 
 // connect lets a master feed a replica from a sequence number on, and waits for its OK.
-func connect(t *testing.T, m *replication.Master, next uint64, conf proto.Conf) *replica {
+func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *replica {
 	t.Helper()
 	if err := m.Accept(proto.PSync{Next: next}); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func connect(t *testing.T, m *replication.Master, next uint64, conf proto.Conf) 
 	ours, theirs := net.Pipe()
 	r := &replica{t: t, conn: theirs, ended: make(chan struct{}), next: next}
 	go func() {
-		m.Feed(link{ours}, replication.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, next)
+		m.Feed(link{ours}, master.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, next)
 		close(r.ended)
 	}()
 	ok := make([]byte, len(proto.OK))
@@ -130,15 +130,15 @@ func (r *replica) leave() {
 	<-r.ended
 }
 
-func newMaster(t *testing.T, db *engine.DB, s replication.MasterSettings) (*replication.Master,
+func newMaster(t *testing.T, db *engine.DB, s master.Settings) (*master.Master,
 	*observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
-	m := replication.NewMaster(replication.MasterOptions{DB: db, Log: zap.New(core),
+	m := master.New(master.Options{DB: db, Log: zap.New(core),
 		CheckpointDir: filepath.Join(t.TempDir(), "checkpoint")}, s)
 	return m, logs
 }
 
-var defaults = replication.MasterSettings{BacklogBytes: 4 << 20, SendTimeout: 30 * time.Second, MaxLag: 1e8,
+var defaults = master.Settings{BacklogBytes: 4 << 20, SendTimeout: 30 * time.Second, MaxLag: 1e8,
 	MaxAckAge: 10 * time.Second, ShareFor: 10 * time.Minute}
 
 // put writes keys, each with a batch of its own.
@@ -347,7 +347,7 @@ func TestPurgedLog(t *testing.T) {
 	if err := m.Accept(proto.PSync{Next: 4}); err != nil {
 		t.Error(err)
 	}
-	m.Set(replication.MasterSettings{NoLog: true})
+	m.Set(master.Settings{NoLog: true})
 	if err := m.Accept(proto.PSync{Next: 7}); err == nil {
 		t.Error("a master without a log accepts a replica")
 	}
@@ -405,7 +405,7 @@ func TestStuckReplica(t *testing.T) {
 			c := wire.New(ours, wire.Limits{Hard: func() int { return 0 }})
 			ended := make(chan struct{})
 			go func() {
-				m.Feed(c, replication.Peer{Remote: "10.0.0.1:1234"}, db.LatestSequence()+1)
+				m.Feed(c, master.Peer{Remote: "10.0.0.1:1234"}, db.LatestSequence()+1)
 				close(ended)
 			}()
 			for range 20 {
@@ -468,7 +468,7 @@ func TestAcks(t *testing.T) {
 	s.MinReplicas = 1
 	var until atomic.Int64
 	lacking := func() bool { return until.Load() < time.Now().UnixNano() }
-	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/c",
+	m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/c",
 		Acked: func() { acks <- struct{}{} }, Enough: until.Store}, s)
 	defer m.Close()
 	if !lacking() {
@@ -609,7 +609,7 @@ func TestSuspend(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	resume()
-	if got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
+	if got := fetch(t, func(l master.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
 		t.Errorf("the checkpoint of the old database is still there: %q", got)
 	}
 	r = connect(t, m, 1, proto.Conf{})
@@ -625,7 +625,7 @@ func FuzzAccept(f *testing.F) {
 	}
 	s := defaults
 	s.CompareIDs = true
-	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: f.TempDir() + "/c"}, s)
+	m := master.New(master.Options{DB: db, CheckpointDir: f.TempDir() + "/c"}, s)
 	f.Cleanup(func() {
 		m.Close()
 		db.Close()
@@ -649,4 +649,35 @@ func FuzzAccept(f *testing.F) {
 			t.Errorf("%+v was accepted", p)
 		}
 	})
+}
+
+// TestMasterTime: a master tells its replica the time behind the writes that it had begun before, and so on to a
+// replica of that one.
+func TestMasterTime(t *testing.T) {
+	db := enginetest.Open(t)
+	m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/c"}, defaults)
+	defer m.Close()
+	put(t, db, 100, 10)
+	began := time.Now().UnixMilli()
+	r := connect(t, m, 1, proto.Conf{Ack: true})
+	defer r.leave()
+	for {
+		f, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == proto.KindBatch {
+			r.next += uint64(f.Count())
+		}
+		if f.Kind != proto.KindTime {
+			continue
+		}
+		if r.next != db.LatestSequence()+1 {
+			t.Errorf("the time came before %d of %d writes", r.next-1, db.LatestSequence())
+		}
+		if at := f.Time(); at < began-10*60_000 || at > time.Now().UnixMilli()-60_000 {
+			t.Errorf("it is %d ms behind", time.Now().UnixMilli()-at)
+		}
+		return
+	}
 }

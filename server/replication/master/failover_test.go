@@ -1,4 +1,4 @@
-package replication_test
+package master_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -57,26 +57,26 @@ func TestFailover(t *testing.T) {
 	refused := func() (bool, error) { return false, lost }
 	for _, tt := range []struct {
 		name    string
-		o       replication.FailoverOptions
+		o       master.FailoverOptions
 		ack     uint64 // of the replica, 0 = none
 		promote func() (bool, error)
 		abort   bool
 		after   time.Duration // how long it takes
 		want    []string
 	}{
-		{"caught up", replication.FailoverOptions{}, 5, good, false, 0,
+		{"caught up", master.FailoverOptions{}, 5, good, false, 0,
 			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
-		{"a certain one", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666}, 5, good, false, 0,
+		{"a certain one", master.FailoverOptions{Host: "10.0.0.1", Port: 6666}, 5, good, false, 0,
 			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
-		{"late", replication.FailoverOptions{Timeout: 5 * time.Second}, 4, good, false, 5 * time.Second,
+		{"late", master.FailoverOptions{Timeout: 5 * time.Second}, 4, good, false, 5 * time.Second,
 			[]string{"pause", "unpause"}},
-		{"forced", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666, Force: true, Timeout: 5 * time.Second},
+		{"forced", master.FailoverOptions{Host: "10.0.0.1", Port: 6666, Force: true, Timeout: 5 * time.Second},
 			4, good, false, 5 * time.Second,
 			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
-		{"aborted", replication.FailoverOptions{}, 4, good, true, 10 * time.Second, []string{"pause", "unpause"}},
-		{"the replica cannot be reached", replication.FailoverOptions{}, 5, refused, false, 0,
+		{"aborted", master.FailoverOptions{}, 4, good, true, 10 * time.Second, []string{"pause", "unpause"}},
+		{"the replica cannot be reached", master.FailoverOptions{}, 5, refused, false, 0,
 			[]string{"pause", "promote", "unpause"}},
-		{"its answer is lost", replication.FailoverOptions{}, 5, answers(unknown, refused, good), false, 2 * time.Second,
+		{"its answer is lost", master.FailoverOptions{}, 5, answers(unknown, refused, good), false, 2 * time.Second,
 			[]string{"pause", "promote", "promote", "promote", "follow 10.0.0.1", "unpause"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestFailover(t *testing.T) {
 				}
 				if tt.abort {
 					synctest.Wait()
-					if err := m.Failover(tt.o, srv); !errors.Is(err, replication.ErrFailoverUnder) ||
-						m.FailoverState() != replication.FailoverWaiting {
+					if err := m.Failover(tt.o, srv); !errors.Is(err, master.ErrFailoverUnder) ||
+						m.FailoverState() != master.FailoverWaiting {
 						t.Errorf("%v, %s", err, m.FailoverState())
 					}
 					time.Sleep(10 * time.Second)
@@ -114,7 +114,7 @@ func TestFailover(t *testing.T) {
 				if !slices.Equal(srv.did, tt.want) {
 					t.Errorf("did %q, want %q", srv.did, tt.want)
 				}
-				if err := m.AbortFailover(); err == nil || m.FailoverState() != replication.NoFailover {
+				if err := m.AbortFailover(); err == nil || m.FailoverState() != master.NoFailover {
 					t.Errorf("it has not ended: %v, %s", err, m.FailoverState())
 				}
 				r.leave()
@@ -129,7 +129,7 @@ func TestFailoverTargets(t *testing.T) {
 	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
 	r := connect(t, m, 1, proto.Conf{Port: 6666}) // a Kvrocks 2.10: it acknowledges nothing
-	for _, o := range []replication.FailoverOptions{{}, {Host: "10.0.0.1", Port: 6667}, {Host: "10.0.0.2", Port: 6666}} {
+	for _, o := range []master.FailoverOptions{{}, {Host: "10.0.0.1", Port: 6667}, {Host: "10.0.0.2", Port: 6666}} {
 		if err := m.Failover(o, nil); err == nil {
 			t.Errorf("%+v is possible", o)
 		}

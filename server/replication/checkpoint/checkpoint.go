@@ -1,0 +1,173 @@
+// Package checkpoint is the copy of the database that replicas fetch in a full sync.
+package checkpoint
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// Files are the files of a checkpoint, or of none. All replicas that come within some time get the same one; for one
+// that comes later there is a new one, unless somebody still fetches the old one, whose log is kept as long. It is
+// deleted when nobody has fetched from it for idleFiles, and never while somebody does.
+type Files struct {
+	dir string
+	db  *engine.DB
+	log *zap.Logger
+
+	mu    sync.Mutex
+	names []string // nil = there is none
+	have  map[string]bool
+	seq   uint64 // it has all writes up to this one, and perhaps some more
+	made  time.Time
+	used  time.Time // somebody fetched then
+	users int       // connections that fetch now
+}
+
+// idleFiles is longer than what a replica needs between two requests.
+const idleFiles = 30 * time.Second
+
+// New deletes what an earlier process has left in dir, where checkpoints of the database are made; "" = none can be.
+func New(db *engine.DB, log *zap.Logger, dir string) *Files {
+	c := &Files{dir: dir, db: db, log: log}
+	c.Remove()
+	return c
+}
+
+// List returns the names of the files of a checkpoint, which is made if need be.
+func (c *Files) List(shareFor time.Duration) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.names != nil && c.inLog() && (now.Sub(c.made) <= shareFor || c.busy(now)) {
+		c.used = now
+		return c.names, nil
+	}
+	if err := c.drop(); err != nil {
+		return nil, err
+	}
+	c.seq, c.have = c.db.LatestSequence(), map[string]bool{}
+	if err := c.db.Checkpoint(c.dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(c.dir))
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && proto.ValidName(e.Name()) {
+			c.names, c.have[e.Name()] = append(c.names, e.Name()), true
+		}
+	}
+	if at := slices.Index(c.names, "CURRENT"); at >= 0 { // it comes last: without it a directory is no database
+		c.names = append(slices.Delete(c.names, at, at+1), "CURRENT")
+	}
+	c.made = time.Now()
+	c.used = c.made
+	c.log.Info("a checkpoint was made for replicas", zap.Int("files", len(c.names)), zap.Uint64("sequence", c.seq),
+		zap.Duration("took", c.made.Sub(now)))
+	return c.names, nil
+}
+
+// inLog reports whether the log has what follows the checkpoint. c.mu is held.
+func (c *Files) inLog() bool {
+	if c.seq == c.db.LatestSequence() {
+		return true
+	}
+	log, err := c.db.WAL(c.seq + 1)
+	if err != nil {
+		return false
+	}
+	defer log.Close()
+	rep, _, err := log.Next()
+	return err == nil && rep != nil
+}
+
+// busy reports whether somebody fetches, or is about to. c.mu is held.
+func (c *Files) busy(now time.Time) bool { return c.users > 0 || now.Sub(c.used) <= idleFiles }
+
+// drop deletes the checkpoint. c.mu is held.
+func (c *Files) drop() error {
+	c.names, c.have = nil, nil
+	if c.dir == "" {
+		return errors.New("there is no directory for checkpoints")
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// Remove deletes the checkpoint whoever uses it, and what an earlier process has left.
+func (c *Files) Remove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dir == "" {
+		return
+	}
+	if err := c.drop(); err != nil {
+		c.log.Warn("the checkpoint for replicas was not deleted", zap.Error(err))
+	}
+}
+
+// Expire deletes a checkpoint that nobody fetches, and returns what those who have fetched it need of the log.
+func (c *Files) Expire(now time.Time) (next uint64, deleted bool) {
+	if !c.mu.TryLock() {
+		return 0, false // one is being made
+	}
+	defer c.mu.Unlock()
+	if c.names == nil || c.busy(now) {
+		return 0, false
+	}
+	if err := c.drop(); err != nil {
+		c.log.Warn("the checkpoint for replicas was not deleted", zap.Error(err))
+	} else {
+		c.log.Info("the checkpoint for replicas was deleted: nobody fetches it")
+	}
+	return c.seq + 1, true
+}
+
+// Needs returns from which sequence number on those who have the checkpoint need the log.
+func (c *Files) Needs() uint64 {
+	if !c.mu.TryLock() {
+		return math.MaxUint64 // one is being made
+	}
+	defer c.mu.Unlock()
+	if c.names == nil {
+		return math.MaxUint64
+	}
+	return c.seq + 1
+}
+
+// Enter opens the files of names for one who fetches them.
+func (c *Files) Enter(names []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range names {
+		if !c.have[n] {
+			return ErrNoFile
+		}
+	}
+	c.users++
+	return nil
+}
+
+// Open opens a file, between Enter and Leave.
+func (c *Files) Open(name string) (*os.File, error) { return os.Open(filepath.Join(c.dir, name)) }
+
+// Leave is the end of Enter.
+func (c *Files) Leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
+	c.used = time.Now()
+}
+
+// ErrNoFile is the answer to a request for a file that the checkpoint does not have.
+const ErrNoFile proto.Error = "no such file in the checkpoint"

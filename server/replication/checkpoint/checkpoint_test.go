@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+func write(t *testing.T, db *engine.DB) {
+	t.Helper()
+	enginetest.Update(t, db, enginetest.Bytes("k"), func(tx *engine.Tx) error {
+		tx.Put(cf.PubSub, []byte("k"), []byte("v"))
+		return nil
+	})
+}
+
+// TestSharing: those who come soon get the same checkpoint, later ones a newer one, unless somebody fetches.
+func TestSharing(t *testing.T) {
+	db := enginetest.Open(t)
+	write(t, db)
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	synctest.Test(t, func(t *testing.T) {
+		f := New(db, zap.NewNop(), dir)
+		list := func() time.Time {
+			t.Helper()
+			names, err := f.List(time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(names) < 3 || names[len(names)-1] != "CURRENT" || !slices.IsSorted(names[:len(names)-1]) {
+				t.Errorf("%q", names)
+			}
+			return f.made
+		}
+		first := list()
+		write(t, db)
+		time.Sleep(time.Minute)
+		if list() != first {
+			t.Error("one that is young is not shared")
+		}
+		time.Sleep(31 * time.Second)
+		second := list()
+		if second == first {
+			t.Error("an old one is shared")
+		}
+		if err := f.Enter([]string{"CURRENT"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if list() != second {
+			t.Error("one that somebody fetches is gone")
+		}
+		if _, deleted := f.Expire(time.Now()); deleted {
+			t.Error("one that somebody fetches was deleted")
+		}
+		f.Leave()
+		if next := f.Needs(); next != 3 {
+			t.Errorf("its users need the log from %d on", next)
+		}
+		time.Sleep(time.Minute)
+		if next, deleted := f.Expire(time.Now()); next != 3 || !deleted {
+			t.Errorf("one that nobody fetches: %d, %t", next, deleted)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEnter: only files of the checkpoint can be fetched.
+func TestEnter(t *testing.T) {
+	f := New(enginetest.Open(t), zap.NewNop(), filepath.Join(t.TempDir(), "checkpoint"))
+	if err := f.Enter([]string{"CURRENT"}); err != ErrNoFile {
+		t.Errorf("without a checkpoint: %v", err)
+	}
+	if _, err := f.List(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Enter([]string{"CURRENT", "../db/CURRENT"}); err != ErrNoFile {
+		t.Error(err)
+	}
+	if err := f.Enter([]string{"CURRENT"}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := f.Open("CURRENT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if b, err := io.ReadAll(file); err != nil || string(b[:9]) != "MANIFEST-" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

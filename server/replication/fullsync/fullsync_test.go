@@ -1,0 +1,216 @@
+package fullsync
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/replication/lineconn"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// source answers as a master that has made a checkpoint in a directory.
+type source struct {
+	dir   string
+	names []string
+	mu    sync.Mutex
+	left  int      // bytes until connections end; < 0 = they do not
+	asked []string // the files that were
+}
+
+// newSource makes a database of several table files, and its checkpoint.
+func newSource(t *testing.T) *source {
+	db := enginetest.Open(t)
+	for i := range 30 {
+		enginetest.Update(t, db, enginetest.Bytes("k"), func(tx *engine.Tx) error {
+			tx.Put(cf.PubSub, fmt.Append(nil, i), make([]byte, 1000))
+			return nil
+		})
+		if i%8 == 0 {
+			if err := db.FlushMemtable(cf.PubSub); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := &source{dir: t.TempDir() + "/checkpoint", left: -1}
+	if err := db.Checkpoint(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		s.names = append(s.names, e.Name())
+	}
+	return s
+}
+
+func (s *source) dial(ctx context.Context) (*lineconn.Conn, error) {
+	ours, theirs := net.Pipe()
+	go s.serve(theirs)
+	return lineconn.New(ctx, ours, nil), nil
+}
+
+// Write counts what is sent, and ends when that was enough.
+func (s *source) send(c net.Conn, b []byte) bool {
+	s.mu.Lock()
+	if s.left >= 0 {
+		b = b[:min(len(b), s.left)]
+		s.left -= len(b)
+	}
+	ended := s.left == 0
+	s.mu.Unlock()
+	_, err := c.Write(b)
+	return err == nil && !ended
+}
+
+func (s *source) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	var words []string
+	var n int
+	fmt.Fscanf(in, "*%d\r\n", &n)
+	for range n {
+		var word string
+		fmt.Fscanf(in, "$%d\r\n", new(int))
+		fmt.Fscanf(in, "%s\r\n", &word)
+		words = append(words, word)
+	}
+	if n == 1 {
+		s.send(c, proto.AppendFileList(nil, s.names))
+		return
+	}
+	for _, name := range strings.Split(words[1], ",") {
+		b, _ := os.ReadFile(filepath.Join(s.dir, name))
+		s.mu.Lock()
+		s.asked = append(s.asked, name)
+		s.mu.Unlock()
+		if !s.send(c, proto.AppendFileHead(nil, int64(len(b)))) || !s.send(c, b) {
+			return
+		}
+	}
+}
+
+func (s *source) fetcher(t *testing.T) *Fetcher {
+	return New(Options{Dir: t.TempDir() + "/sync", Log: zap.NewNop(), Meter: new(Meter),
+		Dial: func() (*lineconn.Conn, error) { return s.dial(t.Context()) }})
+}
+
+// attempt fetches everything.
+func attempt(f *Fetcher) error {
+	names, err := f.List()
+	if err != nil {
+		return err
+	}
+	return f.Fetch(names)
+}
+
+// TestFetch: the directory becomes that of the master, also when a connection is cut after whatever byte; table files
+// that have come are not fetched again.
+func TestFetch(t *testing.T) {
+	s := newSource(t)
+	f := s.fetcher(t)
+	attempts := 0
+	for bytes := 500; ; bytes += 2000 {
+		s.mu.Lock()
+		s.left = bytes
+		s.mu.Unlock()
+		attempts++
+		err := attempt(f)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+		if attempts == 1 { // what a later checkpoint does not have
+			if err := os.WriteFile(f.Dir+"/000099.sst", nil, 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if attempts < 3 {
+		t.Fatalf("only %d attempts", attempts)
+	}
+	got, _ := os.ReadDir(f.Dir)
+	if len(got) != len(s.names) {
+		t.Errorf("%q, want %q", got, s.names)
+	}
+	tables := 0
+	for _, name := range s.names {
+		a, _ := os.ReadFile(filepath.Join(s.dir, name))
+		b, err := os.ReadFile(filepath.Join(f.Dir, name))
+		if err != nil || string(a) != string(b) {
+			t.Errorf("%s: %d bytes, want %d: %v", name, len(b), len(a), err)
+		}
+		if lasting(name) {
+			tables++
+		}
+	}
+	slices.Sort(s.asked)
+	again := 0
+	for i, name := range s.asked {
+		if i > 0 && name == s.asked[i-1] && lasting(name) {
+			again++
+		}
+	}
+	if again >= attempts { // the one that was cut
+		t.Errorf("%d table files were asked for again in %d attempts", again, attempts)
+	}
+	if tables < 3 {
+		t.Fatalf("only %d table files", tables)
+	}
+	if err := f.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestMeter: what was there already is no part of the rate.
+func TestMeter(t *testing.T) {
+	s := newSource(t)
+	f := s.fetcher(t)
+	if err := attempt(f); err != nil {
+		t.Fatal(err)
+	}
+	p := f.Meter.Get(f.Meter.began.Add(1e9))
+	total, tables := int64(0), int64(0)
+	for _, name := range s.names {
+		info, _ := os.Stat(filepath.Join(s.dir, name))
+		total += info.Size()
+		if lasting(name) {
+			tables += info.Size()
+		}
+	}
+	if p.Files != len(s.names) || p.FilesDone != p.Files || p.Bytes != total || p.BytesDone != total || p.Rate != total ||
+		p.Left != 0 {
+		t.Errorf("%+v, want %d bytes", p, total)
+	}
+	if err := attempt(f); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Meter.Get(f.Meter.began.Add(1e9)); p.BytesDone != p.Bytes || p.Rate != total-tables {
+		t.Errorf("once more: %+v", p)
+	}
+	f.Meter.End()
+	if p := f.Meter.Get(f.Meter.began); p != (Progress{}) {
+		t.Errorf("at the end: %+v", p)
+	}
+}

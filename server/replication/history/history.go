@@ -1,0 +1,67 @@
+// Package history tells which history a write belongs to: databases that share one have the same writes up to some
+// sequence number. A history has a replication id, with which its writes end in the log.
+package history
+
+import (
+	"crypto/rand"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// NewID makes a replication id.
+func NewID() string {
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	id := make([]byte, 0, cf.ReplicationIDLen)
+	for len(id) < cf.ReplicationIDLen {
+		var b [cf.ReplicationIDLen]byte
+		rand.Read(b[:])
+		for _, x := range b {
+			if int(x) < 256/len(letters)*len(letters) && len(id) < cf.ReplicationIDLen { // all letters equally often
+				id = append(id, letters[int(x)%len(letters)])
+			}
+		}
+	}
+	return string(id)
+}
+
+// IDBefore returns the replication id of the write before a sequence number, or of the first one in the log; ""
+// when the log does not tell.
+func IDBefore(db *engine.DB, next uint64) (id string) {
+	last := max(next, 1) - 1
+	log, err := db.WAL(last)
+	if err != nil {
+		return ""
+	}
+	defer log.Close()
+	rep, _, err := log.Next()
+	if err != nil || rep == nil {
+		return ""
+	}
+	return idOf(rep, last)
+}
+
+// idOf returns the replication id with which a sequence number was written. Each write ends with its id, and a batch of
+// the log may hold several: of a group commit, or in the log of a replica.
+func idOf(rep []byte, seq uint64) (id string) {
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return ""
+	}
+	for at := r.Sequence(); ; {
+		rec, ok := r.Next()
+		switch {
+		case !ok:
+			return id
+		case rec.Kind.Counted():
+			at++
+		case rec.Kind == batch.LogData:
+			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
+				if id = string(l.ReplicationID); at > seq {
+					return id
+				}
+			}
+		}
+	}
+}

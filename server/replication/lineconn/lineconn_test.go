@@ -1,0 +1,103 @@
+package lineconn
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// answering is a connection whose other end gives an answer to all that it reads.
+func answering(t *testing.T, ctx context.Context, answer string) (c *Conn, came *int64) {
+	ours, theirs := net.Pipe()
+	came = new(int64)
+	c = New(ctx, ours, func(n int64) { *came += n })
+	t.Cleanup(func() { c.Close() })
+	go func() {
+		defer theirs.Close()
+		theirs.Read(make([]byte, 1000))
+		io.WriteString(theirs, answer)
+	}()
+	return c, came
+}
+
+func TestAsk(t *testing.T) {
+	for _, tt := range []struct {
+		answer, want string
+		err          error
+	}{
+		{"+OK\r\n", "+OK", nil},
+		{"a\nb\r\n", "a\nb", nil},
+		{"\r\n", "", nil},
+		{strings.Repeat("x", 100_000) + "\r\n", strings.Repeat("x", 100_000), nil},
+		{strings.Repeat("x", 100_001) + "\r\n", "", proto.ErrLineLength},
+		{"+O", "", io.EOF},
+	} {
+		c, came := answering(t, t.Context(), tt.answer)
+		line, err := c.Ask([]byte("PING"), 100_000, time.Minute)
+		if !errors.Is(err, tt.err) || err == nil && (string(line) != tt.want || *came != int64(len(tt.answer))) {
+			t.Errorf("%.20q: %.20q, %v, %d bytes", tt.answer, line, err, *came)
+		}
+	}
+}
+
+// TestAuth: a refusal is not an error of the connection.
+func TestAuth(t *testing.T) {
+	c, _ := answering(t, t.Context(), "-ERR invalid password\r\n")
+	if err := c.Auth("", "", time.Minute); err != nil {
+		t.Errorf("without a password: %v", err)
+	}
+	if err := c.Auth("", "wrong", time.Minute); !errors.As(err, new(proto.Refused)) {
+		t.Error(err)
+	}
+	c, _ = answering(t, t.Context(), "")
+	if err := c.Auth("", "right", time.Minute); !errors.Is(err, io.EOF) || errors.As(err, new(proto.Refused)) {
+		t.Error(err)
+	}
+}
+
+// TestContext: the connection is closed with its context.
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ours, theirs := net.Pipe()
+	c := New(ctx, ours, nil)
+	cancel()
+	if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
+		t.Error(err)
+	}
+	c.Close()
+}
+
+// TestCopyN: what was read ahead comes first; all of it is counted.
+func TestCopyN(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, came := answering(t, t.Context(), "9\r\nabcdefghijk\r\n")
+	if line, err := c.Ask([]byte("x"), 10, time.Minute); string(line) != "9" {
+		t.Fatal(line, err)
+	}
+	for left := int64(9); left > 0; {
+		n, err := c.CopyN(file, min(left, 4))
+		if err != nil || n == 0 {
+			t.Fatal(n, err)
+		}
+		left -= n
+	}
+	file.Seek(0, io.SeekStart)
+	if line, _ := bufio.NewReader(file).ReadString(0); line != "abcdefghi" {
+		t.Errorf("%q", line)
+	}
+	if line, err := c.Line(10); string(line) != "jk" || *came != 16 {
+		t.Errorf("%q, %v, %d bytes", line, err, *came)
+	}
+}

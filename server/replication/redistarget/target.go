@@ -1,0 +1,108 @@
+// Package redistarget brings what a master of Redis sends into a database: the data of a full sync, and the commands of
+// the stream.
+//
+// Where the database is in the stream of the master is a record of the propagate family
+// ([cf.PropagateRedisMaster]), which every transaction of the link writes first: what was applied and how far the
+// stream is go into the log together, whatever ends the process. With REPLICAOF NO ONE it is deleted. Kvrocks, which
+// looks at the last record of a batch only, does not mind it.
+package redistarget
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/redislink"
+)
+
+// Commands are what a Target needs of the server.
+type Commands interface {
+	// Namespace returns the namespace of a database of the master.
+	Namespace(db int) (string, error)
+	// Run runs commands in one transaction that is [engine.Tx.FromMaster], and commits it. first is called before them
+	// and may write. An error that is a command's names it; nothing has happened then. What waits is given up when stop
+	// is closed.
+	Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error
+	// Restore writes a key that does not exist, in a transaction of any database.
+	Restore(tx *engine.Tx, i *rdb.Item) error
+	// StoreLibrary and StoreScript write what FUNCTION LOAD and SCRIPT LOAD keep, in a transaction of any database.
+	StoreLibrary(tx *engine.Tx, source []byte) error
+	StoreScript(tx *engine.Tx, source []byte) error
+}
+
+// Options are the options of [New].
+type Options struct {
+	DB       *engine.DB
+	Log      *zap.Logger
+	Commands Commands
+	Stop     <-chan struct{} // closed when the link ends
+	Dir      string          // where the database of a full sync is made
+	// WithID reports whether that database begins a history, with a replication id.
+	WithID func() bool
+	// Prepare is called before that database is made, and Replace puts it in the place of the one that is there.
+	Prepare func() error
+	Replace func(dir string) error
+}
+
+// Target is a [redislink.Target].
+type Target struct{ o Options }
+
+// New makes a Target.
+func New(o Options) *Target { return &Target{o} }
+
+// State implements redislink.Target.
+func (t *Target) State() (s redislink.State, ok bool, err error) {
+	text, err := storedState(t.o.DB)
+	if err != nil || text == nil {
+		return s, false, err
+	}
+	if s, err = redislink.ParseState(text); err != nil {
+		t.o.Log.Error("a full synchronisation follows", zap.Error(err))
+		return s, false, nil
+	}
+	return s, true, nil
+}
+
+// storedState returns the record, nil when there is none.
+func storedState(db *engine.DB) (text []byte, err error) {
+	err = db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		v, found, err := tx.Get(cf.Propagate, []byte(cf.PropagateRedisMaster))
+		if found {
+			text = append([]byte{}, v...)
+		}
+		return err
+	})
+	return text, err
+}
+
+func putState(tx *engine.Tx, s redislink.State) {
+	tx.Put(cf.Propagate, []byte(cf.PropagateRedisMaster), s.Append(nil))
+}
+
+// Apply implements redislink.Target.
+func (t *Target) Apply(commands []redislink.Command, after redislink.State) error {
+	return t.o.Commands.Run(commands, t.o.Stop, func(tx *engine.Tx) { putState(tx, after) })
+}
+
+// Keep implements redislink.Target.
+func (t *Target) Keep(s redislink.State) error {
+	return t.o.DB.WriteFromMaster(func(tx *engine.Tx) { putState(tx, s) })
+}
+
+// Forget deletes the record of where the database is in the stream of a master of Redis, for one that is a
+// master now: what is written from now on is not in that stream. It may be called while a transaction has locks.
+func Forget(db *engine.DB) error {
+	text, err := storedState(db)
+	if err != nil || text == nil {
+		return err
+	}
+	forget := func(tx *engine.Tx) { tx.Delete(cf.Propagate, []byte(cf.PropagateRedisMaster)) }
+	if db.IsReplica() {
+		return db.WriteFromMaster(forget)
+	}
+	return db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		forget(tx)
+		return nil
+	})
+}

@@ -1,0 +1,67 @@
+package replica
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// fullSync replaces the database by a copy of the master's.
+func (l *link) fullSync() error {
+	l.log.Info("a full synchronisation begins")
+	began := time.Now()
+	defer l.meter.End()
+	l.setState(FetchingMeta)
+	names, err := l.files.List()
+	if err != nil {
+		return err
+	}
+	if l.r.settings.Load().EmptyFirst {
+		if err := l.empty(); err != nil {
+			return proto.Refuse("emptying the database", err)
+		}
+	}
+	l.setState(FetchingFiles)
+	if err := l.files.Fetch(names); err != nil {
+		return err
+	}
+	if err := l.replace(l.r.o.Dir); err != nil {
+		// It may be that files of two databases have got together.
+		return errors.Join(proto.Refuse("replacing the database", err), l.files.Clear())
+	}
+	l.files.Taken()
+	l.forceFull, l.own = false, false
+	l.r.ownHistory.Store(false)
+	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
+		zap.Uint64("sequence", l.db.LatestSequence()))
+	return nil
+}
+
+// replace exchanges the database.
+func (l *link) replace(dir string) error {
+	l.setState(Replacing)
+	defer l.r.o.Replaced()
+	defer l.r.o.Replacing()()
+	return l.db.Replace(dir)
+}
+
+// empty exchanges the database for an empty one, whose place is taken by nothing.
+func (l *link) empty() error {
+	dir := l.r.o.Dir + ".empty"
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	db, err := engine.Open(engine.Options{Dir: dir, Slots: l.db.Slots()})
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	return l.replace(dir)
+}
