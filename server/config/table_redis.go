@@ -89,7 +89,6 @@ var redisSettings = []Setting{
 	integer("repl-diskless-sync-delay", 5, 0, maxInt, dynamic),
 	integer("repl-diskless-sync-max-replicas", 0, 0, maxInt, dynamic),
 	integer("repl-ping-replica-period", 10, 1, maxInt, dynamic).alias("repl-ping-slave-period"),
-	integer("repl-timeout", 60, 1, maxInt, dynamic),
 	boolean("replica-announced", "yes", dynamic),
 	boolean("replica-ignore-disk-write-errors", "no", dynamic),
 	boolean("replica-ignore-maxmemory", "yes", dynamic).alias("slave-ignore-maxmemory"),

@@ -107,6 +107,8 @@ var serverGroups = []group{
 			"Writes by which a replica may lag before it is disconnected, unless it catches up; 0 = any. From Kvrocks 2.15."),
 		integer("replication-send-timeout-ms", 30000, 0, maxInt, dynamic,
 			"Milliseconds after which a replica that reads nothing is disconnected; 0 = never. From Kvrocks 2.15."),
+		integer("repl-timeout", 60, 1, maxInt, dynamic,
+			"Seconds after which a replica is disconnected that acknowledges no more; one that never did stays. From Redis."),
 		size("repl-backlog-size", 16<<20, 0, maxInt, dynamic,
 			"Bytes of the newest writes that are kept in memory while replicas are connected. From Redis."),
 		boolean("purge-backup-on-fullsync", "no", dynamic,
