@@ -62,8 +62,7 @@ var (
 type failover struct {
 	FailoverOptions
 	cancel context.CancelCauseFunc
-	state  string        // m.mu is held
-	acks   chan struct{} // a replica has acknowledged something
+	state  string // m.mu is held
 }
 
 // promoteRetry is the time between two attempts to tell the replica.
@@ -82,7 +81,7 @@ func (m *Master) FailoverState() string {
 // Failover begins a failover. Its errors are replies.
 func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	f := &failover{FailoverOptions: o, cancel: cancel, state: FailoverWaiting, acks: make(chan struct{}, 1)}
+	f := &failover{FailoverOptions: o, cancel: cancel, state: FailoverWaiting}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := *m.feeders.Load()
@@ -166,6 +165,8 @@ func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port 
 		defer t.Stop()
 		timeout = t.C
 	}
+	heard, stop := m.hear()
+	defer stop()
 	again := time.NewTicker(promoteRetry) // replicas come and go, and not all that is written is of clients
 	defer again.Stop()
 	for {
@@ -178,7 +179,7 @@ func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port 
 		}
 		m.AskAck(latest)
 		select {
-		case <-f.acks:
+		case <-heard:
 		case <-again.C:
 		case <-timeout:
 			if f.Force {

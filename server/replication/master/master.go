@@ -44,6 +44,7 @@ type Link interface {
 type Settings struct {
 	BacklogBytes   int           // of the newest batches that are kept in memory
 	SendTimeout    time.Duration // a replica that takes nothing for so long is cut off
+	AckTimeout     time.Duration // so is one that has acknowledged before, but nothing for so long
 	MaxLag         uint64        // so is one that is behind by more sequence numbers, and falls back further
 	BytesPerSecond int64         // that full syncs may send
 	MinReplicas    int           // writes are refused with fewer replicas that have acknowledged lately
@@ -80,7 +81,8 @@ type Master struct {
 	good    sync.Mutex // see countGood
 	mu      sync.Mutex // of those who change feeders; also held while Follow is called
 	feeders atomic.Pointer[[]*feeder]
-	links   map[Link]bool // of full syncs
+	links   map[Link]bool          // of full syncs
+	heard   map[chan struct{}]bool // see hear
 	lost    []position
 	failing atomic.Pointer[failover] // stored while mu is held, but for nil
 	closed  bool
@@ -112,7 +114,7 @@ const lostKept = 10 * time.Minute
 // New makes a master without replicas. The owner closes it before the database.
 func New(o Options, s Settings) *Master {
 	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, enough: o.Enough, links: map[Link]bool{},
-		stop: make(chan struct{})}
+		heard: map[chan struct{}]bool{}, stop: make(chan struct{})}
 	if m.log == nil {
 		m.log = zap.NewNop()
 	}
@@ -162,6 +164,7 @@ func (m *Master) Close() {
 var (
 	errStopped  = errors.New("the server is being closed")
 	errReplaced = errors.New("the database is being replaced")
+	errSilent   = errors.New("it does not acknowledge any more (repl-timeout)")
 	errLag      = errors.New("it is too far behind (max-replication-lag) and does not catch up")
 	errPurged   = errors.New("the log does not hold any more what it needs: it has to synchronise in full")
 )
@@ -332,7 +335,7 @@ func (m *Master) detach(f *feeder) {
 	m.countGood()
 	m.leave()
 	m.mu.Unlock()
-	m.acked()
+	m.noteAck()
 }
 
 // leave ends what a link was served for. m.mu is held.
@@ -374,13 +377,47 @@ func (m *Master) Replicas() []ReplicaState {
 
 // noteAck tells those who wait for acknowledgements.
 func (m *Master) noteAck() {
-	if f := m.failing.Load(); f != nil {
+	m.mu.Lock()
+	for c := range m.heard {
 		select {
-		case f.acks <- struct{}{}:
+		case c <- struct{}{}:
 		default:
 		}
 	}
+	m.mu.Unlock()
 	m.acked()
+}
+
+// hear returns a channel that gets something when a replica has acknowledged more than before, and when one is gone,
+// until stop is called.
+func (m *Master) hear() (c <-chan struct{}, stop func()) {
+	heard := make(chan struct{}, 1)
+	m.mu.Lock()
+	m.heard[heard] = true
+	m.mu.Unlock()
+	return heard, func() {
+		m.mu.Lock()
+		delete(m.heard, heard)
+		m.mu.Unlock()
+	}
+}
+
+// AwaitAcks waits until all replicas that acknowledge have a sequence number. It reports whether they had it in time.
+func (m *Master) AwaitAcks(seq uint64, timeout time.Duration) bool {
+	heard, stop := m.hear()
+	defer stop()
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	m.AskAck(seq)
+	lacks := func(f *feeder) bool { return f.ackedAt.Load() != 0 && f.acked.Load() < seq }
+	for slices.ContainsFunc(*m.feeders.Load(), lacks) {
+		select {
+		case <-heard:
+		case <-t.C:
+			return false
+		}
+	}
+	return true
 }
 
 // AckedBy returns how many replicas have acknowledged a sequence number.
@@ -479,7 +516,8 @@ func (m *Master) ResetStats() {
 // Sent returns how many bytes replicas were sent, of streams and of full syncs.
 func (m *Master) Sent() int64 { return m.sent.Load() }
 
-// keepHouse looks after what time changes: the logs that replicas need, checkpoints that nobody fetches.
+// keepHouse looks after what time changes: replicas that are silent, the logs that replicas need, checkpoints that
+// nobody fetches.
 func (m *Master) keepHouse() {
 	every := m.db.KeepLogsEvery()
 	step := time.Second
@@ -494,6 +532,7 @@ func (m *Master) keepHouse() {
 		case <-m.stop:
 			return
 		case now := <-t.C:
+			m.cutSilent(now)
 			if next, ok := m.files.Expire(now); ok {
 				m.lose(next, now)
 			}
@@ -501,6 +540,17 @@ func (m *Master) keepHouse() {
 				kept = now
 				m.keepLogs(now)
 			}
+		}
+	}
+}
+
+// cutSilent cuts off replicas that have stopped to acknowledge. The system may go on for long to take what is sent to
+// one that is gone.
+func (m *Master) cutSilent(now time.Time) {
+	most := m.settings.Load().AckTimeout
+	for _, f := range *m.feeders.Load() {
+		if at := f.ackedAt.Load(); most > 0 && at != 0 && now.UnixNano()-at > int64(most) {
+			f.end(errSilent)
 		}
 	}
 }

@@ -432,6 +432,58 @@ func TestStuckReplica(t *testing.T) {
 	}
 }
 
+// TestSilentReplica: a replica that has acknowledged before and then no more is cut off, although what is sent to it is
+// taken, as by the sockets of a connection that is half open; while it is silent it does not count. One that never
+// acknowledges, as a Kvrocks 2.10, stays.
+func TestSilentReplica(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, 3, 10)
+	synctest.Test(t, func(t *testing.T) {
+		s := defaults
+		s.AckTimeout, s.MinReplicas = time.Minute, 1
+		core, logs := observer.New(zap.InfoLevel)
+		var until atomic.Int64
+		m := master.New(master.Options{DB: db, Log: zap.New(core), Enough: until.Store,
+			CheckpointDir: t.TempDir() + "/c"}, s)
+		defer m.Close()
+		old, r := connect(t, m, 1, proto.Conf{}), connect(t, m, 1, proto.Conf{Ack: true})
+		go old.untilEnd()
+		go r.untilEnd()
+		for range 5 * 60 {
+			r.ack(2)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if m.Connected() != 2 || m.GoodReplicas() != 1 || until.Load() < time.Now().UnixNano() {
+			t.Fatalf("%d of 2 replicas are there, %d count: %s", m.Connected(), m.GoodReplicas(), reason(logs))
+		}
+		began := time.Now()
+		time.Sleep(s.MaxAckAge)
+		synctest.Wait()
+		if m.Connected() != 2 || m.GoodReplicas() != 0 || until.Load() >= time.Now().UnixNano() || m.AckedBy(3) != 0 {
+			t.Errorf("%d of 2 replicas are there, %d count", m.Connected(), m.GoodReplicas())
+		}
+		select {
+		case <-r.ended:
+		case <-time.After(time.Hour):
+			t.Error("it was not cut off")
+			r.leave()
+		}
+		if took := time.Since(began); took < time.Minute-time.Second || took > time.Minute+2*time.Second {
+			t.Errorf("it was cut off after %v", took)
+		}
+		if why := reason(logs); !strings.Contains(why, "repl-timeout") {
+			t.Errorf("the log says %q", why)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if m.Connected() != 1 {
+			t.Error("the replica that acknowledges nothing was cut off, too")
+		}
+		old.leave()
+	})
+}
+
 // reason returns why the log says that a replica was disconnected.
 func reason(logs *observer.ObservedLogs) string {
 	for _, e := range logs.FilterMessage("a replica is disconnected").All() {
@@ -529,6 +581,48 @@ func TestAcks(t *testing.T) {
 	if m.AckedBy(1) != 0 || !lacking() {
 		t.Error("a replica that is gone counts")
 	}
+}
+
+// TestAwaitAcks: only replicas that acknowledge are waited for, and only while they are there.
+func TestAwaitAcks(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, 3, 10)
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newMaster(t, db, defaults)
+		defer m.Close()
+		old := connect(t, m, 4, proto.Conf{})
+		if !m.AwaitAcks(3, time.Second) {
+			t.Error("somebody was waited for who acknowledges nothing")
+		}
+		var replicas []*replica
+		for range 2 {
+			r := connect(t, m, 4, proto.Conf{Ack: true})
+			r.ack(1)
+			replicas = append(replicas, r)
+			go r.untilEnd()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if m.AwaitAcks(3, 5*time.Second) || time.Since(began) != 5*time.Second {
+			t.Errorf("it took %v", time.Since(began))
+		}
+		all := make(chan bool)
+		go func() { all <- m.AwaitAcks(3, 5*time.Second) }()
+		replicas[0].ack(3)
+		synctest.Wait()
+		select {
+		case <-all:
+			t.Error("one has not acknowledged yet")
+		default:
+		}
+		began = time.Now()
+		replicas[1].leave()
+		if !<-all || time.Since(began) != 0 {
+			t.Errorf("it took %v", time.Since(began))
+		}
+		replicas[0].leave()
+		old.leave()
+	})
 }
 
 var badNames = []string{"", ".", "..", "../db/CURRENT", "/etc/passwd", "CURRENT,../db/CURRENT", "a/../CURRENT",
