@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -497,6 +498,18 @@ func fillMaster(t testing.TB, db *engine.DB) {
 	}
 }
 
+// putFile writes a key, with a table file of its own.
+func putFile(t testing.TB, db *engine.DB, key string, value []byte) {
+	t.Helper()
+	enginetest.Update(t, db, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+		tx.Put(cf.Metadata, tx.NSKey([]byte(key)), append(make([]byte, 5), value...))
+		return nil
+	})
+	if err := db.FlushMemtable(cf.Metadata); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func dump(t testing.TB, db *engine.DB) (all []string) {
 	t.Helper()
 	tx := db.NewTx()
@@ -531,20 +544,27 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 func TestCopy(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
+		files int   // more than else
 		bytes int64 // after which connections are cut, 0 = never
 		slow  bool
 		empty bool
+		conns int64 // for the answers, the list, CURRENT and MANIFEST, the rest, the stream; 0 = any number
 	}{
-		{"at once", 0, false, false},
-		{"in pieces", 60 << 10, false, false},
-		{"byte by byte", 0, true, false},
-		{"emptied", 0, false, true},
+		{"at once", 0, 0, false, false, 5},
+		{"in pieces", 0, 60 << 10, false, false, 0},
+		{"byte by byte", 0, 0, true, false, 5},
+		{"emptied", 0, 0, false, true, 5},
+		{"over several connections", proto.ParallelFrom, 0, false, false, 4 + proto.MaxParallel},
+		{"over several connections, in pieces", proto.ParallelFrom, 15 << 10, false, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := calm(t, false)
 			o.Rocks.WALTTLSeconds, o.Rocks.WALSizeLimitMB = 0, 0
 			original := enginetest.OpenWith(t, o)
 			fillMaster(t, original)
+			for range tt.files {
+				putFile(t, original, "key", make([]byte, 1000))
+			}
 			m := master.New(master.Options{DB: original, CheckpointDir: filepath.Dir(o.Dir) + "/checkpoint"},
 				master.Settings{BacklogBytes: 1 << 20, ShareFor: time.Hour})
 			defer m.Close()
@@ -552,10 +572,11 @@ func TestCopy(t *testing.T) {
 			f.db.SetMaster()
 			fillMaster(t, f.db) // something else, and more of it
 			fillMaster(t, f.db)
-			var cuts, empties atomic.Int64
+			var conns, cuts, empties atomic.Int64
 			s := followerSettings
 			s.EmptyFirst = tt.empty
 			dial := served(t, m, func(c net.Conn) net.Conn {
+				conns.Add(1)
 				switch {
 				case tt.slow:
 					return byteByByte{c}
@@ -601,6 +622,9 @@ func TestCopy(t *testing.T) {
 			if st, _ := f.Status(); st.FullSyncs != 1 {
 				t.Errorf("%d full synchronisations", st.FullSyncs)
 			}
+			if n := conns.Load(); tt.conns != 0 && n != tt.conns {
+				t.Errorf("%d connections, want %d", n, tt.conns)
+			}
 			if _, err := os.Stat(filepath.Dir(f.db.Dir()) + "/sync_checkpoint"); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("sync_checkpoint: %v", err)
 			}
@@ -612,6 +636,49 @@ func TestCopy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCopyProgress: how far a copy is, at which rate it goes on, and how long that takes, is known, and logged every
+// ten seconds.
+func TestCopyProgress(t *testing.T) {
+	o := calm(t, false)
+	o.Rocks.WALTTLSeconds, o.Rocks.WALSizeLimitMB = 0, 0
+	original := enginetest.OpenWith(t, o)
+	rnd := rand.NewChaCha8([32]byte{})
+	for i := range 8 { // values that do not compress
+		value := make([]byte, 1<<20)
+		rnd.Read(value)
+		putFile(t, original, fmt.Sprint("key", i), value)
+	}
+	f := newFollower(t)
+	synctest.Test(t, func(t *testing.T) {
+		m := master.New(master.Options{DB: original, CheckpointDir: t.TempDir() + "/c"},
+			master.Settings{BytesPerSecond: 200 << 10, ShareFor: time.Hour}) // 41 seconds
+		defer m.Close()
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		f.start(func(context.Context) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			serving.Go(func() { serve(m, link{theirs}) })
+			return ours, nil
+		}, followerSettings)
+		defer f.Close()
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		st, _ := f.Status()
+		p := st.Sync
+		if st.State != replica.FetchingFiles || p.Bytes < 8<<20 || p.Bytes > 9<<20 || p.BytesDone < 3<<20 ||
+			p.BytesDone > 5<<20 || p.FilesDone < 3 || p.Files < 8 {
+			t.Errorf("%v: %+v", st.State, p)
+		}
+		if p.Rate < 150<<10 || p.Rate > 250<<10 || p.Left < 15*time.Second || p.Left > 30*time.Second {
+			t.Errorf("%d bytes a second, %v left", p.Rate, p.Left)
+		}
+		all := f.logs.FilterMessage("fetching files").FilterFieldKey("left").All()
+		if len(all) == 0 || all[0].ContextMap()["bytes_per_second"].(int64) < 150<<10 {
+			t.Errorf("the log has %v", all)
+		}
+	})
 }
 
 // TestCopyRefused: what a master may send that is no copy of a database leaves the old one.
