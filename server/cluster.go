@@ -14,7 +14,6 @@ import (
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
-	"github.com/basaltdb/basalt/server/replication/master"
 )
 
 // What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for
@@ -153,16 +152,9 @@ const replicasLearn = 5 * time.Second
 
 // awaitReplicas returns when the replicas that acknowledge have what was written before, or after replicasLearn.
 func (s *Server) awaitReplicas() {
-	seq := s.db.LatestSequence()
-	s.master.AskAck(seq)
-	for deadline := time.Now().Add(replicasLearn); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if !slices.ContainsFunc(s.master.Replicas(), func(r master.ReplicaState) bool {
-			return r.Acks && r.Offset < seq
-		}) {
-			return
-		}
+	if !s.master.AwaitAcks(s.db.LatestSequence(), replicasLearn) {
+		s.log.Warn("replicas do not keep up: one that becomes the master now would not know of the migration")
 	}
-	s.log.Warn("replicas do not keep up: one that becomes the master now would not know of the migration")
 }
 
 // isEmpty reports whether there is no key.

@@ -141,6 +141,20 @@ func TestFaults(t *testing.T) {
 			x.p.Cut()
 			x.p.Hold(false)
 		}, 0},
+		// The same while nobody writes: the system takes the pings, but no acknowledgement comes.
+		{"half-open at rest", true, func(x *throughProxy) {
+			x.follows()
+			x.stop()
+			caughtUp(x.t, x.r, x.m)
+			x.p.Hold(true)
+			c := x.m.Dial(x.t)
+			c.Want("CONFIG SET repl-timeout 1", "+OK\r\n")
+			servertest.Eventually(x.t, "the master has given it up", func() bool { return x.m.Master().Connected() == 0 })
+			c.Want("CONFIG SET repl-timeout 60", "+OK\r\n")
+			x.p.Cut()
+			x.p.Hold(false)
+			x.write(x.m)
+		}, 0},
 		{"refused for a while", true, func(x *throughProxy) {
 			x.follows()
 			x.p.Target("")
@@ -223,6 +237,28 @@ func TestFaultsOfFullSync(t *testing.T) {
 				x.p.After(after, x.p.Cut)
 			}
 			x.p.Target(x.m.Addr())
+		}},
+		// INFO tells how far the transfer is.
+		{"slow", false, func(x *throughProxy) {
+			lose(x)
+			x.p.After(3000, func() { x.p.Slow(50, 10*time.Millisecond) })
+			x.p.Target(x.m.Addr())
+			c := x.r.Dial(x.t)
+			var left int
+			servertest.Eventually(x.t, "files are being fetched", func() bool {
+				left, _ = strconv.Atoi(field(c, "replication", "master_sync_left_bytes"))
+				return left > 0
+			})
+			for _, name := range []string{"master_sync_total_bytes", "master_sync_read_bytes", "master_sync_total_files",
+				"master_sync_read_files", "master_sync_bytes_per_second", "master_sync_left_seconds"} {
+				if n, err := strconv.Atoi(field(c, "replication", name)); err != nil || n < 0 {
+					x.t.Errorf("%s is %d, %v", name, n, err)
+				}
+			}
+			if n := field(c, "replication", "master_sync_in_progress"); n != "1" {
+				x.t.Errorf("master_sync_in_progress is %s", n)
+			}
+			x.p.Slow(0, 0)
 		}},
 		// What follows the copy is in the log no more when the copy has arrived: another one is made.
 		{"the log is purged during the transfer", false, func(x *throughProxy) {

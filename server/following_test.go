@@ -129,7 +129,12 @@ func TestReplicaOf(t *testing.T) {
 				listener := r.Dial(t)
 				listener.Want("AUTH own", "+OK\r\n")
 				listener.Want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+				tracker := r.Dial(t)
+				tracker.Do("HELLO", "3", "AUTH", "default", "own")
+				tracker.Want("CLIENT TRACKING ON", "+OK\r\n")
+				tracker.Want("GET watched", "_\r\n")
 				c.Want("SET watched 1", "+OK\r\n")
+				tracker.Expect(servertest.Invalidated("watched"))
 				c.Want("XADD news 5-1 f v", "$3\r\n5-1\r\n")
 				c.Want("PUBLISH news hello", ":0\r\n")
 				if got := reader.Reply(); !strings.Contains(got, "5-1") {

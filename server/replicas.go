@@ -39,14 +39,15 @@ const (
 )
 
 // masterNames are the settings that control how the server serves replicas.
-var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
-	"max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
+var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "repl-timeout",
+	"max-replication-lag", "max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
 
 func (s *Server) masterSettings() master.Settings {
 	num := func(name string) int { return int(s.cfg.Int(name)) }
 	m := master.Settings{
 		BacklogBytes:   num("repl-backlog-size"),
 		SendTimeout:    time.Duration(num("replication-send-timeout-ms")) * time.Millisecond,
+		AckTimeout:     time.Duration(num("repl-timeout")) * time.Second,
 		MaxLag:         uint64(num("max-replication-lag")),
 		BytesPerSecond: int64(num("max-replication-mb")) * mib,
 		MaxAckAge:      time.Duration(num("min-replicas-max-lag")) * time.Second,
