@@ -91,6 +91,7 @@ bench-disk: build ## Data larger than memory: throughput, latency and disk use, 
 	@$(ENV) go run ./scripts/benchdisk -basalt build/basalt $(BENCHDISKFLAGS)
 
 bench-replica: build ## What a replica costs its master, how fast it applies, lags and synchronises in full
+	@scripts/bootstrap.sh --test
 	@$(ENV) go run ./scripts/benchreplica -basalt build/basalt $(BENCHREPLICAFLAGS)
 
 crash: build ## Kill basalt 20 times under load and look for lost writes

@@ -1,7 +1,8 @@
 // Benchreplica measures what a replica costs a master, how fast a replica applies, how far it lags, and how fast it
 // synchronises in full, and compares that with the project's bars; what misses one is marked BELOW.
 //
-//	go run ./scripts/benchreplica [-only write,apply,lag,sync] [-time 10s] [-sync-mb 2048] [-- --key value ...]
+//	go run ./scripts/benchreplica [-only write,apply,lag,sync,stream,rdb] [-time 10s] [-sync-mb 2048] [-rdb-keys N]
+//		[-- --key value ...]
 //
 //	write  writes a second of a master without a replica and with one that reads the stream and throws it away
 //	apply  writes a second of a master, and how many of them a basalt has applied in the same time; the processor time
@@ -10,9 +11,12 @@
 //	       master and replica reach together
 //	sync   bytes a second of a full synchronisation, and of cp between the same directories until the copy is synced,
 //	       as in a full synchronisation; the peak of the memory
+//	stream writes a second of a redis-server, and how many of them a basalt that is its replica has applied in the same
+//	       time, with cores as for apply
+//	rdb    time until 10 million small keys of a redis-server have arrived at a redis-server, and at a basalt
 //
 // Writes are SETs of 128 bytes over -keys keys, of 50 connections with pipelines of 16. Arguments after the flags go to
-// both basalts.
+// both basalts. redis-server is the one in the PATH, or -redis.
 package main
 
 import (
@@ -32,12 +36,12 @@ import (
 )
 
 type options struct {
-	basalt, dir string
-	only        string
-	time        time.Duration
-	keys        int
-	syncMB      int
-	extra       []string
+	basalt, redis, dir string
+	only               string
+	time               time.Duration
+	keys, rdbKeys      int
+	syncMB             int
+	extra              []string
 }
 
 // bench is one run.
@@ -50,11 +54,13 @@ type bench struct {
 func main() {
 	var o options
 	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to measure")
+	flag.StringVar(&o.redis, "redis", "redis-server", "the redis-server of stream and rdb")
 	flag.StringVar(&o.dir, "dir", "", "where the databases are put (default: the system's temporary directory)")
-	flag.StringVar(&o.only, "only", "write,apply,lag,sync", "what to measure, comma-separated")
+	flag.StringVar(&o.only, "only", "write,apply,lag,sync,stream,rdb", "what to measure, comma-separated")
 	flag.DurationVar(&o.time, "time", 10*time.Second, "length of each load")
 	flag.IntVar(&o.keys, "keys", 1_000_000, "how many keys the writes choose from")
 	flag.IntVar(&o.syncMB, "sync-mb", 2048, "MiB of data of the full synchronisation")
+	flag.IntVar(&o.rdbKeys, "rdb-keys", 10_000_000, "how many keys arrive in rdb")
 	flag.Parse()
 	o.extra = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -70,7 +76,8 @@ func main() {
 }
 
 func (b *bench) run() error {
-	steps := map[string]func(dir string) error{"write": b.write, "apply": b.apply, "lag": b.lag, "sync": b.sync}
+	steps := map[string]func(dir string) error{"write": b.write, "apply": b.apply, "lag": b.lag, "sync": b.sync,
+		"stream": b.stream, "rdb": b.rdb}
 	for name := range strings.SplitSeq(b.only, ",") {
 		step := steps[name]
 		if step == nil {

@@ -1,7 +1,9 @@
 // Command failover lets three redis-sentinels watch a basalt and two replicas of it, ends the master again and again
 // while go-redis's failover client writes, alternately with SIGKILL and SIGSTOP, and checks after each failover that
-// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys. Two more rounds, one
-// with each signal, end a master that nobody writes to: after these nobody may need a full synchronisation.
+// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys. The old master may need
+// a full synchronisation only when clients have written to it what its successor does not have: the round reads both
+// logs, and says how much that is. Two more rounds, one with each signal, end a master that nobody writes to: after
+// these nobody may need one.
 //
 // usage: failover [-rounds N] [-log DIR] BASALT
 //
@@ -13,9 +15,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -123,11 +127,16 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 			return "", nil, err
 		}
 	}
+	shared, err := set.shared()
+	if err != nil {
+		return "", nil, err
+	}
 	began := time.Now()
 	passed := func() string { return time.Since(began).Round(100 * time.Millisecond).String() }
 	if err := old.signal(signal); err != nil {
 		return "", nil, err
 	}
+	sent := load.next.Load()
 	if err := await("the failover", func() (err error) {
 		next, err = set.agreed(old)
 		return err
@@ -152,10 +161,19 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 	if err != nil {
 		return "", nil, err
 	}
+	third := set.nodes[slices.IndexFunc(set.nodes, func(n *server) bool { return n != old && n != next })]
+	watcher, err := watch(old, next, third, shared+1)
+	if err != nil {
+		return "", nil, err
+	}
 	if err := set.healthy(next); err != nil {
 		return "", nil, err
 	}
 	back := passed()
+	own, err := watcher.own()
+	if err != nil {
+		return "", nil, err
+	}
 	load.pause()
 	confirmed := load.confirmed()
 	size, err := set.same(next, confirmed)
@@ -172,15 +190,20 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 			full = append(full, map[bool]string{true: "the old master", false: "the other replica"}[n == old])
 		}
 	}
-	if rest && len(full) > 0 {
-		return "", nil, fmt.Errorf("%s has synchronised in full, though it had written nothing of its own", full)
-	}
-	if len(full) == 0 {
+	before, after := count(own, sent)
+	switch {
+	case rest && len(own) > 0:
+		return "", nil, fmt.Errorf("the old master has %q of its own, though nobody wrote", own)
+	case before+after == 0 && len(full) > 0:
+		return "", nil, fmt.Errorf("%s has synchronised in full, but clients wrote nothing that only the old master has: %q",
+			full, own)
+	case len(full) == 0:
 		full = []string{"nobody"}
 	}
 	return fmt.Sprintf("new master after %s, client went on after %s, all healthy after %s, %d keys, "+
-		"%d confirmed and all there, full synchronisation: %s", failedOver, wentOn, back, size, len(confirmed),
-		strings.Join(full, ", ")), next, nil
+		"%d confirmed and all there, full synchronisation: %s; only the old master had %d writes requested before its end "+
+		"and %d requested later", failedOver, wentOn, back, size, len(confirmed), strings.Join(full, ", "), before,
+		after), next, nil
 }
 
 // patience is how long one state may take. Sentinel itself waits 8 s before it makes a former master a replica, reads
@@ -200,6 +223,23 @@ func await(what string, check func() error) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// shared returns a sequence number up to which all have the same.
+func (s *set) shared() (seq uint64, err error) {
+	seq = math.MaxUint64
+	for _, n := range s.nodes {
+		text, err := n.info("master_repl_offset")
+		if err != nil {
+			return 0, err
+		}
+		at, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		seq = min(seq, at)
+	}
+	return seq, nil
 }
 
 // level waits until all have what the master has.

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+)
+
+// startRedis starts a redis-server that gives up no replica.
+func (b *bench) startRedis(dir, name string) (*launch.Server, error) {
+	return launch.Start(func(port int, dir string) *exec.Cmd {
+		return exec.Command(b.redis, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--save", "",
+			"--repl-diskless-sync-delay", "0", "--repl-backlog-size", "256mb", "--client-output-buffer-limit", "replica 0 0 0",
+			"--enable-debug-command", "local")
+	}, filepath.Join(dir, name))
+}
+
+// position returns how much of a master's stream a replica has applied.
+func position(replica *launch.Server) (int64, error) {
+	text, err := info(replica.Addr, "replication", "slave_repl_offset")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// follow makes a server the replica of another one, and waits until the link is up.
+func (b *bench) follow(replica, master *launch.Server) error {
+	host, port, _ := strings.Cut(master.Addr, ":")
+	if err := order(replica.Addr, "REPLICAOF", host, port); err != nil {
+		return err
+	}
+	return b.await(func() (bool, error) {
+		up, err := info(replica.Addr, "replication", "master_link_status")
+		return up == "up", err
+	})
+}
+
+// stream measures how fast a basalt applies the stream of a redis-server, each with a core of its own.
+func (b *bench) stream(dir string) error {
+	master, err := b.startRedis(dir, "master")
+	if err != nil {
+		return err
+	}
+	defer master.Kill()
+	replica, err := b.start(dir, "replica")
+	if err != nil {
+		return err
+	}
+	defer replica.Kill()
+	if err := b.follow(replica, master); err != nil {
+		return err
+	}
+	undo, err := pin(master.Pid(), replica.Pid())
+	if err != nil {
+		return err
+	}
+	defer undo()
+	caughtUp := func() error {
+		return b.await(func() (bool, error) {
+			applied, err := position(replica)
+			if err != nil {
+				return false, err
+			}
+			sent, err := offset(master.Addr)
+			return applied == sent, err
+		})
+	}
+	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil {
+		return err
+	}
+	if err := caughtUp(); err != nil {
+		return err
+	}
+	var sent, applied [2]int64
+	look := func(i int) (err error) {
+		if applied[i], err = position(replica); err == nil {
+			sent[i], err = offset(master.Addr)
+		}
+		return err
+	}
+	if err := look(0); err != nil {
+		return err
+	}
+	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time))
+	if err != nil {
+		return err
+	}
+	if err := look(1); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := caughtUp(); err != nil {
+		return err
+	}
+	rest := time.Since(began).Round(time.Millisecond)
+	part := float64(applied[1]-applied[0]) / float64(sent[1]-sent[0])
+	fmt.Printf("%-50s %8.2f  %.0f and %.0f writes a second; the rest took %v\n",
+		"stream: applied / written by a redis-server", part, part*r.Rate(), r.Rate(), rest)
+	return nil
+}
+
+// smallValue is how many bytes a value of the keys of rdb has.
+const smallValue = 32
+
+// rdb measures how long it takes until small keys of a redis-server have arrived, at another one and at a basalt.
+func (b *bench) rdb(dir string) error {
+	master, err := b.startRedis(dir, "master")
+	if err != nil {
+		return err
+	}
+	defer master.Kill()
+	err = order(master.Addr, "DEBUG", "POPULATE", strconv.Itoa(b.rdbKeys), "key", strconv.Itoa(smallValue))
+	if err != nil {
+		return err
+	}
+	var took [2]time.Duration
+	for i, start := range []func(dir, name string) (*launch.Server, error){
+		b.startRedis,
+		func(dir, name string) (*launch.Server, error) { return b.start(dir, name) },
+	} {
+		replica, err := start(dir, "replica"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		err = b.follow(replica, master)
+		took[i] = time.Since(began)
+		replica.Kill()
+		if err != nil {
+			return err
+		}
+	}
+	b.report("rdb: time of a redis-server as the replica / time", took[0].Seconds()/took[1].Seconds(), 0.3, false,
+		fmt.Sprintf("%d keys in %.1f s; redis-server %.1f s", b.rdbKeys, took[1].Seconds(), took[0].Seconds()))
+	return nil
+}
