@@ -18,6 +18,7 @@ func init() { register(exportCommand) }
 func exportCommand(env *Env) *cobra.Command {
 	var o transfer.ExportOptions
 	var from, to string
+	var who login
 	c := &cobra.Command{
 		Use:   "export --from HOST:PORT|DIR --format rdb|resp|jsonl --to FILE",
 		Short: "Exports keys as an RDB file, as commands, or as lines of JSON",
@@ -40,10 +41,14 @@ read. An incomplete file is removed.`,
 			if o.Version != 11 && o.Version != 12 {
 				return Usage("--rdb-version is 11 or 12")
 			}
+			if err := who.complete(o.Server); err != nil {
+				return err
+			}
 			return runExport(cmd.Context(), env, o, to)
 		},
 	}
 	f := c.Flags()
+	who.flags(f)
 	f.StringVar(&from, "from", "", "server or data directory")
 	f.StringVar(&to, "to", "", "file, - is the standard output")
 	f.StringVar(&o.Format, "format", "", "rdb, resp or jsonl")

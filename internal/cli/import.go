@@ -19,6 +19,7 @@ func init() { register(importCommand) }
 func importCommand(env *Env) *cobra.Command {
 	o := transfer.ImportOptions{Stdin: env.In}
 	var to string
+	var who login
 	var memory int
 	var asJSON bool
 	c := &cobra.Command{
@@ -37,10 +38,14 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
 			if err := target(to, &o.Server, &o.Dir); err != nil {
 				return err
 			}
+			if err := who.complete(o.Server); err != nil {
+				return err
+			}
 			return runImport(cmd.Context(), env, o, asJSON)
 		},
 	}
 	f := c.Flags()
+	who.flags(f)
 	f.StringVar(&to, "to", "", "server or new directory")
 	c.MarkFlagRequired("to")
 	f.StringVarP(&o.Config, "config", "c", "", "configuration file of the directory")

@@ -21,7 +21,8 @@ func init() { register(migrateCommand) }
 
 func migrateCommand(env *Env) *cobra.Command {
 	o := migrate.Options{Pause: migrate.DefaultPause}
-	var from, to string
+	var from, to, fromPassword, toPassword string
+	var certs certificates
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "migrate --from SERVER --to SERVER",
@@ -49,7 +50,7 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 				return Usage("--to: %v", err)
 			}
 			switch {
-			case o.From == o.To:
+			case o.From.Host == o.To.Host && o.From.DB == o.To.DB:
 				return Usage("--from and --to are the same")
 			case o.CompareOnly && (o.Cutover || o.Follow || o.NoCompare || o.Replace):
 				return Usage("--compare-only compares, and nothing else")
@@ -57,6 +58,20 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 				return Usage("--follow and --cutover exclude each other")
 			case o.Pause <= 0 || o.Sample < 0:
 				return Usage("--pause must be positive, and --sample not negative")
+			}
+			for _, x := range []struct {
+				a          *transfer.Address
+				flag, file string
+			}{{&o.From, "--from-password-file", fromPassword}, {&o.To, "--to-password-file", toPassword}} {
+				if x.file == "" {
+					continue
+				}
+				if x.a.Password, err = passwordOf(x.flag, x.file); err != nil {
+					return err
+				}
+			}
+			if err := certs.use(&o.From, &o.To); err != nil {
+				return err
 			}
 			return runMigrate(cmd.Context(), env, o, asJSON)
 		},
@@ -66,6 +81,9 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 	f.StringVar(&to, "to", "", "the `SERVER`, or a node of the cluster, that gets them")
 	c.MarkFlagRequired("from")
 	c.MarkFlagRequired("to")
+	f.StringVar(&fromPassword, "from-password-file", "", "the `FILE` that the password of the source stands in")
+	f.StringVar(&toPassword, "to-password-file", "", "the `FILE` that the password of the target stands in")
+	certs.flags(f)
 	f.BoolVar(&o.Cutover, "cutover", false, "pause the writes of the source, compare, and make the target independent")
 	f.BoolVar(&o.WritersStopped, "writers-stopped", false,
 		"nobody writes to the source: cut over although it cannot pause writes")
@@ -78,6 +96,24 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 	f.BoolVar(&o.AcceptDifferences, "accept-differences", false, "cut over although the two differ")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// use lets the addresses that speak TLS use the certificates.
+func (c *certificates) use(addrs ...*transfer.Address) error {
+	if !c.given() {
+		return nil
+	}
+	conf, err := c.config()
+	used := false
+	for _, a := range addrs {
+		if a.TLS != nil {
+			a.TLS, used = conf, true
+		}
+	}
+	if err == nil && !used {
+		return Usage("--cacert, --cert and --key are for addresses that begin with rediss://")
+	}
+	return err
 }
 
 func runMigrate(ctx context.Context, env *Env, o migrate.Options, asJSON bool) error {

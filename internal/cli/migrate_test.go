@@ -2,10 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/internal/migrate"
+	"github.com/basaltdb/basalt/internal/testcert"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -44,5 +48,54 @@ func TestMigrateCommand(t *testing.T) {
 	}
 	if code, _, stderr := run(t, "migrate", "--from", "nowhere", "--to", to.Addr()); code != ExitUsage {
 		t.Errorf("%d, %q", code, stderr)
+	}
+}
+
+// Passwords stand in files, and servers with TLS get certificates; the other commands that reach a server take them in
+// the same way.
+func TestCertificates(t *testing.T) {
+	ca := testcert.New(t)
+	cert, key := ca.Issue("server")
+	start := func(password string) *servertest.Harness {
+		return servertest.StartOnPorts(t, func() []string {
+			return []string{"tls-port", servertest.FreePort(t), "tls-cert-file", cert, "tls-key-file", key,
+				"tls-ca-cert-file", ca.File, "tls-auth-clients", "yes", "tls-replication", "yes", "requirepass", password}
+		})
+	}
+	from, to := start("secret of from"), start("secret of to")
+	dir := t.TempDir()
+	password := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("secret of "+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	flags := []string{"--cacert", ca.File, "--cert", cert, "--key", key}
+	migrate := append([]string{"migrate", "--from", "rediss://" + from.Addr(), "--to", "rediss://" + to.Addr(),
+		"--from-password-file", password("from"), "--to-password-file", password("to")}, flags...)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("SET k v\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := append([]string{"--password-file", password("from")}, flags...)
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string // in what is printed
+	}{
+		{append([]string{"import", file, "--to", from.Addr()}, one...), ExitOK, ""},
+		{append([]string{"export", "--from", from.Addr(), "--format", "jsonl", "--to", "-"}, one...), ExitOK, `"v"`},
+		{migrate, ExitOK, "1 key compared, 0 differ"},
+		{slices.Concat(migrate, []string{"--compare-only", "--cacert", file}), ExitError,
+			"--cacert: " + file + " holds no certificate"},
+		{slices.Concat(migrate, []string{"--compare-only", "--cert", ""}), ExitUsage, "--cert and --key go together"},
+		{slices.Concat(migrate, []string{"--to-password-file", "missing"}), ExitError, "--to-password-file: open missing"},
+		{append([]string{"migrate", "--from", from.Addr(), "--to", to.Addr()}, flags...), ExitUsage, "rediss://"},
+	} {
+		code, out, stderr := run(t, tt.args...)
+		if code != tt.code || !strings.Contains(out+stderr, tt.want) {
+			t.Errorf("%q: %d, %q, %q", tt.args, code, out, stderr)
+		}
 	}
 }

@@ -14,13 +14,51 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tidwall/resp"
+
+	"github.com/basaltdb/basalt/internal/transfer"
 )
 
 // login says how a sub-command connects to a server and as which user.
 type login struct {
 	user, password, passwordFile string
 	tls                          bool
-	caCert, cert, key            string
+	certificates
+}
+
+// certificates are those of TLS.
+type certificates struct{ caCert, cert, key string }
+
+func (c *certificates) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.caCert, "cacert", "", "the `FILE` with the certificates that the server's must be signed by")
+	f.StringVar(&c.cert, "cert", "", "the `FILE` with the client's certificate")
+	f.StringVar(&c.key, "key", "", "the `FILE` with its key")
+}
+
+func (c *certificates) given() bool { return c.caCert != "" || c.cert != "" || c.key != "" }
+
+// config returns the configuration of TLS.
+func (c *certificates) config() (*tls.Config, error) {
+	conf := &tls.Config{}
+	if c.caCert != "" {
+		pem, err := os.ReadFile(c.caCert)
+		if err != nil {
+			return nil, fmt.Errorf("--cacert: %w", err)
+		}
+		if conf.RootCAs = x509.NewCertPool(); !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--cacert: %s holds no certificate", c.caCert)
+		}
+	}
+	if (c.cert == "") != (c.key == "") {
+		return nil, Usage("--cert and --key go together")
+	}
+	if c.cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --key: %w", err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
 }
 
 func (l *login) flags(f *pflag.FlagSet) {
@@ -28,9 +66,7 @@ func (l *login) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.password, "password", "", "the password or token (default: the variable REDISCLI_AUTH)")
 	f.StringVar(&l.passwordFile, "password-file", "", "the `FILE` that the password stands in")
 	f.BoolVar(&l.tls, "tls", false, "speak TLS")
-	f.StringVar(&l.caCert, "cacert", "", "the `FILE` with the certificates that the server's must be signed by")
-	f.StringVar(&l.cert, "cert", "", "the `FILE` with the client's certificate")
-	f.StringVar(&l.key, "key", "", "the `FILE` with its key")
+	l.certificates.flags(f)
 }
 
 // secret returns the password, "" = none.
@@ -39,36 +75,51 @@ func (l *login) secret() (string, error) {
 	case l.password != "":
 		return l.password, nil
 	case l.passwordFile != "":
-		b, err := os.ReadFile(l.passwordFile)
-		return strings.TrimRight(string(b), "\r\n"), err
+		return passwordOf("--password-file", l.passwordFile)
 	}
 	return os.Getenv("REDISCLI_AUTH"), nil
 }
 
+// passwordOf returns the password in a file that a flag names.
+func passwordOf(flag, path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+// complete adds to an address what it does not name itself; nil is none.
+func (l *login) complete(a *transfer.Address) (err error) {
+	if a == nil {
+		return nil
+	}
+	if a.Password == "" {
+		if a.Password, err = l.secret(); err != nil {
+			return err
+		}
+		if l.user != "" {
+			a.User = l.user
+		}
+	}
+	if conf, err := l.tlsConfig(a.Host); err != nil {
+		return err
+	} else if conf != nil {
+		a.TLS = conf
+	}
+	return nil
+}
+
 // tlsConfig returns the TLS configuration for a server, nil = no TLS.
 func (l *login) tlsConfig(addr string) (*tls.Config, error) {
-	if !l.tls && l.caCert == "" && l.cert == "" {
+	if !l.tls && !l.given() {
 		return nil, nil
 	}
-	host, _, _ := net.SplitHostPort(addr)
-	c := &tls.Config{ServerName: host}
-	if l.caCert != "" {
-		pem, err := os.ReadFile(l.caCert)
-		if err != nil {
-			return nil, err
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", l.caCert)
-		}
+	c, err := l.config()
+	if err == nil {
+		c.ServerName, _, _ = net.SplitHostPort(addr)
 	}
-	if l.cert != "" {
-		pair, err := tls.LoadX509KeyPair(l.cert, l.key)
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
+	return c, err
 }
 
 // client is a connection to a server.

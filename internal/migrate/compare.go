@@ -43,8 +43,8 @@ const (
 	maxDoubtful = 100_000
 	// keysAtOnce is how many keys are compared at a time. Memory holds a part of each.
 	keysAtOnce = 128
-	// rounds is how often what differs is compared in all.
-	rounds = 4
+	// comparisons is how often what differs is compared in all.
+	comparisons = 4
 )
 
 // key is a key of a database of the source.
@@ -136,7 +136,7 @@ func (c *comparer) all() error {
 			return err
 		}
 	}
-	for range rounds - 1 {
+	for range comparisons - 1 {
 		if len(c.doubt) == 0 {
 			break
 		}

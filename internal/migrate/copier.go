@@ -20,10 +20,10 @@ type copier struct {
 	from, to  *peer
 	databases func(db int) (home int, ok bool) // of the target, for one of the source
 
-	applied atomic.Int64 // in the source's count
-	copied  atomic.Int64 // keys, each time
-	moved   atomic.Int64 // bytes of the first copy
-	total   atomic.Int64 // bytes or keys of the first copy, 0 = not known
+	rounds  atomic.Pointer[rounds] // the newest, which follow the source's changes
+	copied  atomic.Int64           // keys, each time
+	moved   atomic.Int64           // bytes of the first copy
+	total   atomic.Int64           // bytes or keys of the first copy, 0 = not known
 	stage   atomic.Int32
 	trouble atomic.Pointer[string] // why it does not go on at the moment
 
@@ -130,7 +130,7 @@ func (c *copier) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if now := c.applied.Load() + c.copied.Load(); now != seen {
+		if now := c.applied() + c.copied.Load(); now != seen {
 			last, seen = time.Now(), now
 		}
 		var final finalError
@@ -145,6 +145,14 @@ func (c *copier) run(ctx context.Context) error {
 		case <-time.After(retryEvery):
 		}
 	}
+}
+
+// applied returns what the target has, in the source's count.
+func (c *copier) applied() int64 {
+	if r := c.rounds.Load(); r != nil {
+		return r.applied()
+	}
+	return 0
 }
 
 // finalError is an error that another attempt would not mend.

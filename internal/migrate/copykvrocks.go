@@ -38,9 +38,9 @@ func (c *copier) parsePlace(text string) (p place, ok bool) {
 	return p, err == nil
 }
 
-func (c *copier) setPlace(p place) error {
-	text := fmt.Sprintf("%s %s %d %s", positionKvrocks, c.from.addr, p.next-1, p.id)
-	return c.setPosition(strings.TrimSpace(text))
+// placeText is the stored form.
+func (c *copier) placeText(p place) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %d %s", positionKvrocks, c.from.addr, p.next-1, p.id))
 }
 
 // errNoLog: the source's log does not reach back to where the copy is.
@@ -107,7 +107,7 @@ func (c *copier) copyAll() (p place, err error) {
 	if err := c.copyFunctions(); err != nil {
 		return p, err
 	}
-	return p, c.setPlace(p)
+	return p, c.setPosition(c.placeText(p))
 }
 
 // streamTimeout bounds the silence of the source, which pings, and what it takes to read.
@@ -150,13 +150,13 @@ func (c *copier) follow(ctx context.Context, at place) error {
 		return fmt.Errorf("%w: %w", errNoLog, err)
 	}
 	c.trouble.Store(nil)
-	c.applied.Store(int64(at.next - 1))
+	r := c.begin(int64(at.next - 1))
 	c.stage.Store(streaming)
-	return c.stream(nc, in, at)
+	return r.stop(c.stream(nc, in, at, r))
 }
 
-// stream copies what comes.
-func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place) error {
+// stream gives what comes to the rounds.
+func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) error {
 	buf := make([]byte, 0, 1<<20)
 	acked := time.Now()
 	ch, end := &changes{seen: map[key]bool{}}, at
@@ -185,20 +185,17 @@ func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place) error {
 			used += n
 		}
 		if end != at {
-			if err := c.apply(ch); err != nil {
-				return err
-			}
-			if err := c.setPlace(end); err != nil {
+			if err := r.add(ch, c.placeText(end), int64(end.next-1)); err != nil {
 				return err
 			}
 			at = end
 			ch = &changes{seen: map[key]bool{}}
-			c.applied.Store(int64(at.next - 1))
+			r.taken.Store(int64(at.next - 1))
 		}
 		if asked || time.Since(acked) > ackEvery {
 			acked = time.Now()
 			nc.SetWriteDeadline(acked.Add(streamTimeout))
-			if _, err := nc.Write(proto.AppendAck(nil, at.next-1)); err != nil {
+			if _, err := nc.Write(proto.AppendAck(nil, uint64(r.applied()))); err != nil {
 				return err
 			}
 		}
@@ -232,7 +229,7 @@ func (c *copier) noteBatch(ch *changes, end *place, f *proto.Frame) error {
 		switch rec.Family {
 		case cf.Metadata:
 			if rec.Kind == batch.DeleteRange {
-				err = c.noteRange(ch, rec.Key, rec.Value)
+				noteRange(ch, rec.Key, rec.Value)
 			} else {
 				err = c.noteKey(ch, rec.Key)
 			}
@@ -262,7 +259,7 @@ func (c *copier) noteKey(ch *changes, nsKey []byte) error {
 		return err
 	}
 	if db, ok := cf.NamespaceDatabase(string(ns)); ok {
-		ch.add(db, name)
+		ch.add(key{db, string(name)})
 	} else {
 		c.left.other("other namespaces", string(ns))
 	}
@@ -274,7 +271,7 @@ const databasesTried = 1024
 
 // noteRange notes that all keys of namespaces are deleted: FLUSHDB, FLUSHALL. A range that takes a part of one is made
 // by nobody who can be followed key by key.
-func (c *copier) noteRange(ch *changes, begin, end []byte) error {
+func noteRange(ch *changes, begin, end []byte) {
 	n := len(ch.flushed)
 	for db := range databasesTried {
 		prefix := cf.AppendNSPrefix(nil, cf.DatabaseNamespace(db))
@@ -283,14 +280,10 @@ func (c *copier) noteRange(ch *changes, begin, end []byte) error {
 		case string(begin) <= string(prefix) && string(after) <= string(end):
 			ch.flushed = append(ch.flushed, db)
 		case string(prefix) < string(end) && string(begin) < string(after):
-			if err := c.setPosition(positionCopying); err != nil {
-				return err
-			}
-			return fmt.Errorf("a part of database %d was deleted at once: %w", db, errAgain)
+			ch.again = fmt.Errorf("a part of database %d was deleted at once: %w", db, errAgain)
 		}
 	}
 	if len(ch.flushed)-n == databasesTried {
 		ch.flushed = append(ch.flushed[:n], -1)
 	}
-	return nil
 }

@@ -34,8 +34,9 @@ func (c *copier) followRedis(ctx context.Context) error {
 	}
 	defer conn.Close()
 	nc, in := conn.Detach()
-	return redislink.Run(ctx, redislink.Options{
-		Conn: nc, In: in, Log: zap.NewNop(), Port: 1, Target: &redisTarget{c}, MaxValue: maxValue,
+	r := c.begin(c.applied())
+	return r.stop(redislink.Run(ctx, redislink.Options{
+		Conn: nc, In: in, Log: zap.NewNop(), Port: 1, Target: &redisTarget{c, r}, MaxValue: maxValue,
 		Silence: redisSilence, AckEvery: ackEvery,
 		Step: func(s redislink.Step) {
 			if s == redislink.Streaming {
@@ -46,12 +47,15 @@ func (c *copier) followRedis(ctx context.Context) error {
 		Loaded: func() {}, Heard: func() {},
 		Transfer: func(size int64) { c.total.Store(max(size, 0)) },
 		Received: func(n int) { c.moved.Add(int64(n)) },
-		Offset:   &c.applied,
-	})
+		Offset:   &r.taken, Applied: r.applied,
+	}))
 }
 
 // redisTarget is the target of a link to a Redis.
-type redisTarget struct{ c *copier }
+type redisTarget struct {
+	c *copier
+	r *rounds
+}
 
 // State implements redislink.Target.
 func (t *redisTarget) State() (s redislink.State, ok bool, err error) {
@@ -67,13 +71,17 @@ func (t *redisTarget) State() (s redislink.State, ok bool, err error) {
 
 // Keep implements redislink.Target.
 func (t *redisTarget) Keep(s redislink.State) error {
-	return t.c.setPosition(string(s.Append([]byte(positionRedis + " "))))
+	return t.add(&changes{}, s)
+}
+
+func (t *redisTarget) add(ch *changes, s redislink.State) error {
+	return t.r.add(ch, string(s.Append([]byte(positionRedis+" "))), s.Offset)
 }
 
 // errAgain: the stream cannot be followed key by key, and all is copied anew.
 var errAgain = errors.New("all keys are copied again")
 
-// Apply implements redislink.Target: it copies the keys of the commands.
+// Apply implements redislink.Target: the keys of the commands are copied by the next round.
 func (t *redisTarget) Apply(commands []redislink.Command, after redislink.State) error {
 	ch := changes{seen: map[key]bool{}}
 	for i := range commands {
@@ -81,10 +89,7 @@ func (t *redisTarget) Apply(commands []redislink.Command, after redislink.State)
 			return err
 		}
 	}
-	if err := t.c.apply(&ch); err != nil {
-		return err
-	}
-	return t.Keep(after)
+	return t.add(&ch, after)
 }
 
 // changes are those of some commands or batches.
@@ -93,10 +98,11 @@ type changes struct {
 	seen      map[key]bool
 	flushed   []int // databases that were emptied, < 0 = all
 	functions bool  // libraries of functions have changed
+	again     error // why all keys must be copied again, nil = they need not
 }
 
-func (ch *changes) add(db int, name []byte) {
-	if k := (key{db, string(name)}); !ch.seen[k] {
+func (ch *changes) add(k key) {
+	if !ch.seen[k] {
 		ch.seen[k] = true
 		ch.keys = append(ch.keys, k)
 	}
@@ -104,6 +110,12 @@ func (ch *changes) add(db int, name []byte) {
 
 // apply copies what has changed.
 func (c *copier) apply(ch *changes) error {
+	if ch.again != nil {
+		if err := c.setPosition(positionCopying); err != nil {
+			return err
+		}
+		return ch.again
+	}
 	for _, db := range ch.flushed {
 		if err := c.flushed(db); err != nil {
 			return err
@@ -137,10 +149,8 @@ func (t *redisTarget) note(ch *changes, cmd *redislink.Command) error {
 		ch.flushed = append(ch.flushed, cmd.DB)
 		return nil
 	case "swapdb":
-		if err := t.c.setPosition(positionCopying); err != nil {
-			return err
-		}
-		return fmt.Errorf("SWAPDB: %w", errAgain)
+		ch.again = fmt.Errorf("SWAPDB: %w", errAgain)
+		return nil
 	case "function":
 		ch.functions = true
 		return nil
@@ -165,7 +175,7 @@ func (t *redisTarget) note(ch *changes, cmd *redislink.Command) error {
 		return t.ask(ch, cmd)
 	}
 	for _, ref := range spec.AppendKeys(nil, args) {
-		ch.add(cmd.DB, args[ref.Arg])
+		ch.add(key{cmd.DB, string(args[ref.Arg])})
 	}
 	return nil
 }
@@ -173,7 +183,7 @@ func (t *redisTarget) note(ch *changes, cmd *redislink.Command) error {
 // also notes a key of the database that an argument names.
 func (t *redisTarget) also(ch *changes, db, name []byte) {
 	if n, err := strconv.Atoi(string(db)); err == nil {
-		ch.add(n, name)
+		ch.add(key{n, string(name)})
 	}
 }
 
@@ -196,7 +206,7 @@ func (t *redisTarget) ask(ch *changes, cmd *redislink.Command) error {
 			t.c.left.other("commands whose keys are not known", cmd.Name())
 		}
 		for _, e := range replies[0].Elems {
-			ch.add(cmd.DB, e.Text)
+			ch.add(key{cmd.DB, string(e.Text)})
 		}
 		return nil
 	})

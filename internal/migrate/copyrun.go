@@ -32,7 +32,7 @@ func (r *copyRun) status() (status, error) {
 	default:
 	}
 	s := status{streaming: r.stage.Load() == streaming, done: r.moved.Load(), total: r.total.Load(),
-		keys: r.from.kind != Redis, offset: r.applied.Load()}
+		keys: r.from.kind != Redis, offset: r.applied()}
 	if text := r.trouble.Load(); text != nil {
 		s.note = *text
 	}

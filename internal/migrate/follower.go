@@ -63,7 +63,7 @@ func (f *follower) fits(replace bool) error {
 	if len(theirs) > 0 && !replace {
 		return errNotEmpty
 	}
-	if f.from.addr.TLS {
+	if f.from.addr.TLS != nil {
 		if v, err := f.to.setting("tls-replication"); err != nil || v != "yes" {
 			return errors.Join(errors.New("the target needs tls-replication yes to follow the source with TLS"), err)
 		}

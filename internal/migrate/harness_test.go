@@ -106,6 +106,11 @@ func dialTest(t *testing.T, addr string) testConn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dialAddress(t, a)
+}
+
+func dialAddress(t *testing.T, a transfer.Address) testConn {
+	t.Helper()
 	p, err := dial(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 
 // Address is the address of a server, with credentials.
 type Address struct {
-	Network, Host  string // "tcp" and host:port, or "unix" and a path
-	TLS            bool
+	Network, Host  string      // "tcp" and host:port, or "unix" and a path
+	TLS            *tls.Config // nil = none
 	User, Password string
 	DB             int
 }
@@ -40,7 +40,10 @@ func ParseAddress(s string) (a Address, err error) {
 		if port == "" {
 			port = "6379"
 		}
-		a = Address{Network: "tcp", Host: net.JoinHostPort(u.Hostname(), port), TLS: u.Scheme == "rediss"}
+		a = Address{Network: "tcp", Host: net.JoinHostPort(u.Hostname(), port)}
+		if u.Scheme == "rediss" {
+			a.TLS = &tls.Config{}
+		}
 		if u.User != nil {
 			a.User = u.User.Username()
 			a.Password, _ = u.User.Password()
@@ -110,8 +113,8 @@ func Dial(ctx context.Context, a Address) (*Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	var c net.Conn
 	var err error
-	if a.TLS {
-		c, err = (&tls.Dialer{NetDialer: &d}).DialContext(ctx, a.Network, a.Host)
+	if a.TLS != nil {
+		c, err = (&tls.Dialer{NetDialer: &d, Config: a.TLS}).DialContext(ctx, a.Network, a.Host)
 	} else {
 		c, err = d.DialContext(ctx, a.Network, a.Host)
 	}

@@ -80,8 +80,9 @@ type Options struct {
 	// Transfer is called when a transfer of so many bytes, < 0 = not known, begins; Received when a part of it has come.
 	Transfer func(size int64)
 	Received func(n int)
-	// Offset is set to what is applied.
-	Offset *atomic.Int64
+	// Offset is set to what Target has taken, Applied returns what is acknowledged: what Target has done.
+	Offset  *atomic.Int64
+	Applied func() int64
 }
 
 // The bounds of what is applied at once, besides those of one unit.
@@ -507,9 +508,9 @@ func (l *link) line() (line []byte, err error) {
 	}
 }
 
-// ack acknowledges what is applied.
+// ack acknowledges what was done.
 func (l *link) ack() error {
-	return l.send(proto.AppendRequest(nil, "REPLCONF", "ACK", strconv.FormatInt(l.Offset.Load(), 10)))
+	return l.send(proto.AppendRequest(nil, "REPLCONF", "ACK", strconv.FormatInt(l.Applied(), 10)))
 }
 
 // sendTimeout is how long the master may take to read a request.

@@ -112,11 +112,12 @@ func (l *loader) Abort() {
 
 // options are those of a link over a connection.
 func options(c net.Conn, t *target) Options {
+	offset := new(atomic.Int64)
 	return Options{
 		Conn: c, In: bufio.NewReader(c), Log: zap.NewNop(), Port: 7999, Target: t, MaxValue: 1 << 20,
 		Silence: time.Minute, AckEvery: time.Second,
 		Step: func(Step) {}, Loaded: func() {}, Heard: func() {}, Transfer: func(int64) {}, Received: func(int) {},
-		Offset: new(atomic.Int64),
+		Offset: offset, Applied: offset.Load,
 	}
 }
 

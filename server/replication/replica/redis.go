@@ -50,7 +50,7 @@ func (l *link) followRedis(c *lineconn.Conn) error {
 		Step: l.redisStep, Loaded: func() { l.r.fulls.Add(1) },
 		Heard:    func() { l.lastIO.Store(time.Now().UnixNano()) },
 		Transfer: l.redisTransfer, Received: func(n int) { l.meter.Came(int64(n)) },
-		Offset: &l.offset,
+		Offset: &l.offset, Applied: l.offset.Load,
 	})
 }
 
