@@ -17,8 +17,9 @@ BENCHDISKFLAGS ?=
 CRASHFLAGS ?=
 SOAKFLAGS ?=
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X main.version=$(VERSION)
+# VERSION in the environment wins; make does not set it, or dist would get this one.
+NAME := $(or $(VERSION),$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown))
+LDFLAGS := -X main.version=$(NAME)
 GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/rocksdb/build/*' -not -path './$(DATA)/*'
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
@@ -42,7 +43,7 @@ build: bootstrap ## Build build/basalt, linked statically with RocksDB
 
 run: build ## Build and serve 127.0.0.1:6666 with kvrocks.toml, data under ./data
 	@mkdir -p '$(DATA)'
-	@echo 'basalt $(VERSION) on $(BIND):$(PORT), data under $(DATA)'
+	@echo 'basalt $(NAME) on $(BIND):$(PORT), data under $(DATA)'
 	@echo 'connect with: redis-cli -h $(BIND) -p $(PORT)    stop with: Ctrl-C'
 	@exec build/basalt -c kvrocks.toml --bind '$(BIND)' --port '$(PORT)' --dir '$(DATA)'
 

@@ -129,8 +129,9 @@ func (db *DB) FamilyIntProperty(id cf.ID, name string) (uint64, bool) {
 	return db.rocks.IntProperty(db.fam[id], name)
 }
 
-// Ticker returns a counter of RocksDB's statistics by its name without "rocksdb.".
-func (db *DB) Ticker(name string) uint64 { return db.rocks.Ticker(name) }
+// Ticker returns a counter of RocksDB's statistics by its name without "rocksdb."; ok is false when it has none of that
+// name.
+func (db *DB) Ticker(name string) (n uint64, ok bool) { return db.rocks.Ticker(name) }
 
 // Statistics returns RocksDB's statistics as text.
 func (db *DB) Statistics() string { return db.rocks.Statistics() }

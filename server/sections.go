@@ -297,13 +297,17 @@ var rated = [...]struct {
 	{"number.db.prev", metrics.RatePrevs, "prev_per_sec"},
 }
 
-const tickKeysRead = "number.keys.read" // by Get
+const (
+	tickKeysRead         = "number.keys.read" // by Get
+	tickKeysReadTogether = "number.multiget.keys.read"
+)
 
 // rateTicker returns the value of a ticker that is sampled.
 func (s *Server) rateTicker(name string) int64 {
-	n := s.db.Ticker(name)
+	n, _ := s.db.Ticker(name)
 	if name == tickKeysRead {
-		n += s.db.Ticker("number.multiget.keys.read")
+		more, _ := s.db.Ticker(tickKeysReadTogether)
+		n += more
 	}
 	return int64(n)
 }

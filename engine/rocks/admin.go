@@ -13,18 +13,17 @@ import (
 )
 
 // Ticker returns one of RocksDB's statistics counters by its name without "rocksdb.", such as "wal.bytes"
-// (TickersNameMap in monitoring/statistics.cc). It panics when there is none of that name.
-func (d *DB) Ticker(name string) uint64 {
+// (TickersNameMap in monitoring/statistics.cc). ok is false when this version of RocksDB has none of that name, or the
+// database is closed.
+func (d *DB) Ticker(name string) (n uint64, ok bool) {
 	if !d.enter() {
-		return 0
+		return 0, false
 	}
 	defer d.leave()
 	full := []byte("rocksdb." + name)
 	var count C.uint64_t
-	if C.bk_ticker(raw(d.opts), bytesPtr(full), C.size_t(len(full)), &count) == 0 {
-		panic("rocks: no ticker " + name)
-	}
-	return uint64(count)
+	ok = C.bk_ticker(raw(d.opts), bytesPtr(full), C.size_t(len(full)), &count) != 0
+	return uint64(count), ok
 }
 
 // Statistics returns all statistics as RocksDB prints them.

@@ -21,6 +21,7 @@ if [ ! -e "$root/ready" ]; then
 	touch "$root/ready"
 fi
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # with those of a proxy that the host trusts
 mkdir -p "$root/src" "$root/own-build" "$root/usr/local/go" "$root/root/go" "$root/root/.cache"
 goroot=$(go env GOROOT) modules=$(dirname "$(dirname "$(go env GOMODCACHE)")")
 export goroot modules root

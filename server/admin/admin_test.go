@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server/info"
 )
 
@@ -185,5 +186,18 @@ func TestOpenAndClose(t *testing.T) {
 	d.Close()
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the listener is open after Close")
+	}
+}
+
+func TestTickers(t *testing.T) {
+	db := enginetest.Open(t)
+	names := []string{tickCacheMiss, tickCacheHit, tickCompaction, tickFlush}
+	for _, x := range tickers {
+		names = append(names, x.name)
+	}
+	for _, name := range names {
+		if _, ok := db.Ticker(name); !ok {
+			t.Errorf("RocksDB has no %s", name)
+		}
 	}
 }

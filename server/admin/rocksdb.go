@@ -66,7 +66,7 @@ func RocksDB(db *engine.DB, w *info.Writer) {
 		}
 	}
 	for _, t := range tickers {
-		w.Counter("rocksdb_"+t.field, t.unit, int64(db.Ticker(t.name)))
+		w.Counter("rocksdb_"+t.field, t.unit, ticker(db, t.name))
 	}
 	// These are of the database, whichever family is asked.
 	for _, p := range [...]struct{ name, property string }{
@@ -111,10 +111,15 @@ func Levels(db *engine.DB, f func(Series)) {
 
 // BlockCache returns how many look-ups in the block cache have hit and missed.
 func BlockCache(db *engine.DB) (hits, misses int64) {
-	return int64(db.Ticker(tickCacheHit)), int64(db.Ticker(tickCacheMiss))
+	return ticker(db, tickCacheHit), ticker(db, tickCacheMiss)
 }
 
 // Written returns how many bytes flushes and compactions have written.
 func Written(db *engine.DB) (flushed, compacted int64) {
-	return int64(db.Ticker(tickFlush)), int64(db.Ticker(tickCompaction))
+	return ticker(db, tickFlush), ticker(db, tickCompaction)
+}
+
+func ticker(db *engine.DB, name string) int64 {
+	n, _ := db.Ticker(name)
+	return int64(n)
 }

@@ -177,3 +177,12 @@ func TestSectionsOfTheDatabase(t *testing.T) {
 		t.Errorf("MEMORY DOCTOR: %s", got)
 	}
 }
+
+func TestTickers(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, x := range tickers {
+		if _, ok := db.Ticker(x.name); !ok {
+			t.Errorf("RocksDB has no %s", x.name)
+		}
+	}
+}

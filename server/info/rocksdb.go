@@ -84,7 +84,8 @@ func (r RocksDB) Fields(w *Writer, _ string) {
 		}
 	}
 	for _, t := range tickers {
-		w.Counter(t.field, None, int64(r.DB.Ticker(t.name)))
+		n, _ := r.DB.Ticker(t.name)
+		w.Counter(t.field, None, int64(n))
 	}
 	sum := func(field, property string, unit Unit) { w.Gauge(field, unit, int64(r.sumProperty(property))) }
 	global := func(field, property string) {
