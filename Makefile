@@ -24,7 +24,7 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test test-long lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat dist bootstrap clean
+.PHONY: help run build test test-long lint race fuzz asan tsan arm64-check bench bench-disk bench-replica bench-metrics crash soak compat dist bootstrap clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-disk: build ## Data larger than memory: throughput, latency and disk use, 
 bench-replica: build ## What a replica costs its master, how fast it applies, lags and synchronises in full
 	@scripts/bootstrap.sh --test
 	@$(ENV) go run ./scripts/benchreplica -basalt build/basalt $(BENCHREPLICAFLAGS)
+
+bench-metrics: build ## What /metrics costs under full load
+	@$(ENV) go run ./scripts/benchmetrics -basalt build/basalt $(BENCHMETRICSFLAGS)
 
 crash: build ## Kill basalt 20 times under load and look for lost writes
 	@$(ENV) go run ./scripts/crash -basalt build/basalt $(CRASHFLAGS)

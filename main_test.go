@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 			"/files/v.toml:1: daemonize: wants true or false"},
 		{"bad option", []string{"--port", "65536"}, "command line: --port: argument must be between 0 and 65535 inclusive"},
 		{"no value", []string{"--port"}, "command line: --port: wants a value"},
-		{"no option", []string{"kvrocks.conf"}, "command line: kvrocks.conf: not an option; basalt --help lists them"},
+		{"no option", []string{"kvrocks.conf"}, "command line: kvrocks.conf: neither an option"},
 		{"no file", []string{"-c", base + "/nosuch.conf"}, base + "/nosuch.conf: no such file or directory"},
 		{"bad quotes", []string{"-c", conf("q.conf", "port 1\nrequirepass \"x\n")}, base +
 			"/files/q.conf:2: malformed line: config line ends unexpectedly in quoted string"},

@@ -123,7 +123,7 @@ func (r *Repo) plan(ctx context.Context, o RestoreOptions) (*plan, error) {
 	}
 	p := choose(backups, lines, o.At)
 	if p == nil && len(backups) == 0 {
-		return nil, fmt.Errorf("%w in %s", ErrNoBackup, r)
+		return nil, fmt.Errorf("%w: %s holds none", ErrNoBackup, r)
 	}
 	if p == nil {
 		return nil, fmt.Errorf("%w: the oldest one is of %s", ErrNoBackup, backups[0].Time.Format(time.RFC3339))

@@ -67,8 +67,10 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 
 // database returns the directory of the database in an argument: the argument itself, or the directory in it.
 func database(arg string) (string, error) {
-	if _, err := os.Stat(filepath.Join(arg, "CURRENT")); err == nil {
-		return arg, nil
+	for _, dir := range []string{arg, filepath.Join(arg, "db")} { // a data directory may hold checkpoints, too
+		if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
+			return dir, nil
+		}
 	}
 	below, err := filepath.Glob(filepath.Join(arg, "*", "CURRENT"))
 	if err != nil {

@@ -134,12 +134,29 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		code, err = ExitInterrupted, errors.New("interrupted")
 	}
-	message := strings.ReplaceAll(err.Error(), "\n", " ")
+	message := strings.ReplaceAll(err.Error(), "\n", " ") + hint(err)
+	if strings.HasPrefix(message, "accepts ") && !running {
+		message = "usage: " + c.UseLine()
+	}
 	if code == ExitUsage {
 		message += "; " + c.CommandPath() + " --help explains it"
 	}
 	fmt.Fprintf(env.Err, "%s: %s\n", c.CommandPath(), message)
 	return code
+}
+
+// hint returns what to do about an error of a connection, "" if there is nothing to say.
+func hint(err error) string {
+	for _, h := range []struct{ text, hint string }{
+		{"connection refused", "is a server running there?"},
+		{"NOAUTH", "the server wants a password"},
+		{"does not look like a TLS handshake", "the server does not speak TLS at this port"},
+	} {
+		if strings.Contains(err.Error(), h.text) {
+			return ": " + h.hint
+		}
+	}
+	return ""
 }
 
 // prepare makes a command and its sub-commands record that they run: earlier errors are usage errors.

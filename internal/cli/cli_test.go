@@ -55,6 +55,7 @@ func endings(t *testing.T) {
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),
 			"partly": Partial(errors.New("one key")), "used": Usage("--at wants a time"),
+			"unreached": errors.New("connection refused"),
 		} {
 			c := &cobra.Command{Use: name + " [N]", Short: "Ends so", Args: cobra.MaximumNArgs(1),
 				RunE: func(*cobra.Command, []string) error { return err }}
@@ -84,7 +85,8 @@ func TestExitCodes(t *testing.T) {
 		{"end badly --nosuch", ExitUsage,
 			"basalt end badly: unknown flag: --nosuch; basalt end badly --help explains it\n"},
 		{"end badly 1 2", ExitUsage,
-			"basalt end badly: accepts at most 1 arg(s), received 2; basalt end badly --help explains it\n"},
+			"basalt end badly: usage: basalt end badly [N] [flags]; basalt end badly --help explains it\n"},
+		{"end unreached", ExitError, "basalt end unreached: connection refused: is a server running there?\n"},
 		{"end badly --count many", ExitUsage, `basalt end badly: invalid argument "many" for "--count" flag: `},
 		{"end", ExitUsage, "basalt end: wants a sub-command; basalt end --help explains it\n"},
 		{"end other", ExitUsage, `basalt end: unknown command "other" for "basalt end"; basalt end --help explains it`},

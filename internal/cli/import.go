@@ -120,7 +120,7 @@ func runImport(ctx context.Context, env *Env, o transfer.ImportOptions, asJSON b
 		if e := env.JSON(r); err == nil {
 			err = e
 		}
-	} else {
+	} else if err == nil || r.Keys+r.Commands > 0 {
 		printImport(env, r)
 	}
 	if err == nil && !r.Complete() {

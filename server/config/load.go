@@ -61,7 +61,7 @@ var (
 	errUnknown    = errors.New("unknown key")
 	errNoFile     = errors.New("wants the name of a file")
 	errNoValue    = errors.New("wants a value")
-	errNoOption   = errors.New("not an option; basalt --help lists them")
+	errNoOption   = errors.New("neither an option nor a sub-command; basalt --help lists both")
 	errTokenTwice = errors.New("the token is given to two namespaces")
 	errNameTwice  = errors.New("the namespace has two tokens")
 	errPassEmpty  = errors.New("requirepass empty wasn't allowed while the namespace exists")
@@ -141,6 +141,9 @@ func parseArgs(args []string) (file string, options []entry, err error) {
 			file = args[i]
 		case len(arg) > 2 && strings.HasPrefix(arg, "--"):
 			if i++; i == len(args) {
+				if _, _, ok := find(arg[2:]); !ok {
+					return bad(arg, errNoOption)
+				}
 				return bad(arg, errNoValue)
 			}
 			options = append(options, entry{key: arg[2:], text: args[i]})

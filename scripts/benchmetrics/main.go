@@ -1,0 +1,190 @@
+// Benchmetrics measures what /metrics costs under full load: the processor time a request of a server without
+// admin-listen, and of one that is scraped every -every, in turns.
+//
+//	go run ./scripts/benchmetrics [-rounds 9] [-time 5s] [-every 15s] [-- --key value ...]
+//
+// The last column is the median of the ratios of the rounds, of which each loads both servers, and their quartiles.
+// It ends with 1 when a median is above 1.01. Arguments after the flags go to both servers. The machine must be quiet.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+)
+
+const (
+	keys      = 100_000
+	valueSize = 128
+	most      = 1.01 // the bar
+)
+
+var (
+	program = flag.String("basalt", "build/basalt", "the program to measure")
+	rounds  = flag.Int("rounds", 9, "how often both servers are loaded")
+	during  = flag.Duration("time", 5*time.Second, "length of each load")
+	every   = flag.Duration("every", 15*time.Second, "time between two scrapes; each load begins with one")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	bad, err := run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmetrics:", err)
+	}
+	if bad || err != nil {
+		os.Exit(1)
+	}
+}
+
+var (
+	get = loadgen.Op{
+		Encode: func(dst []byte, _ *rand.Rand, key int) []byte {
+			dst = append(dst, "*2\r\n$3\r\nGET\r\n$16\r\nkey:"...)
+			return append(loadgen.AppendDigits(dst, key), "\r\n"...)
+		},
+		Check: func(reply []byte, _ int) bool { return reply[0] == '$' },
+	}
+	set = loadgen.Op{
+		Encode: func(dst []byte, r *rand.Rand, key int) []byte {
+			dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
+			dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
+			dst = fmt.Appendf(dst, "$%d\r\n", valueSize)
+			return append(loadgen.AppendValue(dst, r, key, valueSize), "\r\n"...)
+		},
+		Check: func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
+	}
+)
+
+// server is one that is measured.
+type server struct {
+	*launch.Server
+	metrics string // where its metrics are, "" = nowhere
+}
+
+// address finds where the metrics are in the log.
+var address = regexp.MustCompile(`HTTP \{"address": "([^"]+)"`)
+
+func run(ctx context.Context) (bad bool, err error) {
+	dir, err := os.MkdirTemp("", "basalt-metrics-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	var servers [2]server
+	for i, extra := range [][]string{nil, {"--admin-listen", "127.0.0.1:0"}} {
+		args := slices.Concat(flag.Args(), extra)
+		s, err := launch.Start(launch.Basalt(*program, args...), filepath.Join(dir, strconv.Itoa(i)))
+		if err != nil {
+			return false, err
+		}
+		defer s.Kill()
+		servers[i].Server = s
+		if m := address.FindStringSubmatch(s.Output()); m != nil {
+			servers[i].metrics = "http://" + m[1] + "/metrics"
+		}
+	}
+	if servers[1].metrics == "" {
+		return false, errors.New("the log does not say where the metrics are")
+	}
+	fmt.Println("processor time a request   without, us   scraped, us   ratio (quartiles)")
+	for _, l := range []struct {
+		name     string
+		op       *loadgen.Op
+		pipeline int
+	}{{"SET P=16", &set, 16}, {"GET P=16", &get, 16}, {"SET P=1", &set, 1}, {"GET P=1", &get, 1}} {
+		var alone, scraped, ratios []float64
+		for range *rounds {
+			a, err := servers[0].load(ctx, l.op, l.pipeline)
+			if err != nil {
+				return bad, err
+			}
+			b, err := servers[1].load(ctx, l.op, l.pipeline)
+			if err != nil {
+				return bad, err
+			}
+			alone, scraped, ratios = append(alone, a), append(scraped, b), append(ratios, b/a)
+		}
+		for _, list := range [][]float64{alone, scraped, ratios} {
+			slices.Sort(list)
+		}
+		n := len(ratios)
+		verdict := ""
+		if ratios[n/2] > most {
+			verdict, bad = "  ABOVE", true
+		}
+		fmt.Printf("%-24s %14.3f %13.3f   %.3f (%.3f to %.3f)%s\n", l.name, alone[n/2], scraped[n/2], ratios[n/2],
+			ratios[n/4], ratios[3*n/4], verdict)
+	}
+	return bad, nil
+}
+
+// load loads a server and returns the processor time of a request in microseconds.
+func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scraping := make(chan error, 1)
+	go func() { scraping <- s.scrape(ctx) }()
+	before, err := s.processorTime()
+	if err != nil {
+		return 0, err
+	}
+	r, err := loadgen.Run(ctx, loadgen.Load{Addr: s.Addr, Connections: 50, Pipeline: pipeline, Duration: *during,
+		Seed: rand.Uint64(), Next: func(r *rand.Rand) (*loadgen.Op, int) { return op, r.IntN(keys) }})
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.processorTime()
+	cancel()
+	if e := <-scraping; err == nil {
+		err = e
+	}
+	return float64((after - before).Nanoseconds()) / 1000 / float64(r.Requests), err
+}
+
+// scrape reads the metrics until ctx is done.
+func (s *server) scrape(ctx context.Context) error {
+	for s.metrics != "" {
+		response, err := http.Get(s.metrics)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(*every):
+		}
+	}
+	return nil
+}
+
+// processorTime is what the server's process has used.
+func (s *server) processorTime() (time.Duration, error) {
+	var t unix.Timespec
+	clock := int32(^s.Pid())<<3 | 2 // the clock of the process: clock_getcpuclockid(3)
+	err := unix.ClockGettime(clock, &t)
+	return time.Duration(t.Nano()), err
+}
