@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -189,5 +190,20 @@ func TestConsoleInBrowser(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(dom)
+	}
+}
+
+// TestConsoleFiles: the page needs nothing that the server does not have.
+func TestConsoleFiles(t *testing.T) {
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	status, page := get(h, t, "/", "", "")
+	links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
+	if status != 200 || len(links) != 3 {
+		t.Errorf("%d, %q", status, links)
+	}
+	for _, link := range links {
+		if status, text := get(h, t, link[1], "", ""); status != 200 || text == "" {
+			t.Errorf("%s: %d", link[1], status)
+		}
 	}
 }

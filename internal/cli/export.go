@@ -29,6 +29,8 @@ JSON for each key. What a format cannot represent is listed, and the exit code i
 
 Keys of a running server are read one after the other; a key that changes meanwhile is exported as it is when it is
 read. An incomplete file is removed.`,
+		Example: `  basalt export --from 127.0.0.1:6666 --format rdb --to dump.rdb
+  basalt export --from /var/lib/basalt --format jsonl --to - --match 'user:*'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := target(from, &o.Server, &o.Dir); err != nil {
 				return err

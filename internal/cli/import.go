@@ -32,6 +32,9 @@ A server is HOST:PORT, unix:PATH or redis://USER:PASSWORD@HOST:PORT/DB. An inter
 when the command is repeated: FILE.import-state stores its position.
 
 A directory must be new. Records are sorted and written as RocksDB table files, without the write-ahead log.`,
+		Example: `  basalt import dump.rdb --to 127.0.0.1:6666 --verify
+  basalt import appendonlydir --to redis://127.0.0.1:6666/0
+  basalt import dump.rdb --to /var/lib/basalt-new`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Path, o.Memory = args[0], memory<<20
@@ -131,21 +134,17 @@ func runImport(ctx context.Context, env *Env, o transfer.ImportOptions, asJSON b
 
 func printImport(env *Env, r *transfer.ImportResult) {
 	w := env.Out
-	if r.Keys > 0 || r.Commands == 0 {
-		fmt.Fprintf(w, "keys %d", r.Keys)
-	}
-	if r.Commands > 0 {
-		fmt.Fprintf(w, " commands %d", r.Commands)
-	}
+	var counts []string
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"libraries", r.Libraries}, {"expired", r.Expired}, {"empty", r.Empty}, {"of other databases", r.OtherDB},
-		{"compared", r.Verified}} {
-		if n.n > 0 {
-			fmt.Fprintf(w, ", %s %d", n.name, n.n)
+	}{{"keys", r.Keys}, {"commands", r.Commands}, {"libraries", r.Libraries}, {"expired", r.Expired}, {"empty", r.Empty},
+		{"of other databases", r.OtherDB}, {"compared", r.Verified}} {
+		if n.n > 0 || n.name == "keys" && r.Commands == 0 {
+			counts = append(counts, fmt.Sprintf("%s %d", n.name, n.n))
 		}
 	}
+	fmt.Fprint(w, strings.Join(counts, ", "))
 	fmt.Fprintf(w, " in %.1f s (%.0f keys and commands a second)\n", r.Seconds,
 		float64(r.Keys+r.Commands)/max(r.Seconds, 1e-9))
 	for _, s := range r.Warnings {

@@ -40,7 +40,7 @@ compares, makes the target independent, and lets the source refuse writes from t
 Differences, and keys that were left out, are listed, and the exit code is 4; there is no cut-over then.`,
 		Example: `  basalt migrate --from redis://:secret@10.0.0.1:6379 --to 127.0.0.1:6666
   basalt migrate --from redis://:secret@10.0.0.1:6379 --to 127.0.0.1:6666 --cutover
-  basalt migrate --from 10.0.0.1:6666 --to 10.0.0.2:6001 --cutover
+  basalt migrate --from rediss://10.0.0.1:6379 --from-password-file secret --cacert ca.pem --to 127.0.0.1:6666
   basalt migrate --from 10.0.0.1:6379 --to 127.0.0.1:6666 --compare-only --sample 100000`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.From, err = transfer.ParseAddress(from); err != nil {

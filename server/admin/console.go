@@ -132,7 +132,8 @@ func newConsoles(c Console, h *history) *consoles {
 // register adds the paths of the console.
 func (c *consoles) register(mux *http.ServeMux) {
 	files := map[string]string{"/{$}": "text/html; charset=utf-8 index.html",
-		"/console.css": "text/css; charset=utf-8 console.css", "/console.js": "text/javascript; charset=utf-8 console.js"}
+		"/console.css": "text/css; charset=utf-8 console.css", "/console.js": "text/javascript; charset=utf-8 console.js",
+		"/icon.svg": "image/svg+xml icon.svg"}
 	for path, file := range files {
 		kind, name := file[:strings.LastIndexByte(file, ' ')], file[strings.LastIndexByte(file, ' ')+1:]
 		text, err := static.ReadFile("static/" + name)
