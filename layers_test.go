@@ -43,6 +43,12 @@ var inside = map[string][][]string{
 		{"history", "lineconn", "redislink"},
 		{"proto"},
 	},
+	"server/cluster/migration": {
+		{"source", "destination"},
+		{"carry"},
+		{"pace", "peer", "slotdata", "stage"},
+		{"peertest"}, // for tests
+	},
 }
 
 // forbidden are imports that the layers would allow.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // TestMigrationFailover kills the master of the source or of the destination late in a migration, and before the
@@ -24,27 +24,27 @@ func TestMigrationFailover(t *testing.T) {
 	}
 	m.load.resume()
 	for i, test := range []struct {
-		step      migration.Stage // of the source
-		ofTarget  bool            // the destination is killed, not the source
+		step      stage.Stage // of the source
+		ofTarget  bool        // the destination is killed, not the source
 		wantMoved bool
 	}{
-		{migration.StageSuccess, false, false},
-		{migration.StageMoved, false, true},
-		{migration.StageDone, true, true},
-		{migration.StageRest, false, false},
-		{migration.StageDone, false, true},
-		{migration.StageMoved, true, true},
+		{stage.Success, false, false},
+		{stage.Moved, false, true},
+		{stage.Done, true, true},
+		{stage.Rest, false, false},
+		{stage.Done, false, true},
+		{stage.Moved, true, true},
 	} {
 		if testing.Short() && i >= 3 {
 			break
 		}
 		shard, source := m.owner, m.master(m.owner)
-		source.stopAt(migration.StageForbidden)
+		source.stopAt(stage.Forbidden)
 		source.stopAt(test.step)
 		m.migrate()
-		source.stopped(migration.StageForbidden)
+		source.stopped(stage.Forbidden)
 		m.load.pause()
-		source.goOn(migration.StageForbidden)
+		source.goOn(stage.Forbidden)
 		source.stopped(test.step)
 		if test.ofTarget {
 			shard = 1 - shard

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -25,7 +25,7 @@ func stopAtSteps() {
 	if dir == "" {
 		return
 	}
-	migration.Step = func(s migration.Stage) {
+	stage.Step = func(s stage.Stage) {
 		path := filepath.Join(dir, string(s))
 		if _, err := os.Stat(path); err != nil {
 			return
@@ -61,7 +61,7 @@ func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
 	return n
 }
 
-func (n *clusterNode) stops(step migration.Stage) string {
+func (n *clusterNode) stops(step stage.Stage) string {
 	return filepath.Join(n.dir, "stops", string(step))
 }
 
@@ -86,7 +86,7 @@ func (n *clusterNode) kill() {
 }
 
 // stopAt makes the next migration stop at a step.
-func (n *clusterNode) stopAt(step migration.Stage) {
+func (n *clusterNode) stopAt(step stage.Stage) {
 	n.t.Helper()
 	if err := os.WriteFile(n.stops(step), nil, 0o644); err != nil {
 		n.t.Fatal(err)
@@ -94,7 +94,7 @@ func (n *clusterNode) stopAt(step migration.Stage) {
 }
 
 // stopped waits until it has stopped there.
-func (n *clusterNode) stopped(step migration.Stage) {
+func (n *clusterNode) stopped(step stage.Stage) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("%s is at the step %q", n.id[:1], step), func() bool {
 		text, _ := os.ReadFile(n.stops(step))
@@ -103,7 +103,7 @@ func (n *clusterNode) stopped(step migration.Stage) {
 }
 
 // goOn lets it go on, or not stop any more.
-func (n *clusterNode) goOn(step migration.Stage) { os.Remove(n.stops(step)) }
+func (n *clusterNode) goOn(step stage.Stage) { os.Remove(n.stops(step)) }
 
 func (n *clusterNode) do(args ...string) string {
 	n.t.Helper()
@@ -267,10 +267,10 @@ func (m *mover) check() {
 
 // sourceSteps and destinationSteps are where a process is stopped and one of both is killed.
 var (
-	sourceSteps = []migration.Stage{migration.StageStart, migration.StageSnapshot, migration.StageLog,
-		migration.StageForbidden, migration.StageRest, migration.StageSuccess, migration.StageMoved, migration.StageDone}
-	destinationSteps = []migration.Stage{migration.StageImporting, migration.StageImportBegun, migration.StageImported,
-		migration.StageImportedKept, migration.StageImportEnded}
+	sourceSteps = []stage.Stage{stage.Start, stage.Snapshot, stage.Log,
+		stage.Forbidden, stage.Rest, stage.Success, stage.Moved, stage.Done}
+	destinationSteps = []stage.Stage{stage.Importing, stage.ImportBegun, stage.Imported,
+		stage.ImportedKept, stage.ImportEnded}
 )
 
 // moves are the migrations that the tests of faults make: single slots and ranges, of both types.
@@ -303,7 +303,7 @@ func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
 func TestMigrationKilled(t *testing.T) {
 	type kill struct {
 		atSource, sourceDies bool
-		step                 migration.Stage
+		step                 stage.Stage
 	}
 	var kills []kill
 	for _, dies := range []bool{true, false} {

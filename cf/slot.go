@@ -2,7 +2,9 @@ package cf
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
+	"strings"
 )
 
 // crcTables[0] is the usual table of CRC-16. crcTables[k] has the contribution of a byte that k bytes follow, so that
@@ -73,4 +75,24 @@ func (r SlotRange) String() string {
 		return strconv.Itoa(int(r.First))
 	}
 	return strconv.Itoa(int(r.First)) + "-" + strconv.Itoa(int(r.Last))
+}
+
+// ParseSlotRange reads "7" or "7-9".
+func ParseSlotRange(s string) (r SlotRange, err error) {
+	first, last, two := strings.Cut(strings.TrimSpace(s), "-")
+	if !two {
+		last = first
+	}
+	a, err := strconv.ParseUint(first, 10, 16)
+	if err != nil {
+		return r, err
+	}
+	b, err := strconv.ParseUint(last, 10, 16)
+	if err != nil {
+		return r, err
+	}
+	if a > b || b >= NumSlots {
+		return r, fmt.Errorf("slots %q are out of range", s)
+	}
+	return SlotRange{First: uint16(a), Last: uint16(b)}, nil
 }

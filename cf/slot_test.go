@@ -60,3 +60,16 @@ func BenchmarkSlot(b *testing.B) {
 		})
 	}
 }
+
+func TestParseSlotRange(t *testing.T) {
+	for in, want := range map[string]SlotRange{"7": {7, 7}, "7-9": {7, 9}, " 0-16383\n": {0, 16383}} {
+		if got, err := ParseSlotRange(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "-", "7-", "9-7", "16384", "0-16384", "70000", "a", "1-2-3"} {
+		if r, err := ParseSlotRange(in); err == nil {
+			t.Errorf("%q: %v", in, r)
+		}
+	}
+}

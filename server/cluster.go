@@ -13,6 +13,9 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	"github.com/basaltdb/basalt/server/cluster/migration/destination"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/config"
 )
 
@@ -65,10 +68,10 @@ func (s *Server) startCluster() error {
 		return err
 	}
 	var err error
-	s.migration, err = migration.NewNode(s.cluster, migration.Options{
+	s.migration, err = migration.NewNode(s.cluster, source.Options{
 		DB: s.db, Settings: s.migrationSettings, Log: s.log,
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
-	}, migration.ImportOptions{
+	}, destination.Options{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
 		FilesDir: filepath.Join(filepath.Dir(s.db.Dir()), "importing_files"), Followed: s.master.Followed,
 		Suspend: s.master.Suspend, Ingested: s.sessions.KeysCame,
@@ -80,12 +83,15 @@ func (s *Server) startCluster() error {
 }
 
 // migrationSettings returns the current settings of slot migration.
-func (s *Server) migrationSettings() migration.Settings {
-	return migration.Settings{
-		Raw: s.cfg.Text("migrate-type") == "raw-key-value", Speed: int(s.cfg.Int("migrate-speed")),
-		Pipeline: int(s.cfg.Int("migrate-pipeline-size")), Gap: uint64(s.cfg.Int("migrate-sequence-gap")),
-		BatchBytes: int(s.cfg.Int("migrate-batch-size-kb")) << 10,
-		BatchRate:  s.cfg.Int("migrate-batch-rate-limit-mb") << 20, Password: s.cfg.Text("requirepass"),
+func (s *Server) migrationSettings() source.Settings {
+	return source.Settings{
+		Raw: s.cfg.Text("migrate-type") == "raw-key-value", Gap: uint64(s.cfg.Int("migrate-sequence-gap")),
+		Password: s.cfg.Text("requirepass"),
+		Settings: carry.Settings{
+			Speed: int(s.cfg.Int("migrate-speed")), Pipeline: int(s.cfg.Int("migrate-pipeline-size")),
+			BatchBytes: int(s.cfg.Int("migrate-batch-size-kb")) << 10,
+			BatchRate:  s.cfg.Int("migrate-batch-rate-limit-mb") << 20,
+		},
 	}
 }
 

@@ -33,16 +33,16 @@
 //
 // The keys stay at the source until the controller gives the slots away.
 //
-// There are two ways to carry the records, see [Settings.Raw]:
+// There are two ways to carry the records, see package carry:
 //
-//   - APPLYBATCH with RocksDB's write batches (migrate-type raw-key-value), see rawSender. The records arrive byte by
-//     byte, whatever their type. Between two basalts the snapshot may go by table files, see files.go.
-//   - commands (redis-command), see commander and mirror. Types that commands cannot carry exactly go by APPLYBATCH
+//   - APPLYBATCH with RocksDB's write batches (migrate-type raw-key-value), see [carry.Raw]. The records arrive byte by
+//     byte, whatever their type. Between two basalts the snapshot may go by table files, see [carry.Raw.BeginFiles].
+//   - commands (redis-command), see [carry.Mirror]. Types that commands cannot carry exactly go by APPLYBATCH
 //     too.
 //
 // A destination that lacks a type, or that lacks APPLYBATCH where it is needed, ends the migration; no key is left out.
 //
 // # The destination
 //
-// See [Import].
+// See [destination.Import].
 package migration

@@ -12,16 +12,19 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	"github.com/basaltdb/basalt/server/cluster/migration/destination"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // failed checks that a migration that has failed has left no trace but at the source.
-func failed(t *testing.T, o *origin, d *destination, r cf.SlotRange, err error, before map[string]string) {
+func failed(t *testing.T, o *origin, d *sink, r cf.SlotRange, err error, before map[string]string) {
 	t.Helper()
 	if err == nil {
 		t.Fatal("the migration has not failed")
 	}
-	if st := o.src.Status(); st.State != migration.StateFailed {
+	if st := o.src.Status(); st.State != source.StateFailed {
 		t.Errorf("%+v", st)
 	}
 	if !o.slots.has("", r.First) {
@@ -54,8 +57,8 @@ func TestCutEverywhere(t *testing.T) {
 			w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
 			w.write(200)
 			r := slotOf("foo")
-			o.step = func(s migration.Stage) {
-				if s == migration.StageLog || s == migration.StageForbidden {
+			o.step = func(s stage.Stage) {
+				if s == stage.Log || s == stage.Forbidden {
 					w.write(20)
 				}
 			}
@@ -95,20 +98,20 @@ func TestCutEverywhere(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	for _, stage := range []migration.Stage{migration.StageStart, migration.StageSnapshot, migration.StageLog,
-		migration.StageForbidden, migration.StageRest} {
+	for _, at := range []stage.Stage{stage.Start, stage.Snapshot, stage.Log,
+		stage.Forbidden, stage.Rest} {
 		for name, cancel := range map[string]func(o *origin){
 			"cancelled": func(o *origin) {
 				o.src.Cancel(context.Canceled, func(cf.SlotRange, string) bool { return true })
 			},
 			"flushed": func(o *origin) { o.ok("FLUSHALL") },
 		} {
-			t.Run(string(stage)+"/"+name, func(t *testing.T) {
+			t.Run(string(at)+"/"+name, func(t *testing.T) {
 				o, d := startOrigin(t), startDestination(t)
 				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
 				w.write(300)
-				o.step = func(s migration.Stage) {
-					if s == stage {
+				o.step = func(s stage.Stage) {
+					if s == at {
 						cancel(o)
 						w.write(50)
 					}
@@ -179,7 +182,7 @@ func TestBegunAgain(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	b.ok("CLUSTER IMPORT 5-6 1")
-	if _, state := d.imp.Load().Status(); state != migration.ImportSuccess || !d.slots.has("imported", 6) {
+	if _, state := d.imp.Load().Status(); state != destination.Success || !d.slots.has("imported", 6) {
 		t.Error("the slots were not imported")
 	}
 }
@@ -212,8 +215,8 @@ func TestPersistedInTime(t *testing.T) {
 					o.ok("EXPIRE " + k + " 100")
 				}
 				r := slotOf("foo")
-				o.step = func(s migration.Stage) {
-					if s != migration.StageLog {
+				o.step = func(s stage.Stage) {
+					if s != stage.Log {
 						return
 					}
 					for _, k := range keys {
@@ -246,20 +249,20 @@ func dropElements(t *testing.T, db *engine.DB, r cf.SlotRange) {
 func TestRates(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		settings migration.Settings
+		raw      bool
+		settings carry.Settings
 		min, max time.Duration
 	}{
-		{"commands", migration.Settings{Speed: 100, Pipeline: 10, BatchBytes: 1 << 20}, 9 * time.Second, 10 * time.Second},
-		{"commands at once", migration.Settings{Speed: 0, Pipeline: 10, BatchBytes: 1 << 20}, 0, 0},
-		{"bytes", migration.Settings{Raw: true, BatchBytes: 1 << 10, BatchRate: 10 << 10, Pipeline: 1}, 100 * time.Second,
+		{"commands", false, carry.Settings{Speed: 100, Pipeline: 10, BatchBytes: 1 << 20}, 9 * time.Second, 10 * time.Second},
+		{"commands at once", false, carry.Settings{Pipeline: 10, BatchBytes: 1 << 20}, 0, 0},
+		{"bytes", true, carry.Settings{BatchBytes: 1 << 10, BatchRate: 10 << 10, Pipeline: 1}, 100 * time.Second,
 			110 * time.Second},
-		{"bytes at once", migration.Settings{Raw: true, BatchBytes: 1 << 10, Pipeline: 1}, 0, 0},
+		{"bytes at once", true, carry.Settings{BatchBytes: 1 << 10, Pipeline: 1}, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			clock := &lateClock{}
 			o, d := startOriginAt(t, clock), startDestination(t)
-			o.settings = tt.settings
-			o.settings.Gap = 1
+			o.settings = source.Settings{Settings: tt.settings, Raw: tt.raw, Gap: 1}
 			for i := range 1000 {
 				o.ok(fmt.Sprintf("SET {foo}%d %s", i, strings.Repeat("x", 1000)))
 			}
@@ -278,18 +281,18 @@ func TestRates(t *testing.T) {
 func TestRefused(t *testing.T) {
 	o, d := startOrigin(t), startDestination(t)
 	var second error
-	o.step = func(s migration.Stage) {
-		if s == migration.StageSnapshot {
-			second = o.src.Migrate(slotOf("bar"), migration.Target{}, nil)
+	o.step = func(s stage.Stage) {
+		if s == stage.Snapshot {
+			second = o.src.Migrate(slotOf("bar"), source.Target{}, nil)
 		}
 	}
 	if err := o.migrate(d, slotOf("foo")); err != nil {
 		t.Fatal(err)
 	}
-	if second != migration.ErrBusy {
+	if second != source.ErrBusy {
 		t.Errorf("a second migration: %v", second)
 	}
-	o.step = func(migration.Stage) {}
+	o.step = func(stage.Stage) {}
 	addr := d.addr
 	d.addr = "127.0.0.1:1"
 	if err := o.migrate(d, slotOf("foo")); err == nil {
@@ -307,12 +310,12 @@ func TestRefused(t *testing.T) {
 func TestPauseIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		step migration.Stage // at which the destination does not answer any more
-		ends int             // how often writes are forbidden
+		step stage.Stage // at which the destination does not answer any more
+		ends int         // how often writes are forbidden
 		ok   bool
 	}{
-		{"the rest", migration.StageRest, 2, true},
-		{"the end", migration.StageSuccess, 1, false},
+		{"the rest", stage.Rest, 2, true},
+		{"the end", stage.Success, 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o, d := startOrigin(t), startDestination(t)
@@ -320,8 +323,8 @@ func TestPauseIsBounded(t *testing.T) {
 			o.ok("SET {foo}a 1")
 			var hangs atomic.Bool
 			ends := 0
-			o.step = func(s migration.Stage) {
-				if s == migration.StageForbidden {
+			o.step = func(s stage.Stage) {
+				if s == stage.Forbidden {
 					ends++
 					o.ok(fmt.Sprintf("SET {foo}b %d", ends))
 				}

@@ -9,7 +9,8 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/pace"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // filesBatch is how many bytes of records one command has.
@@ -20,7 +21,7 @@ func startFilesOrigin(t testing.TB) *origin {
 	o := startOrigin(t)
 	o.src.Close()
 	o.from, o.settings.BatchBytes = 1, filesBatch/16
-	o.open(t, migration.RealClock{})
+	o.open(t, pace.Real{})
 	return o
 }
 
@@ -37,9 +38,9 @@ func TestFiles(t *testing.T) {
 			left := &writer{client: d.client, rng: rand.New(rand.NewPCG(seed, 8)), tags: testTags}
 			left.write(300)
 			w.write(2000)
-			o.step = func(s migration.Stage) {
+			o.step = func(s stage.Stage) {
 				switch s {
-				case migration.StageLog, migration.StageForbidden:
+				case stage.Log, stage.Forbidden:
 					w.write(500)
 				}
 			}
@@ -78,8 +79,8 @@ func TestFilesCutEverywhere(t *testing.T) {
 	w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
 	w.write(200)
 	r := slotOf("foo")
-	o.step = func(s migration.Stage) {
-		if s == migration.StageLog || s == migration.StageForbidden {
+	o.step = func(s stage.Stage) {
+		if s == stage.Log || s == stage.Forbidden {
 			w.write(20)
 		}
 	}
@@ -143,14 +144,14 @@ func TestFilesEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		at   []string
-		do   func(o *origin, d *destination, path string)
+		do   func(o *origin, d *sink, path string)
 	}{
 		{"FLUSHALL at the destination", []string{begun, first, last},
-			func(_ *origin, d *destination, _ string) { d.ok("FLUSHALL") }},
+			func(_ *origin, d *sink, _ string) { d.ok("FLUSHALL") }},
 		{"FLUSHALL at the source", []string{begun, first, last, ended},
-			func(o *origin, _ *destination, _ string) { o.ok("FLUSHALL") }},
+			func(o *origin, _ *sink, _ string) { o.ok("FLUSHALL") }},
 		{"the destination is killed", []string{ended},
-			func(_ *origin, d *destination, path string) {
+			func(_ *origin, d *sink, path string) {
 				if err := os.MkdirAll(filepath.Dir(d.db.Dir())+"/files/left", 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +159,7 @@ func TestFilesEnd(t *testing.T) {
 				d.openImport(path)
 			}},
 		{"the import is ended", []string{begun, first, last, ended},
-			func(_ *origin, d *destination, _ string) {
+			func(_ *origin, d *sink, _ string) {
 				d.imp.Load().Fail(&link{id: d.numbers.Add(1)}, slotOf("foo"))
 			}},
 	} {

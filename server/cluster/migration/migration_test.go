@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // tags lie in the slots 5061 (bar), 12182 (foo) and others.
@@ -30,9 +31,9 @@ func TestEverythingArrives(t *testing.T) {
 				left := &writer{client: d.client, rng: rand.New(rand.NewPCG(seed, 6)), tags: testTags}
 				left.write(300)
 				w.write(1500)
-				o.step = func(s migration.Stage) {
+				o.step = func(s stage.Stage) {
 					switch s {
-					case migration.StageLog, migration.StageForbidden:
+					case stage.Log, stage.Forbidden:
 						w.write(1000)
 					}
 				}
@@ -48,7 +49,7 @@ func TestEverythingArrives(t *testing.T) {
 					t.Error("a side does not know that the slots have moved")
 				}
 				checkCount(t, d.node)
-				if st := o.src.Status(); st.State != migration.StateSuccess {
+				if st := o.src.Status(); st.State != source.StateSuccess {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -72,8 +73,8 @@ func TestCommandsOnly(t *testing.T) {
 	w := &writer{client: o.client, rng: rand.New(rand.NewPCG(3, 5)), tags: testTags}
 	carried := []string{"str", "hash", "list", "set", "zset", "bit", "int", "plainstream", "any"}
 	w.write(3000, carried...)
-	o.step = func(s migration.Stage) {
-		if s == migration.StageLog || s == migration.StageForbidden {
+	o.step = func(s stage.Stage) {
+		if s == stage.Log || s == stage.Forbidden {
 			w.write(2000, carried...)
 		}
 	}
@@ -98,7 +99,7 @@ func TestCommandsOnly(t *testing.T) {
 	compare(t, o.db, d.db, r, false)
 	for _, line := range []string{"BF.ADD {bar}k v", "JSON.SET {bar}k $ 1", "PFADD {bar}k v", "TDIGEST.CREATE {bar}k",
 		"XGROUP CREATE {bar}k g 0 MKSTREAM"} {
-		o.step = func(migration.Stage) {}
+		o.step = func(stage.Stage) {}
 		o.ok("FLUSHALL", line)
 		if err := o.migrate(d, slotOf("bar")); err == nil {
 			t.Errorf("%s: the key was left out", line)

@@ -14,19 +14,24 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/migration/destination"
+	"github.com/basaltdb/basalt/server/cluster/migration/peer"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/command"
 )
 
 var (
 	errTopology    = errors.New("the topology has changed")
+	errMigrating   = engine.NewError("ERR", "table files are not taken while slots are migrated away")
 	errImportState = engine.NewError("ERR", "Invalid import state")
 )
 
 // Node is the source and the destination of migrations of one node. It implements [cluster.Migrator].
 type Node struct {
-	src   *Source
-	imp   *Import
+	src   *source.Source
+	imp   *destination.Import
 	slots *cluster.Map
+	log   *zap.Logger
 
 	mu     sync.Mutex
 	links  map[*command.Session]*sessionLink // of those that have begun imports
@@ -36,16 +41,16 @@ type Node struct {
 
 // NewNode makes the migrations of a node, after the topology was read, and deletes what a former process has left of
 // imports.
-func NewNode(slots *cluster.Map, from Options, to ImportOptions) (*Node, error) {
+func NewNode(slots *cluster.Map, from source.Options, to destination.Options) (*Node, error) {
 	from.Slots, to.Slots = slots, slots
 	to.Has = func(slot uint16) bool { return slots.Topology().Has(slot) }
 	followed := to.Followed
 	to.Followed = func() bool { return hasReplica(slots.Topology()) || followed() }
-	imp, err := NewImport(to)
+	imp, err := destination.New(to)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{src: NewSource(from), imp: imp, slots: slots, links: map[*command.Session]*sessionLink{}}
+	n := &Node{src: source.New(from), imp: imp, slots: slots, log: from.Log, links: map[*command.Session]*sessionLink{}}
 	n.TopologyChanged(slots.Topology())
 	return n, nil
 }
@@ -55,7 +60,7 @@ func (n *Node) Close() { n.src.Close() }
 
 // Migrate implements [cluster.Migrator].
 func (n *Node) Migrate(r cf.SlotRange, to *cluster.Node, done func(error)) error {
-	return n.src.Migrate(r, Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
+	return n.src.Migrate(r, source.Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
 		Leaving: func(r cf.SlotRange) error { return n.slots.Leaving(r, to) },
 		Moved:   func(r cf.SlotRange, first func()) error { return n.slots.Migrated(r, to, first) }}, done)
 }
@@ -86,7 +91,7 @@ func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []
 	link := n.link(sess)
 	switch step {
 	case command.IngestBegin:
-		if n.src.Status().State == StateStarted { // it reads the log
+		if n.src.Status().State == source.StateStarted { // it reads the log
 			return errMigrating
 		}
 		return n.imp.BeginFiles(link)
@@ -103,11 +108,12 @@ func hasReplica(t *cluster.Topology) bool {
 
 // Jobs implements [cluster.Migrator].
 func (n *Node) Jobs() (j cluster.Jobs) {
-	if s := n.src.Status(); s.State != StateNone {
-		j.Migrating = &cluster.Job{Range: s.Range, Node: s.Target, State: string(s.State), Active: s.State == StateStarted}
+	if s := n.src.Status(); s.State != source.StateNone {
+		j.Migrating = &cluster.Job{Range: s.Range, Node: s.Target, State: string(s.State),
+			Active: s.State == source.StateStarted}
 	}
-	if r, state := n.imp.Status(); state != ImportNone {
-		j.Importing = &cluster.Job{Range: r, State: string(state), Active: state == ImportStarted}
+	if r, state := n.imp.Status(); state != destination.None {
+		j.Importing = &cluster.Job{Range: r, State: string(state), Active: state == destination.Started}
 	}
 	return j
 }
@@ -126,11 +132,11 @@ func (n *Node) TopologyChanged(t *cluster.Topology) {
 	defer n.mu.Unlock()
 	if _, _, ok := t.Doubt(); ok && !n.asking {
 		n.asking = true
-		n.src.beside(n.settleDoubts)
+		n.src.Beside(n.settleDoubts)
 	}
 	if _, _, ok := t.Arrival(); ok && !n.taking {
 		n.taking = true
-		n.src.beside(n.settleArrivals)
+		n.src.Beside(n.settleArrivals)
 	}
 }
 
@@ -157,7 +163,7 @@ func (n *Node) settleDoubts() {
 			continue
 		}
 		void, err := n.src.Ask(r, to.Addr())
-		log := n.src.opt.Log.With(zap.Stringer("slots", r), zap.String("destination", to.Addr()))
+		log := n.log.With(zap.Stringer("slots", r), zap.String("destination", to.Addr()))
 		switch {
 		case err == nil && void:
 			log.Warn("a migration had not ended: the slots are here")
@@ -165,14 +171,14 @@ func (n *Node) settleDoubts() {
 		case err == nil:
 			log.Info("a migration had ended: the slots have moved")
 			n.slots.Migrated(r, to, nil)
-		case n.src.ctx.Err() != nil:
+		case n.src.Closed():
 			return
 		case time.Since(began) > longestDoubt:
 			log.Error("the destination of a migration cannot be asked whether it has the slots: they stay here", zap.Error(err))
 			n.slots.Stays(r)
 			n.src.Revoke(r, to.Addr())
 		default:
-			n.src.opt.Clock.Sleep(n.src.ctx, askEvery)
+			n.src.Sleep(askEvery)
 		}
 	}
 }
@@ -182,15 +188,15 @@ func (n *Node) settleDoubts() {
 // then the source goes on with the slots, and a client that comes here without being sent must not find them.
 func (n *Node) settleArrivals() {
 	began := time.Now()
-	var p *peer
+	var p *peer.Peer
 	defer func() {
 		if p != nil {
-			p.close()
+			p.Close()
 		}
 	}()
 	for tries := 0; ; tries++ {
 		n.mu.Lock()
-		asOf := n.imp.now.Load()
+		asOf := n.imp.Now()
 		t := n.slots.Topology()
 		r, from, ok := t.Arrival()
 		n.taking = ok
@@ -200,19 +206,19 @@ func (n *Node) settleArrivals() {
 		}
 		var said verdict
 		var err error
-		if p == nil || p.err != nil {
+		if p == nil || p.Broken() {
 			if p != nil {
-				p.close()
+				p.Close()
 			}
-			p, err = n.src.opt.dial(n.src.ctx, from.Addr())
+			p, err = n.src.Dial(from.Addr())
 		}
 		if err == nil {
 			r, said, err = askOwner(p, r, t.Self)
 		}
-		log := n.src.opt.Log.With(zap.Stringer("slots", r), zap.String("owner", from.Addr()))
+		log := n.log.With(zap.Stringer("slots", r), zap.String("owner", from.Addr()))
 		late := time.Since(began) > longestDoubt
 		switch {
-		case n.src.ctx.Err() != nil:
+		case n.src.Closed():
 			return
 		case said == sentHere, late && err != nil:
 			if err != nil {
@@ -225,9 +231,9 @@ func (n *Node) settleArrivals() {
 				log.Error("cleaning up after an import failed", zap.Error(err))
 			}
 		case tries < 100: // the source is about to know
-			n.src.opt.Clock.Sleep(n.src.ctx, time.Millisecond)
+			n.src.Sleep(time.Millisecond)
 		default:
-			n.src.opt.Clock.Sleep(n.src.ctx, askEvery)
+			n.src.Sleep(askEvery)
 		}
 	}
 }
@@ -243,19 +249,19 @@ const (
 
 // askOwner asks the owner of a range about its slots, by a write of a key that nobody has: of those at the beginning
 // about which it says the same.
-func askOwner(p *peer, r cf.SlotRange, self *cluster.Node) (cf.SlotRange, verdict, error) {
+func askOwner(p *peer.Peer, r cf.SlotRange, self *cluster.Node) (cf.SlotRange, verdict, error) {
 	var first verdict
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		said := notSaid
-		rep, err := p.do("PERSIST", unusedKey(uint16(slot)))
-		var no replyError
+		rep, err := p.Do("PERSIST", unusedKey(uint16(slot)))
+		var no peer.Error
 		switch {
 		case errors.As(err, &no) && string(no) == fmt.Sprintf("MOVED %d %s:%d", slot, self.Host, self.Port):
 			said = sentHere
 		case strings.HasPrefix(string(no), "MOVED "), strings.HasPrefix(string(no), "TRYAGAIN "):
 		case err != nil: // of the connection, or one that no migration gives
 			return r, notSaid, err
-		case rep.kind == ':':
+		case rep.Kind == ':':
 			said = keptThere
 		}
 		switch {
@@ -301,7 +307,7 @@ func (l *sessionLink) Close()                 { l.kill() }
 func (l *sessionLink) Ended() <-chan struct{} { return l.ended }
 
 // link returns the link of a session, always the same.
-func (n *Node) link(sess *command.Session) Link {
+func (n *Node) link(sess *command.Session) destination.Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.links[sess]

@@ -25,7 +25,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
-	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	"github.com/basaltdb/basalt/server/cluster/migration/destination"
+	"github.com/basaltdb/basalt/server/cluster/migration/pace"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 	"github.com/basaltdb/basalt/server/config"
 )
 
@@ -140,11 +144,11 @@ func words(raw []byte) (list []string) {
 	return list
 }
 
-// destination is a node behind a door that answers CLUSTER IMPORT.
-type destination struct {
+// sink is a node behind a door that answers CLUSTER IMPORT.
+type sink struct {
 	*node
 	slots     *slots
-	imp       atomic.Pointer[migration.Import]
+	imp       atomic.Pointer[destination.Import]
 	addr      string
 	followed  atomic.Bool // somebody reads its log
 	suspended atomic.Int32
@@ -162,7 +166,7 @@ type destination struct {
 }
 
 // idle waits until no source is connected.
-func (d *destination) idle() {
+func (d *sink) idle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.links > 0 {
@@ -170,16 +174,16 @@ func (d *destination) idle() {
 	}
 }
 
-func (d *destination) linked(n int) {
+func (d *sink) linked(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.links += n
 	d.gone.Broadcast()
 }
 
-func startDestination(t testing.TB) *destination {
+func startDestination(t testing.TB) *sink {
 	t.Helper()
-	d := &destination{node: startNode(t), slots: &slots{}, hear: func([]string) bool { return true },
+	d := &sink{node: startNode(t), slots: &slots{}, hear: func([]string) bool { return true },
 		deaf: func([]string) bool { return false }}
 	d.gone = sync.NewCond(&d.mu)
 	d.openImport(t.TempDir() + "/import")
@@ -203,9 +207,9 @@ func startDestination(t testing.TB) *destination {
 	return d
 }
 
-func (d *destination) openImport(path string) {
+func (d *sink) openImport(path string) {
 	files := filepath.Dir(d.db.Dir()) + "/files"
-	imp, err := migration.NewImport(migration.ImportOptions{DB: d.db, Slots: d.slots, Path: path, Log: zap.NewNop(),
+	imp, err := destination.New(destination.Options{DB: d.db, Slots: d.slots, Path: path, Log: zap.NewNop(),
 		FilesDir: files, Followed: d.followed.Load, Ingested: func() {},
 		Suspend: func() func() { d.suspended.Add(1); return func() { d.suspended.Add(-1) } },
 		Has:     func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
@@ -226,7 +230,7 @@ func (l *link) ID() int64              { return l.id }
 func (l *link) Close()                 { l.Conn.Close() }
 func (l *link) Ended() <-chan struct{} { return l.ended }
 
-func (d *destination) serve(t testing.TB, conn net.Conn) {
+func (d *sink) serve(t testing.TB, conn net.Conn) {
 	ln := &link{conn, d.numbers.Add(1), make(chan struct{})}
 	back, err := net.Dial("tcp", d.Addr())
 	if err != nil {
@@ -280,8 +284,8 @@ func (d *destination) serve(t testing.TB, conn net.Conn) {
 	}
 }
 
-func (d *destination) cluster(ln *link, cmd []string) []byte {
-	r, err := migration.ParseRange(cmd[2])
+func (d *sink) cluster(ln *link, cmd []string) []byte {
+	r, err := cf.ParseSlotRange(cmd[2])
 	if err == nil {
 		switch cmd[3] {
 		case "0":
@@ -302,7 +306,7 @@ func (d *destination) cluster(ln *link, cmd []string) []byte {
 	return []byte("+OK\r\n")
 }
 
-func (d *destination) ingest(ln *link, cmd []string) []byte {
+func (d *sink) ingest(ln *link, cmd []string) []byte {
 	var err error
 	switch cmd[1] {
 	case "BEGIN":
@@ -368,34 +372,34 @@ func (s *slots) moved(r cf.SlotRange, first func()) error {
 type origin struct {
 	*node
 	slots    *slots
-	src      *migration.Source
-	settings migration.Settings
+	src      *source.Source
+	settings source.Settings
 	from     uint64 // Options.FilesFrom
-	step     func(migration.Stage)
+	step     func(stage.Stage)
 }
 
-func startOrigin(t testing.TB) *origin { return startOriginAt(t, migration.RealClock{}) }
+func startOrigin(t testing.TB) *origin { return startOriginAt(t, pace.Real{}) }
 
-func startOriginAt(t testing.TB, clock migration.Clock) *origin {
+func startOriginAt(t testing.TB, clock pace.Clock) *origin {
 	t.Helper()
-	o := &origin{node: startNode(t), slots: &slots{}, step: func(migration.Stage) {}}
-	o.settings = migration.Settings{Raw: true, Pipeline: 16, Gap: 10000, BatchBytes: 16 << 10}
+	o := &origin{node: startNode(t), slots: &slots{}, step: func(stage.Stage) {}}
+	o.settings = source.Settings{Raw: true, Gap: 10000, Settings: carry.Settings{Pipeline: 16, BatchBytes: 16 << 10}}
 	o.open(t, clock)
 	t.Cleanup(func() { o.src.Close() })
 	return o
 }
 
 // open makes the source.
-func (o *origin) open(t testing.TB, clock migration.Clock) {
-	o.src = migration.NewSource(migration.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
-		zaptest.Level(zap.WarnLevel)), Settings: func() migration.Settings { return o.settings }, FilesFrom: o.from,
-		Step: func(s migration.Stage) { o.step(s) }})
+func (o *origin) open(t testing.TB, clock pace.Clock) {
+	o.src = source.New(source.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
+		zaptest.Level(zap.WarnLevel)), Settings: func() source.Settings { return o.settings }, FilesFrom: o.from,
+		Step: func(s stage.Stage) { o.step(s) }})
 }
 
 // migrate moves slots and returns the result.
-func (o *origin) migrate(d *destination, r cf.SlotRange) error {
+func (o *origin) migrate(d *sink, r cf.SlotRange) error {
 	done := make(chan error, 1)
-	to := migration.Target{ID: "d", Addr: d.addr, Moved: o.slots.moved, Stays: func(cf.SlotRange) {},
+	to := source.Target{ID: "d", Addr: d.addr, Moved: o.slots.moved, Stays: func(cf.SlotRange) {},
 		Leaving: func(cf.SlotRange) error { return nil }}
 	if err := o.src.Migrate(r, to, func(err error) { done <- err }); err != nil {
 		return err

@@ -1,4 +1,5 @@
-package migration
+// Package pace keeps what is sent to a rate.
+package pace
 
 import (
 	"context"
@@ -12,14 +13,14 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// RealClock is the present time.
-type RealClock struct{}
+// Real is the clock of the machine.
+type Real struct{}
 
 // Now implements [Clock].
-func (RealClock) Now() time.Time { return time.Now() }
+func (Real) Now() time.Time { return time.Now() }
 
 // Sleep implements [Clock].
-func (RealClock) Sleep(ctx context.Context, d time.Duration) error {
+func (Real) Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -33,22 +34,22 @@ func (RealClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pace keeps what is sent to a rate.
-type pace struct {
-	clock Clock
+// Pace is the rate of one sender.
+type Pace struct {
+	Clock Clock
 	next  time.Time // when the next may go
 }
 
-// wait waits until n more may go at a rate of so many a second; 0 = there is no limit.
-func (p *pace) wait(ctx context.Context, n int, rate int64) error {
+// Wait waits until n more may go at a rate of so many a second; 0 = there is no limit.
+func (p *Pace) Wait(ctx context.Context, n int, rate int64) error {
 	if rate <= 0 {
 		return nil
 	}
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	if p.next.Before(now) {
 		p.next = now
 	}
 	wait := p.next.Sub(now)
 	p.next = p.next.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-	return p.clock.Sleep(ctx, wait)
+	return p.Clock.Sleep(ctx, wait)
 }

@@ -1,4 +1,6 @@
-package migration
+// Package source moves slots to another node: it sends what the database holds of them and what clients write
+// meanwhile, lets writes pause at the end, and hands the slots over.
+package source
 
 import (
 	"context"
@@ -13,13 +15,17 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	"github.com/basaltdb/basalt/server/cluster/migration/pace"
+	"github.com/basaltdb/basalt/server/cluster/migration/peer"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // Errors of a migration; those with texts of Kvrocks go to clients.
 var (
 	ErrBusy      = engine.NewError("ERR", "There is already a migrating job")
 	errNoLog     = engine.NewError("ERR", "slots cannot be migrated without the write-ahead log (disable_wal)")
-	errFlushed   = errors.New("the keys were flushed")
 	errClosed    = errors.New("the server stops")
 	errNotCaught = errors.New("the log was not read to its end")
 	errLongPause = errors.New("the last writes cannot be sent in the time for which writes may pause")
@@ -27,13 +33,10 @@ var (
 
 // Settings are those of the configuration, as they are now.
 type Settings struct {
-	Raw        bool   // migrate-type raw-key-value; commands otherwise
-	Speed      int    // migrate-speed: commands a second, 0 = no limit
-	Pipeline   int    // migrate-pipeline-size: commands that are sent together
-	Gap        uint64 // migrate-sequence-gap: how much may be missing when writes are forbidden
-	BatchBytes int    // migrate-batch-size-kb, in bytes
-	BatchRate  int64  // migrate-batch-rate-limit-mb, in bytes a second; 0 = no limit
-	Password   string // for AUTH; "" = none
+	carry.Settings
+	Raw      bool   // migrate-type raw-key-value; commands otherwise
+	Gap      uint64 // migrate-sequence-gap: how much may be missing when writes are forbidden
+	Password string // for AUTH; "" = none
 }
 
 // Slots changes what this node does with commands for slots. See package cluster, whose Map has these methods.
@@ -42,17 +45,6 @@ type Slots interface {
 	Forbid(r cf.SlotRange) error
 	// Allow is the end of Forbid.
 	Allow(r cf.SlotRange)
-	// Importing lets the migrator alone use slots of other nodes.
-	Importing(r cf.SlotRange)
-	// ImportEnded is the end of Importing.
-	ImportEnded(r cf.SlotRange)
-	// Imported lets everybody use slots of other nodes, also after a start of the server.
-	Imported(r cf.SlotRange) error
-	// Arrived is as Imported, but nobody may use the slots before it is confirmed.
-	Arrived(r cf.SlotRange) error
-	Confirmed(r cf.SlotRange)
-	// Revoked is the end of Imported and Arrived.
-	Revoked(r cf.SlotRange)
 }
 
 // Target is where slots go.
@@ -73,45 +65,15 @@ type Options struct {
 	Slots    Slots
 	Settings func() Settings
 	Dial     func(ctx context.Context, addr string) (net.Conn, error) // nil = TCP
-	Clock    Clock                                                    // nil = RealClock
+	Clock    pace.Clock                                               // nil = pace.Real
 	Log      *zap.Logger
 	// NoLog: writes do not go to the write-ahead log.
 	NoLog bool
-	// FilesFrom is how many bytes a range must have to go by table files; 0 = filesFrom.
+	// FilesFrom is how many bytes a range must have to go by table files; 0 = 32 MiB.
 	FilesFrom uint64
-	// Step is called before each step of a migration: tests stop there. nil = [Step].
-	Step func(s Stage)
+	// Step is called before each step of a migration: tests stop there. nil = [stage.Step].
+	Step func(s stage.Stage)
 }
-
-// Step is called before each step of each migration of this process, on either side: tests that kill processes stop
-// them there.
-var Step = func(Stage) {}
-
-// Stage is how far a migration is.
-type Stage string
-
-// The stages.
-const (
-	StageStart     Stage = "start"
-	StageSnapshot  Stage = "snapshot"
-	StageLog       Stage = "log"
-	StageForbidden Stage = "forbidden"
-	StageRest      Stage = "rest"
-	StageSuccess   Stage = "success"
-	StageMoved     Stage = "moved"
-	StageDone      Stage = "done"
-	StageFailed    Stage = "failed"
-)
-
-// The stages of the destination.
-const (
-	StageImporting    Stage = "importing"     // before what is there of the slots is deleted
-	StageImportBegun  Stage = "import begun"  // before the answer to CLUSTER IMPORT range 0
-	StageImported     Stage = "imported"      // before it is kept that the slots are there
-	StageImportedKept Stage = "imported kept" // before the mark of the import is removed
-	StageImportEnded  Stage = "import ended"  // before the answer to CLUSTER IMPORT range 1
-	StageImportVoid   Stage = "import void"   // before what came is deleted
-)
 
 // Source moves slots away. There is one migration at a time.
 type Source struct {
@@ -147,10 +109,10 @@ const (
 	StateFailed  State = "fail"
 )
 
-// NewSource returns the source of migrations.
-func NewSource(opt Options) *Source {
+// New returns the source of migrations.
+func New(opt Options) *Source {
 	if opt.Clock == nil {
-		opt.Clock = RealClock{}
+		opt.Clock = pace.Real{}
 	}
 	if opt.Dial == nil {
 		opt.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
@@ -158,11 +120,8 @@ func NewSource(opt Options) *Source {
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	}
-	if opt.FilesFrom == 0 {
-		opt.FilesFrom = filesFrom
-	}
 	if opt.Step == nil {
-		opt.Step = Step
+		opt.Step = stage.Step
 	}
 	s := &Source{opt: opt, last: Status{State: StateNone}, begun: map[string]int{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -216,7 +175,7 @@ func (s *Source) Ask(r cf.SlotRange, addr string) (void bool, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
 	err = s.opt.askImported(ctx, addr, r)
-	if isReply(err) {
+	if peer.IsReply(err) {
 		return true, nil
 	}
 	return false, err
@@ -227,11 +186,11 @@ func (s *Source) Revoke(r cf.SlotRange, addr string) {
 	s.telling.Lock()
 	generation := s.begun[addr]
 	s.telling.Unlock()
-	s.beside(func() { s.revoke(r, addr, generation) })
+	s.Beside(func() { s.revoke(r, addr, generation) })
 }
 
-// beside runs a function that ends when the Source is closed.
-func (s *Source) beside(f func()) {
+// Beside runs a function that ends when the Source is closed.
+func (s *Source) Beside(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -258,9 +217,9 @@ func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
 		if err != nil {
 			return false
 		}
-		defer p.close()
-		_, err = p.do("CLUSTER", "IMPORT", r.String(), "2")
-		return err == nil || isReply(err)
+		defer p.Close()
+		_, err = p.Do("CLUSTER", "IMPORT", r.String(), "2")
+		return err == nil || peer.IsReply(err)
 	}
 	for range mostRevokes {
 		if s.opt.Clock.Sleep(s.ctx, revokeEvery) != nil || once() {
@@ -268,6 +227,15 @@ func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
 		}
 	}
 }
+
+// Dial makes a connection to another node, until Close.
+func (s *Source) Dial(addr string) (*peer.Peer, error) { return s.opt.dial(s.ctx, addr) }
+
+// Sleep waits, at most until Close.
+func (s *Source) Sleep(d time.Duration) { s.opt.Clock.Sleep(s.ctx, d) }
+
+// Closed reports whether Close was called.
+func (s *Source) Closed() bool { return s.ctx.Err() != nil }
 
 // Status returns how the present migration stands, or the last one has ended.
 func (s *Source) Status() Status {
@@ -314,13 +282,12 @@ type job struct {
 	log     *zap.Logger
 	flushes uint64 // how many flushes there were when it began
 
-	peer    *peer
-	base    *reader
-	knows   *abilities
-	pace    pace
+	peer    *peer.Peer
+	base    *slotdata.Reader
+	knows   *carry.Abilities
+	way     *carry.To
 	wal     *engine.Log
-	carrier carrier
-	free    func() // no limit of the rate from now on
+	carrier carry.Carrier
 	leaving bool
 	kept    time.Time // when the logs were last kept
 
@@ -342,15 +309,6 @@ const (
 	handed           // until it is known what the destination has done
 )
 
-// carrier takes the changes of the log to the destination.
-type carrier interface {
-	change(c *logged) error
-	// flush sends what was taken, and returns when the destination has it.
-	flush() error
-}
-
-func (s *rawSender) flush() error { return s.finish() }
-
 // run migrates. Whatever fails, the slots stay here.
 func (j *job) run() error {
 	began := j.Clock.Now()
@@ -360,20 +318,20 @@ func (j *job) run() error {
 		j.wal.Close()
 	}
 	if j.base != nil {
-		j.base.close()
+		j.base.Close()
 	}
 	if err == nil {
-		j.peer.close()
+		j.peer.Close()
 		j.log.Info("migrated slots", zap.Duration("took", j.Clock.Now().Sub(began)))
-		j.Step(StageDone)
+		j.Step(stage.Done)
 		return nil
 	}
-	doubt := j.wasHanded && !isReply(err)
+	doubt := j.wasHanded && !peer.IsReply(err)
 	if cause := context.Cause(j.ctx); cause != nil {
 		err = cause
 	}
 	j.log.Error("slots were not migrated", zap.Error(err))
-	j.Step(StageFailed)
+	j.Step(stage.Failed)
 	if doubt && errors.Is(err, errClosed) {
 		return err // the next process asks the destination
 	}
@@ -386,15 +344,15 @@ func (j *job) run() error {
 }
 
 func (j *job) migrate() error {
-	j.Step(StageStart)
+	j.Step(stage.Start)
 	if err := j.connect(); err != nil {
 		return err
 	}
-	j.Step(StageSnapshot)
+	j.Step(stage.Snapshot)
 	if err := j.sendSnapshot(); err != nil {
 		return fmt.Errorf("sending the snapshot: %w", err)
 	}
-	j.Step(StageLog)
+	j.Step(stage.Log)
 	if err := j.catchUp(); err != nil {
 		return fmt.Errorf("sending what was written meanwhile: %w", err)
 	}
@@ -427,13 +385,13 @@ const (
 // end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and
 // the destination is as it was before.
 func (j *job) end() error {
-	j.Step(StageForbidden)
+	j.Step(stage.Forbidden)
 	began := j.Clock.Now()
 	if err := j.forbid(); err != nil {
 		return fmt.Errorf("forbidding writes: %w", err)
 	}
-	j.Step(StageRest)
-	j.free()
+	j.Step(stage.Rest)
+	j.way.Free = true
 	end := j.DB.LatestSequence()
 	if err := j.sendLog(end); err != nil {
 		return fmt.Errorf("sending the last writes: %w", err)
@@ -441,14 +399,14 @@ func (j *job) end() error {
 	if err := j.check(); err != nil {
 		return err
 	}
-	j.Step(StageSuccess)
+	j.Step(stage.Success)
 	if !j.hand() {
 		return errLongPause
 	}
 	if err := j.handOver(); err != nil {
 		return fmt.Errorf("telling the destination that it has all: %w", err)
 	}
-	j.Step(StageMoved)
+	j.Step(stage.Moved)
 	if err := j.to.Moved(j.slots, j.confirm); err != nil {
 		// Clients are sent to the destination already: it is in force, but for a crash.
 		j.log.Error("that the slots have moved is not on the disk", zap.Error(err))
@@ -485,14 +443,14 @@ func (j *job) hand() bool {
 // here; what it may have done is revoked as soon as it can be told.
 func (j *job) handOver() error {
 	deadline := time.Now().Add(longestAnswer)
-	j.peer.until = deadline
-	_, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "1")
-	if err != nil && !isReply(err) {
+	j.peer.Until = deadline
+	_, err := j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "1")
+	if err != nil && !peer.IsReply(err) {
 		j.log.Warn("the destination has not answered whether it has the slots: asking again", zap.Error(err))
 	}
-	for err != nil && !isReply(err) && time.Now().Before(deadline) {
+	for err != nil && !peer.IsReply(err) && time.Now().Before(deadline) {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
-		if err = j.askImported(ctx, j.to.Addr, j.slots); err != nil && !isReply(err) {
+		if err = j.askImported(ctx, j.to.Addr, j.slots); err != nil && !peer.IsReply(err) {
 			j.Clock.Sleep(ctx, logRetry)
 		}
 		cancel()
@@ -506,23 +464,28 @@ const longestConfirm = 100 * time.Millisecond
 
 // confirm tells the destination that clients will come.
 func (j *job) confirm() {
-	if j.peer.err != nil || !j.verified {
+	if j.peer.Broken() || !j.verified {
 		return
 	}
-	j.peer.until = time.Now().Add(longestConfirm)
-	j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "65")
+	j.peer.Until = time.Now().Add(longestConfirm)
+	j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "65")
 }
 
-// askImported asks a destination, to which all was sent, whether it has slots. nil = it has; a [replyError] = it has
+// dial opens a connection to a destination.
+func (o *Options) dial(ctx context.Context, addr string) (*peer.Peer, error) {
+	return peer.Dial(ctx, o.Dial, addr, o.Settings().Password)
+}
+
+// askImported asks a destination, to which all was sent, whether it has slots. nil = it has; a [peer.Error] = it has
 // not, and will not have.
 func (o *Options) askImported(ctx context.Context, addr string, r cf.SlotRange) error {
 	p, err := o.dial(ctx, addr)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	_, err = p.do("CLUSTER", "IMPORT", r.String(), "1")
-	var e replyError
+	defer p.Close()
+	_, err = p.Do("CLUSTER", "IMPORT", r.String(), "1")
+	var e peer.Error
 	switch {
 	case !errors.As(err, &e):
 		return err
@@ -534,23 +497,18 @@ func (o *Options) askImported(ctx context.Context, addr string, r cf.SlotRange) 
 	return err
 }
 
-func isReply(err error) bool {
-	var e replyError
-	return errors.As(err, &e)
-}
-
 // check returns why the migration is to end, nil = it goes on.
 func (j *job) check() error {
 	if err := context.Cause(j.ctx); err != nil {
 		return err
 	}
 	if j.DB.Flushes() != j.flushes {
-		return errFlushed
+		return slotdata.ErrFlushed
 	}
 	if every := j.DB.KeepLogsEvery(); every > 0 && j.base != nil {
 		if now := j.Clock.Now(); now.Sub(j.kept) >= every {
 			j.kept = now
-			next := j.base.seq + 1
+			next := j.base.Seq + 1
 			if j.wal != nil {
 				next = j.wal.Sequence()
 			}
@@ -560,103 +518,71 @@ func (j *job) check() error {
 	return nil
 }
 
-// dial opens a connection to a destination.
-func (o *Options) dial(ctx context.Context, addr string) (*peer, error) {
-	conn, err := o.Dial(ctx, addr)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the destination: %w", err)
-	}
-	p := newPeer(ctx, conn)
-	p.until, _ = ctx.Deadline()
-	if pass := o.Settings().Password; pass != "" {
-		if _, err := p.do("AUTH", pass); err != nil {
-			p.close()
-			return nil, fmt.Errorf("authenticating: %v", err) // no answer to what follows
-		}
-	}
-	return p, nil
-}
-
 func (j *job) connect() (err error) {
 	if j.peer, err = j.dial(j.ctx, j.to.Addr); err != nil {
 		return err
 	}
-	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "0"); err != nil {
+	if _, err := j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "0"); err != nil {
 		return fmt.Errorf("beginning the import: %w", err)
 	}
 	// Kvrocks does not know that: it answers with an error.
-	if _, err = j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !isReply(err) {
+	if _, err = j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !peer.IsReply(err) {
 		return err
 	}
 	j.verified = err == nil
-	j.knows, err = askAbilities(j.peer)
+	j.knows, err = carry.Ask(j.peer)
 	return err
 }
 
 // sendSnapshot sends the keys of the slots.
 func (j *job) sendSnapshot() error {
-	j.base = newReader(j.DB, j.Clock.Now().UnixMilli())
-	if j.base.seq == 0 && j.DB.LatestSequence() != 0 {
+	fresh := func() *slotdata.Reader { return slotdata.NewReader(j.DB, j.Clock.Now().UnixMilli()) }
+	j.base = fresh()
+	if j.base.Seq == 0 && j.DB.LatestSequence() != 0 {
 		return engine.ErrClosed
 	}
-	j.wal = j.DB.Log(j.base.seq + 1)
-	j.pace.clock = j.Clock
+	j.wal = j.DB.Log(j.base.Seq + 1)
+	j.way = &carry.To{Ctx: j.ctx, Peer: j.peer, Knows: j.knows, Clock: j.Clock, Pace: &pace.Pace{Clock: j.Clock},
+		Settings: func() carry.Settings { return j.Settings().Settings }, Check: j.check}
 	began, n := j.Clock.Now(), 0
-	raw := j.Settings().Raw
-	if raw && !j.knows.applyBatch {
+	count := func(*slotdata.Key) error {
+		n++
+		return j.check()
+	}
+	raw, files := j.Settings().Raw, false
+	if raw && !j.knows.ApplyBatch {
 		j.log.Info("the destination has no APPLYBATCH: the slots are migrated by commands")
 		raw = false
 	}
-	var send func(k *key) error
-	each := j.base.each
 	if raw {
-		s := j.rawSender()
-		send = func(k *key) error { return s.snapshot(j.base, k) }
-		files, err := j.byFiles()
+		s := carry.NewRaw(j.way, fresh)
+		j.carrier = s
+		var err error
+		if files, err = s.BeginFiles(j.base, j.slots, j.FilesFrom, j.log); err == nil && files {
+			err = s.SendFiles(j.base, j.slots, count)
+		}
 		if err != nil {
 			return err
 		}
-		if files {
-			send = s.metadata
-			each = func(_ cf.SlotRange, f func(k *key) error) error { return j.sendFiles(s, f) }
-		}
 	} else {
-		c := &commander{ctx: j.ctx, p: j.peer, settings: j.Settings, pace: &j.pace, knows: j.knows, check: j.check}
-		j.carrier = newMirror(c, j.base, func() *reader { return newReader(j.DB, j.Clock.Now().UnixMilli()) }, j.Clock)
-		j.free = func() { c.free = true }
-		send = func(k *key) error { return c.snapshot(j.base, k, j.Clock.Now().UnixMilli()) }
+		j.carrier = carry.NewMirror(j.way, j.base, fresh)
 	}
-	err := each(j.slots, func(k *key) error {
-		n++
-		if err := j.check(); err != nil {
+	if !files {
+		err := j.base.Each(j.slots, func(k *slotdata.Key) error {
+			if err := count(k); err != nil {
+				return err
+			}
+			return j.carrier.Snapshot(j.base, k)
+		})
+		if err != nil {
 			return err
 		}
-		return send(k)
-	})
-	if err == nil {
-		err = j.carrier.flush()
 	}
-	if err != nil {
+	if err := j.carrier.Flush(); err != nil {
 		return err
 	}
 	j.log.Info("sent the snapshot of the slots", zap.Int("keys", n), zap.Duration("took", j.Clock.Now().Sub(began)))
 	return nil
-}
-
-func (j *job) rawSender() *rawSender {
-	s := newRawSender(j.ctx, j.peer, j.Settings, &j.pace, j.knows, j.Clock, j.check)
-	s.again = func(nsKey []byte) error {
-		r := newReader(j.DB, j.Clock.Now().UnixMilli())
-		defer r.close()
-		k, err := r.find(nsKey)
-		if err != nil || k == nil {
-			return err
-		}
-		return s.snapshot(r, k)
-	}
-	j.carrier = s
-	j.free = func() { s.free = true }
-	return s
 }
 
 const (
@@ -690,8 +616,8 @@ func (j *job) catchUp() error {
 
 // sendLog sends what the log says up to a sequence number, and returns when the destination has it.
 func (j *job) sendLog(end uint64) error {
-	var c logged
-	c.bounds(j.slots)
+	var c slotdata.Changes
+	c.Bounds(j.slots)
 	for tries := 0; j.wal.Sequence() <= end; {
 		if err := j.check(); err != nil {
 			return err
@@ -710,12 +636,12 @@ func (j *job) sendLog(end uint64) error {
 			continue
 		}
 		tries = 0
-		c.rep, c.skip = rep, skip
-		if err := j.carrier.change(&c); err != nil {
+		c.Rep, c.Skip = rep, skip
+		if err := j.carrier.Change(&c); err != nil {
 			return err
 		}
 	}
-	return j.carrier.flush()
+	return j.carrier.Flush()
 }
 
 // forbid refuses writes, for longestRest. Scripts that do not end may hold locks: it tries for some time.
@@ -750,11 +676,11 @@ func (j *job) tellFailed() {
 	if j.peer == nil {
 		return
 	}
-	usable := j.peer.err == nil && j.peer.waiting == 0 && j.ctx.Err() == nil
-	ctx, cancel := context.WithTimeout(context.Background(), replyTimeout)
+	usable := j.peer.Idle() && j.ctx.Err() == nil
+	ctx, cancel := context.WithTimeout(context.Background(), peer.Timeout)
 	defer cancel()
 	if !usable {
-		j.peer.close()
+		j.peer.Close()
 		if j.ctx.Err() != nil && errors.Is(context.Cause(j.ctx), errClosed) {
 			return // the server stops: it does not wait
 		}
@@ -765,9 +691,9 @@ func (j *job) tellFailed() {
 		}
 		j.peer = p
 	}
-	defer j.peer.close()
-	_, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "2")
-	j.told = err == nil || isReply(err)
+	defer j.peer.Close()
+	_, err := j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "2")
+	j.told = err == nil || peer.IsReply(err)
 	if err != nil {
 		j.log.Warn("the destination was not told that the migration has failed", zap.Error(err))
 	}

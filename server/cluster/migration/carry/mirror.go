@@ -1,4 +1,4 @@
-package migration
+package carry
 
 import (
 	"maps"
@@ -7,10 +7,12 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// mirror turns the log into commands. It does not look at the log data that Kvrocks reads commands from: these lose
-// arguments with blanks, do not exist for all commands, and batches that RocksDB has merged hold several of them.
+// Mirror carries keys by commands, and turns the log into commands. It does not look at the log data that Kvrocks reads
+// commands from: these lose arguments with blanks, do not exist for all commands, and batches that RocksDB has merged
+// hold several of them.
 // Instead it compares what the destination has with what the records say:
 //
 //	the destination has a key of version 7 · the log puts metadata of version 7, size 3, and an element
@@ -21,15 +23,14 @@ import (
 //	    -> LPUSH of the element with index 19
 //
 // Where this does not suffice the key is sent again, as a new snapshot holds it.
-type mirror struct {
+type Mirror struct {
 	c     *commander
-	base  *reader        // what the destination got first
-	fresh func() *reader // a snapshot of now
-	clock Clock
-	sent  map[string]*sentKey   // keys that have changed since, by metadata key
-	dirty map[string]*keyChange // what was read of the log and not sent
-	order []*keyChange          // as dirty, as they came
-	bytes int                   // in it
+	base  *slotdata.Reader        // what the destination got first
+	fresh func() *slotdata.Reader // a snapshot of now
+	sent  map[string]*sentKey     // keys that have changed since, by metadata key
+	dirty map[string]*keyChange   // what was read of the log and not sent
+	order []*keyChange            // as dirty, as they came
+	bytes int                     // in it
 }
 
 // sentKey is a key as the destination has it.
@@ -68,22 +69,28 @@ type subChange struct {
 // mirrorBytes is how many bytes of changes are read before they are sent.
 const mirrorBytes = 1 << 20
 
-func newMirror(c *commander, base *reader, fresh func() *reader, clock Clock) *mirror {
-	return &mirror{c: c, base: base, fresh: fresh, clock: clock, sent: map[string]*sentKey{},
+// NewMirror makes a Mirror of keys that a snapshot holds. fresh takes a snapshot of now.
+func NewMirror(to *To, base *slotdata.Reader, fresh func() *slotdata.Reader) *Mirror {
+	return &Mirror{c: &commander{To: to}, base: base, fresh: fresh, sent: map[string]*sentKey{},
 		dirty: map[string]*keyChange{}}
 }
 
-// change reads a batch of the log.
-func (m *mirror) change(c *logged) error {
-	err := c.each(func(rec *batch.Record) error { return m.record(rec, c.seq) })
+// Snapshot implements [Carrier].
+func (m *Mirror) Snapshot(r *slotdata.Reader, k *slotdata.Key) error {
+	return m.c.snapshot(r, k, m.c.Clock.Now().UnixMilli())
+}
+
+// Change implements [Carrier].
+func (m *Mirror) Change(c *slotdata.Changes) error {
+	err := c.Each(func(rec *batch.Record) error { return m.record(rec, c.Seq) })
 	if err != nil || m.bytes < mirrorBytes {
 		return err
 	}
-	return m.flush()
+	return m.Flush()
 }
 
 // record notes a record.
-func (m *mirror) record(rec *batch.Record, seq uint64) error {
+func (m *Mirror) record(rec *batch.Record, seq uint64) error {
 	if rec.Kind == batch.LogData {
 		return nil
 	}
@@ -124,7 +131,7 @@ func (m *mirror) record(rec *batch.Record, seq uint64) error {
 	return nil
 }
 
-func (m *mirror) metadata(ch *keyChange, rec *batch.Record) error {
+func (m *Mirror) metadata(ch *keyChange, rec *batch.Record) error {
 	if rec.Kind == batch.Delete {
 		ch.touched, ch.record, ch.anew = true, nil, true
 		clear(ch.subs)
@@ -146,8 +153,8 @@ func (m *mirror) metadata(ch *keyChange, rec *batch.Record) error {
 // sameKey reports whether two records are of one life of a key.
 func sameKey(a, b *cf.Meta) bool { return a.Type == b.Type && a.Version == b.Version }
 
-// flush sends what was read.
-func (m *mirror) flush() error {
+// Flush implements [Carrier].
+func (m *Mirror) Flush() error {
 	for _, ch := range m.order {
 		if err := m.send(ch); err != nil {
 			return err
@@ -160,17 +167,17 @@ func (m *mirror) flush() error {
 }
 
 // known returns what the destination has of a key.
-func (m *mirror) known(nsKey []byte) (*sentKey, error) {
+func (m *Mirror) known(nsKey []byte) (*sentKey, error) {
 	if s := m.sent[string(nsKey)]; s != nil {
 		return s, nil
 	}
 	s := &sentKey{}
-	k, err := m.base.find(nsKey)
+	k, err := m.base.Find(nsKey)
 	if err != nil {
 		return nil, err
 	}
 	if k != nil {
-		if err := s.set(k.record); err != nil {
+		if err := s.set(k.Record); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +204,7 @@ func (s *sentKey) set(record []byte) error {
 	return nil
 }
 
-func (m *mirror) send(ch *keyChange) error {
+func (m *Mirror) send(ch *keyChange) error {
 	was, err := m.known(ch.nsKey)
 	if err != nil {
 		return err
@@ -212,23 +219,23 @@ func (m *mirror) send(ch *keyChange) error {
 	if record == nil {
 		return m.gone(ch.nsKey, was)
 	}
-	k, err := parseKey(ch.nsKey, record)
+	k, err := slotdata.ParseKey(ch.nsKey, record)
 	if err != nil {
 		return err
 	}
-	how, err := m.c.formOf(&k.meta, k.nsKey, record)
+	how, err := m.c.formOf(&k.Meta, k.NSKey, record)
 	if err != nil {
 		return err
 	}
 	if how == byRecords {
 		return m.sendRecords(ch, was, &k)
 	}
-	now := m.clock.Now().UnixMilli()
-	if !k.meta.Live(now) {
+	now := m.c.Clock.Now().UnixMilli()
+	if !k.Meta.Live(now) {
 		if err := m.gone(ch.nsKey, was); err != nil {
 			return err
 		}
-		if k.meta.Expired(now) { // it may get a later end
+		if k.Meta.Expired(now) { // it may get a later end
 			if err := was.set(record); err != nil {
 				return err
 			}
@@ -236,70 +243,70 @@ func (m *mirror) send(ch *keyChange) error {
 		}
 		return nil
 	}
-	same := was.exists && !ch.anew && sameKey(&was.meta, &k.meta)
-	late := same && was.meta.Expire != k.meta.Expire && was.meta.Expired(m.clock.Now().Add(clockOff).UnixMilli())
+	same := was.exists && !ch.anew && sameKey(&was.meta, &k.Meta)
+	late := same && was.meta.Expire != k.Meta.Expire && was.meta.Expired(m.c.Clock.Now().Add(clockOff).UnixMilli())
 	switch {
 	case how == byWhole || ch.again || same && (was.lost || late):
 		return m.resend(ch.nsKey, was)
-	case k.meta.Type == cf.TypeString:
+	case k.Meta.Type == cf.TypeString:
 		return m.sendString(&k, was)
-	case k.meta.Type == cf.TypeList:
+	case k.Meta.Type == cf.TypeList:
 		return m.sendList(ch, was, &k, same)
 	}
 	return m.sendElements(ch, was, &k, same)
 }
 
 // gone deletes a key at the destination.
-func (m *mirror) gone(nsKey []byte, was *sentKey) error {
+func (m *Mirror) gone(nsKey []byte, was *sentKey) error {
 	if !was.exists {
 		return nil
 	}
 	was.exists, was.record = false, nil
-	return m.c.del(userKey(nsKey))
+	return m.c.del(slotdata.UserKey(nsKey))
 }
 
-func (m *mirror) sendString(k *key, was *sentKey) error {
+func (m *Mirror) sendString(k *slotdata.Key, was *sentKey) error {
 	if err := m.c.str(k); err != nil {
 		return err
 	}
-	return was.set(k.record)
+	return was.set(k.Record)
 }
 
 // replace deletes a former life of a key.
-func (m *mirror) replace(k *key, was *sentKey, same bool) error {
+func (m *Mirror) replace(k *slotdata.Key, was *sentKey, same bool) error {
 	if same || !was.exists {
 		return nil
 	}
 	was.meta.Expire = 0
-	return m.c.del(k.name)
+	return m.c.del(k.Name)
 }
 
 // finish brings the expiry.
-func (m *mirror) finish(k *key, was *sentKey, same bool) error {
+func (m *Mirror) finish(k *slotdata.Key, was *sentKey, same bool) error {
 	old := was.meta.Expire
 	if !same {
 		old = 0
 	}
-	if err := was.set(k.record); err != nil {
+	if err := was.set(k.Record); err != nil {
 		return err
 	}
-	if k.meta.Expire == old {
+	if k.Meta.Expire == old {
 		return nil
 	}
-	return m.c.expireAt(k.name, k.meta.Expire)
+	return m.c.expireAt(k.Name, k.Meta.Expire)
 }
 
 // sendElements sends the changes of a hash, set, sorted set or sortedint. What is added comes first, so that the key
 // with its expiry does not vanish in between.
-func (m *mirror) sendElements(ch *keyChange, was *sentKey, k *key, same bool) error {
+func (m *Mirror) sendElements(ch *keyChange, was *sentKey, k *slotdata.Key, same bool) error {
 	if err := m.replace(k, was, same); err != nil {
 		return err
 	}
-	t := k.meta.Type
-	added := elements{c: m.c, name: adds[t], key: k.name}
+	t := k.Meta.Type
+	added := elements{c: m.c, name: adds[t], key: k.Name}
 	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
 		s := ch.subs[at]
-		if s.deleted || s.family != cf.Default || s.version != k.meta.Version {
+		if s.deleted || s.family != cf.Default || s.version != k.Meta.Version {
 			continue
 		}
 		if err := added.element(t, s.sub, s.value); err != nil {
@@ -309,10 +316,10 @@ func (m *mirror) sendElements(ch *keyChange, was *sentKey, k *key, same bool) er
 	if err := added.end(); err != nil {
 		return err
 	}
-	removed := elements{c: m.c, name: removes[t], key: k.name}
+	removed := elements{c: m.c, name: removes[t], key: k.Name}
 	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
 		s := ch.subs[at]
-		if !s.deleted || s.family != cf.Default || s.version != k.meta.Version || !same {
+		if !s.deleted || s.family != cf.Default || s.version != k.Meta.Version || !same {
 			continue
 		}
 		if err := removed.removal(t, s.sub); err != nil {
@@ -327,14 +334,14 @@ func (m *mirror) sendElements(ch *keyChange, was *sentKey, k *key, same bool) er
 
 // sendList sends the changes of a list: its elements have indexes, and its metadata record says from which to which
 // they go.
-func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error {
-	head, tail, err := cf.DecodeListTail(k.tail)
+func (m *Mirror) sendList(ch *keyChange, was *sentKey, k *slotdata.Key, same bool) error {
+	head, tail, err := cf.DecodeListTail(k.Tail)
 	if err != nil {
 		return err
 	}
 	values := map[uint64][]byte{}
 	for _, s := range ch.subs {
-		if s.family != cf.Default || s.version != k.meta.Version || s.deleted {
+		if s.family != cf.Default || s.version != k.Meta.Version || s.deleted {
 			continue
 		}
 		at, err := cf.ParseU64Sub(s.sub)
@@ -366,14 +373,14 @@ func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error 
 		return err
 	}
 	if same && (from > was.list.head || to < was.list.tail) {
-		m.c.begin("LTRIM", k.name)
+		m.c.begin("LTRIM", k.Name)
 		m.c.argUint(from - was.list.head)
 		m.c.argUint(to - 1 - was.list.head)
 		if err := m.c.end(); err != nil {
 			return err
 		}
 	}
-	push := elements{c: m.c, name: "LPUSH", key: k.name}
+	push := elements{c: m.c, name: "LPUSH", key: k.Name}
 	for at := from; at > head; at-- {
 		if err := push.add(values[at-1]); err != nil {
 			return err
@@ -382,7 +389,7 @@ func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error 
 	if err := push.end(); err != nil {
 		return err
 	}
-	push = elements{c: m.c, name: "RPUSH", key: k.name}
+	push = elements{c: m.c, name: "RPUSH", key: k.Name}
 	for at := to; at < tail; at++ {
 		if err := push.add(values[at]); err != nil {
 			return err
@@ -395,7 +402,7 @@ func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error 
 		if at < from || at >= to {
 			continue
 		}
-		if err := m.c.one("LSET", k.name, strconv.AppendUint(nil, at-head, 10), values[at]); err != nil {
+		if err := m.c.one("LSET", k.Name, strconv.AppendUint(nil, at-head, 10), values[at]); err != nil {
 			return err
 		}
 	}
@@ -403,15 +410,15 @@ func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error 
 }
 
 // sendRecords sends the changes of a key that goes by APPLYBATCH.
-func (m *mirror) sendRecords(ch *keyChange, was *sentKey, k *key) error {
-	log := logOf(k.meta.Type)
-	same := was.exists && !ch.anew && sameKey(&was.meta, &k.meta)
-	if late := same && was.meta.Expire != k.meta.Expire &&
-		was.meta.Expired(m.clock.Now().Add(clockOff).UnixMilli()); late || ch.again {
+func (m *Mirror) sendRecords(ch *keyChange, was *sentKey, k *slotdata.Key) error {
+	log := logOf(k.Meta.Type)
+	same := was.exists && !ch.anew && sameKey(&was.meta, &k.Meta)
+	if late := same && was.meta.Expire != k.Meta.Expire &&
+		was.meta.Expired(m.c.Clock.Now().Add(clockOff).UnixMilli()); late || ch.again {
 		return m.resend(ch.nsKey, was)
 	}
 	if ch.touched {
-		m.c.put(cf.Metadata, k.nsKey, k.record, log)
+		m.c.put(cf.Metadata, k.NSKey, k.Record, log)
 	}
 	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
 		s := ch.subs[at]
@@ -430,28 +437,28 @@ func (m *mirror) sendRecords(ch *keyChange, was *sentKey, k *key) error {
 	if err := m.c.batchEnd(); err != nil {
 		return err
 	}
-	return was.set(k.record)
+	return was.set(k.Record)
 }
 
 // resend sends a key as it is now. What the log says of it up to there is in it.
-func (m *mirror) resend(nsKey []byte, was *sentKey) error {
+func (m *Mirror) resend(nsKey []byte, was *sentKey) error {
 	r := m.fresh()
-	defer r.close()
-	if err := m.c.del(userKey(nsKey)); err != nil {
+	defer r.Close()
+	if err := m.c.del(slotdata.UserKey(nsKey)); err != nil {
 		return err
 	}
-	was.exists, was.asOf = false, r.seq
-	k, err := r.find(nsKey)
+	was.exists, was.asOf = false, r.Seq
+	k, err := r.Find(nsKey)
 	if err != nil || k == nil {
 		return err
 	}
-	now := m.clock.Now().UnixMilli()
+	now := m.c.Clock.Now().UnixMilli()
 	if err := m.c.snapshot(r, k, now); err != nil {
 		return err
 	}
-	if err := was.set(k.record); err != nil {
+	if err := was.set(k.Record); err != nil {
 		return err
 	}
-	was.lost = k.meta.Expired(now)
+	was.lost = k.Meta.Expired(now)
 	return nil
 }

@@ -1,14 +1,16 @@
-package migration
+package carry
 
 import (
 	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration/peer"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// abilities is what the destination can take.
-type abilities struct {
-	applyBatch bool
+// Abilities are what a destination can take.
+type Abilities struct {
+	ApplyBatch bool // it has that command
 	commands   map[string]bool
 }
 
@@ -25,24 +27,24 @@ var needs = map[cf.Type]string{
 // needsHashTTL is the command of a server that knows hashes whose fields may expire.
 const needsHashTTL = "hpexpireat"
 
-// askAbilities asks the destination which commands it has. It does so one by one: Kvrocks 2.10 leaves what it does not
+// Ask asks a destination which commands it has. It does so one by one: Kvrocks 2.10 leaves what it does not
 // know out of longer replies.
-func askAbilities(p *peer) (*abilities, error) {
-	a := &abilities{commands: map[string]bool{}}
-	names := []string{"applybatch", needsHashTTL, needsFiles}
+func Ask(p *peer.Peer) (*Abilities, error) {
+	a := &Abilities{commands: map[string]bool{}}
+	names := []string{"applybatch", needsHashTTL, ingest}
 	for _, name := range needs {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		rep, err := p.do("COMMAND", "INFO", name)
+		rep, err := p.Do("COMMAND", "INFO", name)
 		if err != nil {
 			return nil, fmt.Errorf("asking the destination for its commands: %w", err)
 		}
-		if rep.kind == '*' && len(rep.items) == 1 && rep.items[0].kind == '*' && len(rep.items[0].items) > 0 {
+		if rep.Kind == '*' && len(rep.Items) == 1 && rep.Items[0].Kind == '*' && len(rep.Items[0].Items) > 0 {
 			a.commands[name] = true
 		}
 	}
-	a.applyBatch = a.commands["applybatch"]
+	a.ApplyBatch = a.commands["applybatch"]
 	return a, nil
 }
 
@@ -56,24 +58,16 @@ func isHashTTL(m *cf.Meta, record []byte) bool {
 }
 
 // carries returns an error when the destination does not know the type of a key.
-func (a *abilities) carries(m *cf.Meta, nsKey, record []byte) error {
+func (a *Abilities) carries(m *cf.Meta, nsKey, record []byte) error {
 	need := needs[m.Type]
 	if isHashTTL(m, record) {
 		need = needsHashTTL
 	}
 	switch {
 	case !m.Type.Known():
-		return fmt.Errorf("key %q is of a type that this version does not know", userKey(nsKey))
+		return fmt.Errorf("key %q is of a type that this version does not know", slotdata.UserKey(nsKey))
 	case need != "" && !a.commands[need]:
-		return fmt.Errorf("the destination does not know the type of key %q: it has no %s", userKey(nsKey), need)
+		return fmt.Errorf("the destination does not know the type of key %q: it has no %s", slotdata.UserKey(nsKey), need)
 	}
 	return nil
-}
-
-func userKey(nsKey []byte) []byte {
-	_, key, err := cf.SplitNSKey(nsKey, true)
-	if err != nil {
-		return nsKey
-	}
-	return key
 }

@@ -1,13 +1,13 @@
-package migration
+package carry
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
 // commander sends keys as commands, in pipelines of some size.
@@ -20,21 +20,12 @@ import (
 //
 // and PEXPIREAT where there is an expiry.
 type commander struct {
-	ctx      context.Context
-	p        *peer
-	settings func() Settings
-	pace     *pace
-	knows    *abilities
-	free     bool         // the rate is not limited: clients wait
-	check    func() error // why the migration is to end, nil = it goes on
-
+	*To
 	queued int      // commands without a reply
 	args   [][]byte // of the command that is being made
 	arena  []byte   // what args point to
 	items  int      // elements in it
 	batch  batch.Builder
-	total  int64 // commands
-	bytes  int64
 }
 
 const (
@@ -63,15 +54,11 @@ func (c *commander) argUint(n uint64) { c.arg(strconv.AppendUint(nil, n, 10)) }
 
 // end queues the command.
 func (c *commander) end() error {
-	for _, a := range c.args {
-		c.bytes += int64(len(a))
-	}
-	if err := c.p.send(c.args...); err != nil {
+	if err := c.Peer.Send(c.args...); err != nil {
 		return err
 	}
 	c.queued++
-	c.total++
-	if c.queued >= c.settings().Pipeline || c.p.w.Buffered() >= queueBytes {
+	if c.queued >= c.Settings().Pipeline || c.Peer.Buffered() >= queueBytes {
 		return c.ship()
 	}
 	return nil
@@ -82,19 +69,19 @@ func (c *commander) ship() error {
 	if c.queued == 0 {
 		return nil
 	}
-	if !c.free {
-		if err := c.pace.wait(c.ctx, c.queued, int64(c.settings().Speed)); err != nil {
+	if !c.Free {
+		if err := c.Pace.Wait(c.Ctx, c.queued, int64(c.Settings().Speed)); err != nil {
 			return err
 		}
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.p.flush(); err != nil {
+	if err := c.Peer.Flush(); err != nil {
 		return err
 	}
 	for ; c.queued > 0; c.queued-- {
-		if _, err := c.p.reply(); err != nil {
+		if _, err := c.Peer.Reply(); err != nil {
 			return err
 		}
 	}
@@ -160,7 +147,7 @@ const (
 
 // formOf tells how a key is carried.
 func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
-	if err := c.knows.carries(m, nsKey, record); err != nil {
+	if err := c.Knows.carries(m, nsKey, record); err != nil {
 		return 0, err
 	}
 	switch m.Type {
@@ -171,7 +158,7 @@ func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
 			return byCommand, nil
 		}
 	}
-	if c.knows.applyBatch {
+	if c.Knows.ApplyBatch {
 		return byRecords, nil
 	}
 	_, tail, err := cf.DecodeMeta(record)
@@ -188,40 +175,40 @@ func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
 			return byWhole, nil
 		}
 		return 0, fmt.Errorf("stream %q has consumer groups, which cannot be carried by commands: "+
-			"the destination has no APPLYBATCH", userKey(nsKey))
+			"the destination has no APPLYBATCH", slotdata.UserKey(nsKey))
 	}
 	return 0, fmt.Errorf("key %q is of the type %s, which cannot be carried by commands: "+
-		"the destination has no APPLYBATCH", userKey(nsKey), m.Type)
+		"the destination has no APPLYBATCH", slotdata.UserKey(nsKey), m.Type)
 }
 
 // snapshot sends a key that the destination does not have.
-func (c *commander) snapshot(r *reader, k *key, now int64) error {
-	how, err := c.formOf(&k.meta, k.nsKey, k.record)
+func (c *commander) snapshot(r *slotdata.Reader, k *slotdata.Key, now int64) error {
+	how, err := c.formOf(&k.Meta, k.NSKey, k.Record)
 	if err != nil {
 		return err
 	}
 	if how == byRecords {
 		return c.records(r, k)
 	}
-	if k.meta.Expired(now) {
+	if k.Meta.Expired(now) {
 		return nil // the mirror knows, should it get a later end
 	}
-	switch k.meta.Type {
+	switch k.Meta.Type {
 	case cf.TypeString:
 		return c.str(k)
 	case cf.TypeStream:
 		err = c.stream(r, k)
 	case cf.TypeBitmap:
-		err = r.elements(k, func(e *element) error { return c.bits(k, e) })
+		err = r.Elements(k, func(e *slotdata.Element) error { return c.bits(k, e) })
 	default:
-		list := elements{c: c, name: adds[k.meta.Type], key: k.name}
-		err = r.elements(k, func(e *element) error { return list.element(k.meta.Type, e.sub, e.value) })
+		list := elements{c: c, name: adds[k.Meta.Type], key: k.Name}
+		err = r.Elements(k, func(e *slotdata.Element) error { return list.element(k.Meta.Type, e.Sub, e.Value) })
 		if err == nil {
 			err = list.end()
 		}
 	}
-	if err == nil && k.meta.Expire != 0 {
-		err = c.expireAt(k.name, k.meta.Expire)
+	if err == nil && k.Meta.Expire != 0 {
+		err = c.expireAt(k.Name, k.Meta.Expire)
 	}
 	return err
 }
@@ -281,26 +268,26 @@ func scoreText(f float64) []byte {
 	return strconv.AppendFloat(nil, f, 'g', 17, 64)
 }
 
-func (c *commander) str(k *key) error {
-	if k.meta.Expire == 0 {
-		return c.one("SET", k.name, k.tail)
+func (c *commander) str(k *slotdata.Key) error {
+	if k.Meta.Expire == 0 {
+		return c.one("SET", k.Name, k.Tail)
 	}
-	return c.one("SET", k.name, k.tail, []byte("PXAT"), strconv.AppendUint(nil, k.meta.Expire, 10))
+	return c.one("SET", k.Name, k.Tail, []byte("PXAT"), strconv.AppendUint(nil, k.Meta.Expire, 10))
 }
 
 // bits sends the bits of a part of a bitmap.
-func (c *commander) bits(k *key, e *element) error {
-	at, err := cf.ParseBitmapSub(e.sub)
+func (c *commander) bits(k *slotdata.Key, e *slotdata.Element) error {
+	at, err := cf.ParseBitmapSub(e.Sub)
 	if err != nil {
 		return err
 	}
-	for i, b := range e.value {
+	for i, b := range e.Value {
 		for bit := range 8 {
 			if b&(1<<bit) == 0 {
 				continue
 			}
 			offset := (at+uint64(i))*8 + uint64(bit)
-			if err := c.one("SETBIT", k.name, strconv.AppendUint(nil, offset, 10), []byte("1")); err != nil {
+			if err := c.one("SETBIT", k.Name, strconv.AppendUint(nil, offset, 10), []byte("1")); err != nil {
 				return err
 			}
 		}
@@ -309,21 +296,21 @@ func (c *commander) bits(k *key, e *element) error {
 }
 
 // stream sends a stream without groups.
-func (c *commander) stream(r *reader, k *key) error {
-	m, err := cf.DecodeStreamMeta(k.tail)
+func (c *commander) stream(r *slotdata.Reader, k *slotdata.Key) error {
+	m, err := cf.DecodeStreamMeta(k.Tail)
 	if err != nil {
 		return err
 	}
 	var fields [][]byte
-	err = r.elements(k, func(e *element) error {
-		id, ok := cf.ParseStreamEntrySub(e.sub)
+	err = r.Elements(k, func(e *slotdata.Element) error {
+		id, ok := cf.ParseStreamEntrySub(e.Sub)
 		if !ok {
 			return nil
 		}
-		if fields, err = cf.DecodeStreamEntry(fields[:0], e.value); err != nil {
+		if fields, err = cf.DecodeStreamEntry(fields[:0], e.Value); err != nil {
 			return err
 		}
-		c.begin("XADD", k.name)
+		c.begin("XADD", k.Name)
 		c.arg(streamID(id))
 		for _, f := range fields {
 			c.arg(f)
@@ -333,7 +320,7 @@ func (c *commander) stream(r *reader, k *key) error {
 	if err != nil {
 		return err
 	}
-	return c.one("XSETID", k.name, streamID(m.LastGenerated), []byte("ENTRIESADDED"),
+	return c.one("XSETID", k.Name, streamID(m.LastGenerated), []byte("ENTRIESADDED"),
 		strconv.AppendUint(nil, m.EntriesAdded, 10), []byte("MAXDELETEDID"), streamID(m.MaxDeleted))
 }
 
@@ -342,11 +329,11 @@ func streamID(id cf.StreamID) []byte {
 }
 
 // records sends a key by APPLYBATCH.
-func (c *commander) records(r *reader, k *key) error {
-	log := logOf(k.meta.Type)
-	c.put(cf.Metadata, k.nsKey, k.record, log)
-	err := r.elements(k, func(e *element) error {
-		c.put(e.family, e.key, e.value, log)
+func (c *commander) records(r *slotdata.Reader, k *slotdata.Key) error {
+	log := logOf(k.Meta.Type)
+	c.put(cf.Metadata, k.NSKey, k.Record, log)
+	err := r.Elements(k, func(e *slotdata.Element) error {
+		c.put(e.Family, e.Key, e.Value, log)
 		return c.batchFull()
 	})
 	if err != nil {
@@ -363,7 +350,7 @@ func (c *commander) put(id cf.ID, key, value, log []byte) {
 }
 
 func (c *commander) batchFull() error {
-	if c.batch.Len() < c.settings().BatchBytes {
+	if c.batch.Len() < c.Settings().BatchBytes {
 		return nil
 	}
 	return c.batchEnd()

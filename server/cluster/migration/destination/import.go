@@ -1,4 +1,5 @@
-package migration
+// Package destination takes in slots that another node moves here.
+package destination
 
 import (
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // Import takes slots in: the destination of a migration. The source drives it by CLUSTER IMPORT.
@@ -32,18 +34,18 @@ import (
 // another connection the first one is closed, and has ended before anything is deleted: nothing that it has sent comes
 // after.
 type Import struct {
-	opt ImportOptions
+	opt Options
 	mu  sync.Mutex // held by those who change the state, for as long as that takes
-	now atomic.Pointer[importing]
+	now atomic.Pointer[Importing]
 	// marks: the file may be there.
 	marks bool
 	files *engine.Ingest // records that were sent for table files; nil = none
 }
 
-// importing is the state of an import.
-type importing struct {
+// Importing is the state of an import.
+type Importing struct {
 	slots cf.SlotRange
-	state ImportState
+	state State
 	link  Link // of the source, in the state start
 	// began is the number of the connection that has begun the import. What older ones say, whose bytes a network may
 	// have held back, does not count.
@@ -52,15 +54,15 @@ type importing struct {
 	verify bool
 }
 
-// ImportState is how an import stands, as CLUSTER INFO names it.
-type ImportState string
+// State is how an import stands, as CLUSTER INFO names it.
+type State string
 
 // The states.
 const (
-	ImportNone    ImportState = "none"
-	ImportStarted ImportState = "start"
-	ImportSuccess ImportState = "success"
-	ImportFailed  ImportState = "error"
+	None    State = "none"
+	Started State = "start"
+	Success State = "success"
+	Failed  State = "error"
 )
 
 // Link is the connection of a source. Two are the same if they are equal.
@@ -73,8 +75,23 @@ type Link interface {
 	Ended() <-chan struct{}
 }
 
-// ImportOptions are what an Import needs of the server.
-type ImportOptions struct {
+// Slots changes what this node does with commands for slots. See package cluster, whose Map has these methods.
+type Slots interface {
+	// Importing lets the migrator alone use slots of other nodes.
+	Importing(r cf.SlotRange)
+	// ImportEnded is the end of Importing.
+	ImportEnded(r cf.SlotRange)
+	// Imported lets everybody use slots of other nodes, also after a start of the server.
+	Imported(r cf.SlotRange) error
+	// Arrived is as Imported, but nobody may use the slots before it is confirmed.
+	Arrived(r cf.SlotRange) error
+	Confirmed(r cf.SlotRange)
+	// Revoked is the end of Imported and Arrived.
+	Revoked(r cf.SlotRange)
+}
+
+// Options are what an Import needs of the server.
+type Options struct {
 	DB    *engine.DB
 	Slots Slots
 	// Has reports whether a slot is this node's, or was imported.
@@ -95,18 +112,21 @@ type ImportOptions struct {
 // linkEnds is how long the end of a connection is waited for whose import another one begins again.
 const linkEnds = 5 * time.Second
 
-// NewImport returns the destination of migrations, and deletes what a former process has left.
-func NewImport(opt ImportOptions) (*Import, error) {
+// New returns the destination of migrations, and deletes what a former process has left.
+func New(opt Options) (*Import, error) {
 	i := &Import{opt: opt}
-	i.now.Store(&importing{state: ImportNone})
+	i.now.Store(&Importing{state: None})
 	if err := i.dropFiles(); err != nil {
 		return i, err
 	}
 	return i, i.recover()
 }
 
+// Now returns the state, which changes with each step. It does not wait.
+func (i *Import) Now() *Importing { return i.now.Load() }
+
 // Status returns how the present import stands, or the last one has ended. It does not wait.
-func (i *Import) Status() (cf.SlotRange, ImportState) {
+func (i *Import) Status() (cf.SlotRange, State) {
 	now := i.now.Load()
 	return now.slots, now.state
 }
@@ -121,7 +141,7 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	switch now := i.now.Load(); {
 	case now.stale(link, r):
 		return errStale
-	case now.state == ImportStarted && (now.slots != r || now.link != link):
+	case now.state == Started && (now.slots != r || now.link != link):
 		return errImporting(now.slots)
 	}
 	i.opt.Slots.ImportEnded(r)
@@ -132,22 +152,22 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	if err := i.mark(r); err != nil {
 		return err
 	}
-	Step(StageImporting)
+	stage.Step(stage.Importing)
 	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what was there of the slots: %w", err)
 	}
 	i.opt.Slots.Importing(r)
-	i.now.Store(&importing{slots: r, state: ImportStarted, link: link, began: link.ID()})
+	i.now.Store(&Importing{slots: r, state: Started, link: link, began: link.ID()})
 	i.opt.Log.Info("importing slots", zap.Stringer("slots", r))
-	Step(StageImportBegun)
+	stage.Step(stage.ImportBegun)
 	return nil
 }
 
 var errStale = engine.NewError("ERR", "a newer connection has begun an import of the slots")
 
 // stale reports whether a connection is older than the import of the same slots.
-func (n *importing) stale(link Link, r cf.SlotRange) bool {
-	return n.state != ImportNone && link.ID() < n.began && r.First <= n.slots.Last && n.slots.First <= r.Last
+func (n *Importing) stale(link Link, r cf.SlotRange) bool {
+	return n.state != None && link.ID() < n.began && r.First <= n.slots.Last && n.slots.First <= r.Last
 }
 
 func errImporting(r cf.SlotRange) error {
@@ -157,7 +177,7 @@ func errImporting(r cf.SlotRange) error {
 // closeFormer ends another connection that imports the same slots.
 func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
 	former := i.now.Load()
-	if former.state != ImportStarted || former.slots != r || former.link == link || former.stale(link, r) {
+	if former.state != Started || former.slots != r || former.link == link || former.stale(link, r) {
 		return nil
 	}
 	former.link.Close()
@@ -184,23 +204,23 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	}
 	now := i.now.Load()
 	switch {
-	case now.state == ImportSuccess:
+	case now.state == Success:
 		return nil
 	case now.stale(link, r):
 		return errStale
-	case now.state == ImportStarted && now.link != link:
+	case now.state == Started && now.link != link:
 		now.link.Close()
-		if err := i.end(ImportFailed); err != nil {
+		if err := i.end(Failed); err != nil {
 			return err
 		}
 		return errImportOver
-	case now.state != ImportStarted:
+	case now.state != Started:
 		return errImportOver
 	}
 	if i.files != nil {
 		return engine.NewError("ERR", "the records for table files were not ingested")
 	}
-	Step(StageImported)
+	stage.Step(stage.Imported)
 	imported := i.opt.Slots.Imported
 	if now.verify {
 		imported = i.opt.Slots.Arrived
@@ -208,24 +228,24 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	if err := imported(r); err != nil {
 		// Without that the slots would be deleted at the next start.
 		i.opt.Slots.Revoked(r)
-		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(ImportFailed))
+		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(Failed))
 	}
-	Step(StageImportedKept)
+	stage.Step(stage.ImportedKept)
 	i.unmark()
-	i.now.Store(&importing{slots: r, state: ImportSuccess, began: now.began})
+	i.now.Store(&Importing{slots: r, state: Success, began: now.began})
 	i.opt.Log.Info("imported slots", zap.Stringer("slots", r))
-	Step(StageImportEnded)
+	stage.Step(stage.ImportEnded)
 	return nil
 }
 
 var errImportOver = engine.NewError("ERR", "the import of the slots has ended")
 
-// Verify makes the end of the import wait for the source, see [Node].
+// Verify makes the end of the import wait for the source, see package migration.
 func (i *Import) Verify(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := *i.now.Load()
-	if now.state != ImportStarted || now.link != link || now.slots != r {
+	if now.state != Started || now.link != link || now.slots != r {
 		return errImportOver
 	}
 	now.verify = true
@@ -237,7 +257,7 @@ func (i *Import) Verify(link Link, r cf.SlotRange) error {
 func (i *Import) Confirm(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if now := i.now.Load(); now.state != ImportSuccess || now.slots != r || now.began != link.ID() {
+	if now := i.now.Load(); now.state != Success || now.slots != r || now.began != link.ID() {
 		return errImportOver
 	}
 	i.opt.Slots.Confirmed(r)
@@ -246,15 +266,15 @@ func (i *Import) Confirm(link Link, r cf.SlotRange) error {
 
 // Void deletes slots that have arrived, but that the source has kept. asOf is the state of the import before the source
 // was asked: what it said of an earlier import is not true of a later one, which may have ended with success meanwhile.
-func (i *Import) Void(r cf.SlotRange, asOf *importing) error {
+func (i *Import) Void(r cf.SlotRange, asOf *Importing) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now.Load()
-	if now != asOf || now.state == ImportStarted || !i.has(r) {
+	if now != asOf || now.state == Started || !i.has(r) {
 		return nil // another import has begun, or they are ours
 	}
-	i.now.Store(&importing{slots: r, state: ImportSuccess, began: now.began})
-	return i.end(ImportFailed)
+	i.now.Store(&Importing{slots: r, state: Success, began: now.began})
+	return i.end(Failed)
 }
 
 // has reports whether all slots of a range are this node's, or were imported.
@@ -271,8 +291,8 @@ func (i *Import) has(r cf.SlotRange) bool {
 func (i *Import) Fail(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.now.Load().state == ImportNone && i.has(r) { // a former process has imported them
-		i.now.Store(&importing{slots: r, state: ImportSuccess, began: link.ID()})
+	if i.now.Load().state == None && i.has(r) { // a former process has imported them
+		i.now.Store(&Importing{slots: r, state: Success, began: link.ID()})
 	}
 	if err := i.expects(r); err != nil {
 		return err
@@ -280,19 +300,19 @@ func (i *Import) Fail(link Link, r cf.SlotRange) error {
 	switch now := i.now.Load(); {
 	case now.stale(link, r):
 		return errStale
-	case now.state == ImportFailed:
+	case now.state == Failed:
 		return nil
 	}
-	return i.end(ImportFailed)
+	return i.end(Failed)
 }
 
 func (i *Import) expects(r cf.SlotRange) error {
 	now := i.now.Load()
-	if now.state != ImportNone && now.slots == r {
+	if now.state != None && now.slots == r {
 		return nil
 	}
 	is := "-1"
-	if now.state != ImportNone {
+	if now.state != None {
 		is = now.slots.String()
 	}
 	return engine.NewError("ERR", fmt.Sprintf("mismatch slot, importing slot(s): %s, but got: %s", is, r))
@@ -317,10 +337,10 @@ func (i *Import) delete(r cf.SlotRange) error {
 }
 
 // end ends the import with a state other than success. mu is held.
-func (i *Import) end(state ImportState) error {
+func (i *Import) end(state State) error {
 	now := i.now.Load()
 	r := now.slots
-	i.now.Store(&importing{slots: r, state: state, began: now.began})
+	i.now.Store(&Importing{slots: r, state: state, began: now.began})
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", r))
@@ -334,7 +354,7 @@ func (i *Import) end(state ImportState) error {
 	if err := i.mark(r); err != nil { // after success it is gone
 		return err
 	}
-	Step(StageImportVoid)
+	stage.Step(stage.ImportVoid)
 	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what came of the slots: %w", err)
 	}
@@ -347,18 +367,18 @@ func (i *Import) LinkEnded(link Link) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now.Load()
-	if now.state != ImportStarted || now.link != link {
+	if now.state != Started || now.link != link {
 		return
 	}
 	i.opt.Log.Warn("the source of an import is gone", zap.Stringer("slots", now.slots))
-	if err := i.end(ImportFailed); err != nil {
+	if err := i.end(Failed); err != nil {
 		i.opt.Log.Error("cleaning up after an import failed", zap.Error(err))
 	}
 }
 
 // Cancel ends the import if wanted says so, because of a change of the topology. It does not wait.
 func (i *Import) Cancel(wanted func(r cf.SlotRange) bool) {
-	if now := i.now.Load(); now.state == ImportStarted && wanted(now.slots) {
+	if now := i.now.Load(); now.state == Started && wanted(now.slots) {
 		now.link.Close() // and LinkEnded does the rest
 	}
 }
@@ -424,7 +444,7 @@ func (i *Import) recover() error {
 		return err
 	}
 	i.marks = true
-	r, err := ParseRange(string(text))
+	r, err := cf.ParseSlotRange(string(text))
 	if err != nil {
 		i.opt.Log.Error("the mark of an import cannot be read", zap.String("file", i.opt.Path), zap.Error(err))
 		return nil

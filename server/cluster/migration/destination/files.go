@@ -1,4 +1,4 @@
-package migration
+package destination
 
 import (
 	"errors"
@@ -15,7 +15,6 @@ var (
 	errNotImporting = engine.NewError("ERR", "this connection imports no slots")
 	errNoFiles      = engine.NewError("ERR", "no records for table files are taken")
 	errFollowed     = engine.NewError("ERR", "table files are not taken while replicas or backups follow this node")
-	errMigrating    = engine.NewError("ERR", "table files are not taken while slots are migrated away")
 )
 
 // BeginFiles begins to collect records that EndFiles brings into the database as table files: they are not in the log.
@@ -25,7 +24,7 @@ func (i *Import) BeginFiles(link Link) error {
 	defer i.mu.Unlock()
 	now := i.now.Load()
 	switch {
-	case now.state != ImportStarted || now.link != link:
+	case now.state != Started || now.link != link:
 		return errNotImporting
 	case i.opt.FilesDir == "":
 		return errNoFiles
@@ -44,7 +43,7 @@ func (i *Import) BeginFiles(link Link) error {
 func (i *Import) AddRecords(link Link, rep []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if now := i.now.Load(); i.files == nil || now.state != ImportStarted || now.link != link {
+	if now := i.now.Load(); i.files == nil || now.state != Started || now.link != link {
 		return errNoFiles
 	}
 	return i.files.Add(rep)
@@ -56,7 +55,7 @@ func (i *Import) EndFiles(link Link) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now.Load()
-	if i.files == nil || now.state != ImportStarted || now.link != link {
+	if i.files == nil || now.state != Started || now.link != link {
 		return errNoFiles
 	}
 	resume := i.opt.Suspend()

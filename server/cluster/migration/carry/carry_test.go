@@ -1,0 +1,253 @@
+package carry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/server/cluster/migration/pace"
+	"github.com/basaltdb/basalt/server/cluster/migration/peer"
+	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+)
+
+// carried is a database whose keys are carried to a node.
+type carried struct {
+	t     *testing.T
+	db    *engine.DB
+	node  *peertest.Node
+	to    *To
+	base  *slotdata.Reader
+	log   *engine.Log
+	slots cf.SlotRange
+}
+
+// start connects with a node that has some commands.
+func start(t *testing.T, commands ...string) *carried {
+	c := &carried{t: t, db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true}),
+		slots: cf.SlotRange{Last: cf.NumSlots - 1}}
+	c.node = &peertest.Node{Answer: func(cmd []string) (string, bool) {
+		if cmd[0] != "COMMAND" {
+			return "", true
+		}
+		if slices.Contains(commands, cmd[2]) {
+			return "*1\r\n*1\r\n$1\r\nx\r\n", true
+		}
+		return "*1\r\n*-1\r\n", true
+	}}
+	p, err := peer.Dial(t.Context(), c.node.Dial, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	knows, err := Ask(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.node.Commands()
+	c.to = &To{Ctx: t.Context(), Peer: p, Knows: knows, Clock: pace.Real{}, Pace: &pace.Pace{Clock: pace.Real{}},
+		Settings: func() Settings { return Settings{Pipeline: 16, BatchBytes: 256} }, Check: func() error { return nil }}
+	return c
+}
+
+func (c *carried) fresh() *slotdata.Reader { return slotdata.NewReader(c.db, time.Now().UnixMilli()) }
+
+// update runs f with the key locked.
+func (c *carried) update(key string, f func(tx *engine.Tx, key []byte) error) {
+	c.t.Helper()
+	enginetest.Update(c.t, c.db, enginetest.Bytes(key), func(tx *engine.Tx) error { return f(tx, []byte(key)) })
+}
+
+func (c *carried) hset(key string, pairs ...string) {
+	c.t.Helper()
+	c.update(key, func(tx *engine.Tx, key []byte) error {
+		_, err := hash.Set(tx, key, enginetest.Bytes(pairs...))
+		return err
+	})
+}
+
+// snapshot takes the snapshot.
+func (c *carried) snapshot() {
+	c.base = c.fresh()
+	c.t.Cleanup(c.base.Close)
+	c.log = c.db.Log(c.base.Seq + 1)
+	c.t.Cleanup(c.log.Close)
+}
+
+// send sends the snapshot.
+func (c *carried) send(by Carrier) {
+	c.t.Helper()
+	err := c.base.Each(c.slots, func(k *slotdata.Key) error { return by.Snapshot(c.base, k) })
+	if err == nil {
+		err = by.Flush()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// follow sends what the log has.
+func (c *carried) follow(by Carrier) {
+	c.t.Helper()
+	var changes slotdata.Changes
+	changes.Bounds(c.slots)
+	for c.log.Sequence() <= c.db.LatestSequence() {
+		rep, skip, err := c.log.Next()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if rep == nil {
+			continue
+		}
+		changes.Rep, changes.Skip = rep, skip
+		if err := by.Change(&changes); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if err := by.Flush(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestRaw: batches of the size of the settings have all records of the snapshot, and then of the log.
+func TestRaw(t *testing.T) {
+	c := start(t, "applybatch")
+	for i := range 50 {
+		c.hset("h", fmt.Sprint("field", i), "value")
+	}
+	c.update("z", func(tx *engine.Tx, key []byte) error {
+		_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: []byte("m"), Score: 1}})
+		return err
+	})
+	c.snapshot()
+	raw := NewRaw(c.to, c.fresh)
+	records := func() (all []string) {
+		for _, cmd := range c.node.Commands() {
+			if len(cmd) != 2 || cmd[0] != "APPLYBATCH" {
+				t.Fatalf("%q", cmd)
+			}
+			r, err := batch.NewReader([]byte(cmd[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+				if rec.Kind == batch.Put {
+					all = append(all, fmt.Sprintf("%s %x %x", rec.Family, rec.Key, rec.Value))
+				}
+			}
+			if len(cmd[1]) > 512 {
+				t.Errorf("a batch of %d bytes", len(cmd[1]))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	stored := func() (all []string) {
+		enginetest.View(t, c.db, nil, func(tx *engine.Tx) error {
+			for _, id := range []cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream} {
+				it := tx.Iter(id, engine.IterOptions{})
+				for it.Next() {
+					all = append(all, fmt.Sprintf("%s %x %x", id, it.Key(), it.Value()))
+				}
+				it.Close()
+			}
+			return nil
+		})
+		slices.Sort(all)
+		return all
+	}
+	before := stored()
+	c.send(raw)
+	if got := records(); !slices.Equal(got, before) {
+		t.Errorf("%d records were sent, there are %d", len(got), len(before))
+	}
+	c.hset("new", "a", "b")
+	c.follow(raw)
+	var added []string
+	for _, rec := range stored() {
+		if !slices.Contains(before, rec) {
+			added = append(added, rec)
+		}
+	}
+	if got := records(); !slices.Equal(got, added) {
+		t.Errorf("the log brought %q, want %q", got, added)
+	}
+}
+
+// TestMirror: commands carry what is there, and then what changes.
+func TestMirror(t *testing.T) {
+	c := start(t)
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, cmd := range c.node.Commands() {
+			got = append(got, strings.Join(cmd, " "))
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+	}
+	c.hset("h", "a", "1", "b", "2")
+	c.update("s", func(tx *engine.Tx, key []byte) error {
+		_, err := str.Set(tx, key, []byte("v"), str.SetOptions{Expire: 4102444800000})
+		return err
+	})
+	c.update("gone", func(tx *engine.Tx, key []byte) error {
+		_, err := set.Add(tx, key, enginetest.Bytes("x"))
+		return err
+	})
+	c.snapshot()
+	m := NewMirror(c.to, c.base, c.fresh)
+	c.send(m)
+	expect("HMSET h a 1 b 2", "SET s v PXAT 4102444800000", "SADD gone x")
+
+	c.hset("h", "c", "3")
+	c.update("h", func(tx *engine.Tx, key []byte) error {
+		_, err := hash.Delete(tx, key, enginetest.Bytes("a"))
+		return err
+	})
+	c.update("gone", func(tx *engine.Tx, key []byte) error {
+		_, err := keys.Del(tx, key)
+		return err
+	})
+	c.follow(m)
+	expect("HMSET h c 3", "HDEL h a", "DEL gone")
+
+	c.update("h", func(tx *engine.Tx, key []byte) error { // another life
+		_, err := keys.Del(tx, key)
+		return err
+	})
+	c.hset("h", "z", "26")
+	c.follow(m)
+	expect("DEL h", "HMSET h z 26")
+}
+
+// TestUnknownType: a key of a type that the destination does not know ends the migration, whatever carries it.
+func TestUnknownType(t *testing.T) {
+	c := start(t, "applybatch")
+	c.update("j", func(tx *engine.Tx, key []byte) error {
+		m := cf.Meta{Type: cf.TypeJSON}
+		tx.Put(cf.Metadata, tx.NSKey(key), m.Append(nil))
+		return nil
+	})
+	c.snapshot()
+	for _, by := range []Carrier{NewRaw(c.to, c.fresh), NewMirror(c.to, c.base, c.fresh)} {
+		err := c.base.Each(c.slots, func(k *slotdata.Key) error { return by.Snapshot(c.base, k) })
+		if err == nil || !strings.Contains(err.Error(), "json.set") {
+			t.Errorf("%T: %v", by, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package carry
+
+import (
+	"cmp"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration/peer"
+	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+)
+
+// The fast path between two basalts for the snapshot of raw-key-value: the records go in the order of the families, so
+// that the destination can write them to table files, which it ingests at the end.
+//
+//	source                                      destination
+//	_ingest BEGIN                       ----->  refuses while its log is followed: APPLYBATCH then
+//	_ingest RECORDS batch ...           ----->  checks the records, writes table files
+//	_ingest END                         ----->  ingests the table files, all or none
+//
+// It saves the destination its log, memtables, flushes and most of the work for each key. What is written meanwhile
+// follows by APPLYBATCH in any case.
+
+const ingest = "_ingest"
+
+var ingestRecords = [][]byte{[]byte(ingest), []byte("RECORDS")}
+
+// filesBatch is how many times larger batches are than with APPLYBATCH: they hold no locks, and waking the peers costs
+// as much as the records. maxFilesBatch bounds that.
+const (
+	filesBatch    = 16
+	maxFilesBatch = 1 << 20
+)
+
+// filesFrom is how many bytes a range must have to go by table files: for less, the files would be many and small.
+const filesFrom = 32 << 20
+
+// fileFamilies hold the records of slots, in the order in which they are sent.
+var fileFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
+
+// BeginFiles reports whether the snapshot goes by table files, for which the destination is ready then: if the range
+// has as many bytes as from, 0 = filesFrom.
+func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, from uint64, log *zap.Logger) (bool, error) {
+	if !s.Knows.commands[ingest] {
+		return false, nil
+	}
+	size := uint64(0)
+	for _, id := range fileFamilies {
+		size += base.Size(id, slots)
+	}
+	if size < cmp.Or(from, filesFrom) {
+		return false, nil
+	}
+	_, err := s.Peer.Do(ingest, "BEGIN")
+	if peer.IsReply(err) {
+		log.Info("the destination takes no table files: migrating by batches", zap.Error(err))
+		return false, nil
+	}
+	if err == nil {
+		log.Info("migrating by table files")
+	}
+	return err == nil, err
+}
+
+// SendFiles sends a snapshot for table files. before is called with each key.
+func (s *Raw) SendFiles(base *slotdata.Reader, slots cf.SlotRange, before func(k *slotdata.Key) error) error {
+	s.command, s.times = ingestRecords, filesBatch
+	defer func() { s.command, s.times = applyBatch, 1 }()
+	err := base.Each(slots, func(k *slotdata.Key) error {
+		if err := before(k); err != nil {
+			return err
+		}
+		return s.metadata(k)
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range fileFamilies[1:] {
+		err := base.Subkeys(id, slots, func(key, value []byte) error { return s.put(id, key, value, nil) })
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.Flush(); err != nil {
+		return err
+	}
+	if err := s.Check(); err != nil {
+		return err
+	}
+	_, err = s.Peer.Do(ingest, "END")
+	return err
+}

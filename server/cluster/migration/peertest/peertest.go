@@ -1,0 +1,87 @@
+// Package peertest plays the other end of a migration's connection, for tests.
+package peertest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// Node answers commands; the zero value answers all of them with +OK.
+type Node struct {
+	// Answer returns the reply to a command, "" = +OK, or false to cut the connection.
+	Answer func(cmd []string) (reply string, ok bool)
+
+	mu  sync.Mutex
+	got [][]string
+}
+
+// Dial makes a connection to the node, whatever the address.
+func (n *Node) Dial(context.Context, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	go n.serve(theirs)
+	return ours, nil
+}
+
+// Commands returns the commands that have come, and forgets them.
+func (n *Node) Commands() [][]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	got := n.got
+	n.got = nil
+	return got
+}
+
+func (n *Node) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	replies := make(chan string, 1000) // a peer sends several commands before it reads
+	defer close(replies)
+	go func() {
+		for r := range replies {
+			io.WriteString(c, r)
+		}
+	}()
+	for {
+		cmd, err := read(in)
+		if err != nil {
+			return
+		}
+		n.mu.Lock()
+		n.got = append(n.got, cmd)
+		n.mu.Unlock()
+		reply, ok := "", true
+		if n.Answer != nil {
+			reply, ok = n.Answer(cmd)
+		}
+		if !ok {
+			return
+		}
+		if reply == "" {
+			reply = "+OK\r\n"
+		}
+		replies <- reply
+	}
+}
+
+// read reads a command.
+func read(in *bufio.Reader) (cmd []string, err error) {
+	var n, size int
+	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
+		return nil, err
+	}
+	for range n {
+		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		cmd = append(cmd, string(word[:size]))
+	}
+	return cmd, nil
+}

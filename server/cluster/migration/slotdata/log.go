@@ -1,0 +1,90 @@
+package slotdata
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// ErrFlushed: the log deletes all keys.
+var ErrFlushed = errors.New("the keys were flushed")
+
+// Changes are a batch of the log, seen through the slots that are migrated.
+type Changes struct {
+	Rep          []byte
+	Skip         int    // so many of its records are in the snapshot already
+	Seq          uint64 // of the record that Each is at
+	lower, upper []byte
+}
+
+// Each calls f for the records of the slots, and with log data: puts, deletes, and range deletes of subkeys, cut to the
+// slots. A range delete of metadata records is a FLUSHALL or FLUSHDB, or what other programs do like it: ErrFlushed.
+func (c *Changes) Each(f func(rec *batch.Record) error) error {
+	r, err := batch.NewReader(c.Rep)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			return r.Err()
+		}
+		if rec.Kind.Counted() {
+			c.Seq = r.Sequence() + uint64(n)
+			if n++; n <= c.Skip {
+				continue
+			}
+		}
+		if rec.Kind == batch.LogData {
+			if l, err := cf.ParseLogData(rec.Value); err != nil || l.ReplicationID != nil {
+				continue
+			}
+			if err := f(&rec); err != nil {
+				return err
+			}
+			continue
+		}
+		switch rec.Family {
+		case cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream:
+		default:
+			continue
+		}
+		switch rec.Kind {
+		case batch.Put, batch.Delete, batch.SingleDelete:
+			if bytes.Compare(rec.Key, c.lower) < 0 || bytes.Compare(rec.Key, c.upper) >= 0 {
+				continue
+			}
+			if rec.Kind == batch.SingleDelete {
+				rec.Kind = batch.Delete
+			}
+		case batch.DeleteRange:
+			if bytes.Compare(rec.Key, c.lower) < 0 {
+				rec.Key = c.lower
+			}
+			if bytes.Compare(rec.Value, c.upper) > 0 {
+				rec.Value = c.upper
+			}
+			if bytes.Compare(rec.Key, rec.Value) >= 0 {
+				continue
+			}
+			if rec.Family == cf.Metadata {
+				return ErrFlushed
+			}
+		case batch.Noop:
+			continue
+		default:
+			return fmt.Errorf("the log holds a record of the kind %q", rec.Kind)
+		}
+		if err := f(&rec); err != nil {
+			return err
+		}
+	}
+}
+
+// Bounds sets the slots.
+func (c *Changes) Bounds(slots cf.SlotRange) { c.lower, c.upper = engine.SlotBounds(slots) }

@@ -1,0 +1,195 @@
+// Package slotdata reads what a database holds of slots: the keys of a snapshot, and the changes in the log.
+package slotdata
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Reader reads keys of slots as a snapshot holds them.
+type Reader struct {
+	db   *engine.DB
+	snap *engine.Snapshot
+	Seq  uint64 // of the newest write that it sees
+	now  int64  // its time, milliseconds
+	keys *engine.Tx
+	subs *engine.Tx
+}
+
+// NewReader takes a snapshot, at a time in milliseconds. It is to be closed before the database.
+func NewReader(db *engine.DB, now int64) *Reader {
+	r := &Reader{db: db, snap: db.NewSnapshot(), now: now, keys: db.NewTx(), subs: db.NewTx()}
+	r.Seq = r.snap.Sequence()
+	return r
+}
+
+// Close releases the snapshot.
+func (r *Reader) Close() {
+	r.keys.End()
+	r.subs.End()
+	r.snap.Close()
+}
+
+// Key is a key of a slot. The slices are valid until the next one is read.
+type Key struct {
+	NSKey  []byte
+	Name   []byte // as clients know it
+	Record []byte // its metadata record
+	Meta   cf.Meta
+	Tail   []byte // of the record, behind what all have
+}
+
+// ParseKey makes a Key of a metadata record.
+func ParseKey(nsKey, record []byte) (k Key, err error) {
+	k.NSKey, k.Record = nsKey, record
+	if _, k.Name, err = cf.SplitNSKey(nsKey, true); err != nil {
+		return k, err
+	}
+	if k.Meta, k.Tail, err = cf.DecodeMeta(record); err != nil {
+		return k, fmt.Errorf("key %q: %w", k.Name, err)
+	}
+	return k, nil
+}
+
+// live reports whether a key was there at the time of the snapshot. One that has expired since counts: a PERSIST may
+// have come before its end, and its elements are not in the log.
+func (r *Reader) live(k *Key) bool { return k.Meta.Live(r.now) }
+
+// Each calls f for all live keys of a range of slots, in the order of their slots.
+func (r *Reader) Each(slots cf.SlotRange, f func(k *Key) error) error {
+	lower, upper := engine.SlotBounds(slots)
+	r.keys.Begin(cf.DefaultNamespace)
+	defer r.keys.Release()
+	it := r.keys.Iter(cf.Metadata, engine.IterOptions{Lower: lower, Upper: upper, Snapshot: r.snap, NoFill: true})
+	defer it.Close()
+	for it.Next() {
+		k, err := ParseKey(it.Key(), it.Value())
+		if err != nil {
+			return err
+		}
+		if !r.live(&k) {
+			continue
+		}
+		if err := f(&k); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// Size returns about how many bytes a family has of a range of slots.
+func (r *Reader) Size(id cf.ID, slots cf.SlotRange) uint64 {
+	lower, upper := engine.SlotBounds(slots)
+	return r.db.ApproximateSize(id, lower, upper)
+}
+
+// Find returns a key, nil when it is not there.
+func (r *Reader) Find(nsKey []byte) (*Key, error) {
+	r.keys.Begin(cf.DefaultNamespace)
+	defer r.keys.Release()
+	it := r.keys.Iter(cf.Metadata, engine.IterOptions{Lower: nsKey, Upper: append(append([]byte(nil), nsKey...), 0),
+		Snapshot: r.snap, Limit: 1})
+	defer it.Close()
+	if !it.Next() {
+		return nil, it.Err()
+	}
+	k, err := ParseKey(append([]byte(nil), nsKey...), append([]byte(nil), it.Value()...))
+	if err != nil || !r.live(&k) {
+		return nil, err
+	}
+	return &k, nil
+}
+
+// subFamily returns where a type has its elements; ok is false when it has none.
+func subFamily(t cf.Type) (id cf.ID, ok bool) {
+	switch {
+	case t.SingleRecord():
+		return 0, false
+	case t == cf.TypeStream:
+		return cf.Stream, true
+	}
+	return cf.Default, true
+}
+
+// Element is a record of a collection.
+type Element struct {
+	Family cf.ID
+	Key    []byte // whole
+	Sub    []byte // what tells it from others of the collection
+	Value  []byte
+}
+
+// Elements calls f for all records of a collection but those of zset_score, which follow from the others.
+func (r *Reader) Elements(k *Key, f func(e *Element) error) error {
+	id, ok := subFamily(k.Meta.Type)
+	if !ok {
+		return nil
+	}
+	r.subs.Begin(cf.DefaultNamespace)
+	defer r.subs.Release()
+	prefix := cf.AppendSubkeyPrefix(nil, k.NSKey, true, k.Meta.Version)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	it := r.subs.Iter(id, engine.IterOptions{Lower: prefix, Upper: upper, Snapshot: r.snap, NoFill: true})
+	defer it.Close()
+	e := Element{Family: id}
+	for it.Next() {
+		e.Key, e.Value = it.Key(), it.Value()
+		e.Sub = e.Key[len(prefix):]
+		if err := f(&e); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// Subkeys calls f for the records of a family that belong to live keys of a range of slots, in their order.
+func (r *Reader) Subkeys(id cf.ID, slots cf.SlotRange, f func(key, value []byte) error) error {
+	lower, upper := engine.SlotBounds(slots)
+	r.subs.Begin(cf.DefaultNamespace)
+	defer r.subs.Release()
+	it := r.subs.Iter(id, engine.IterOptions{Lower: lower, Upper: upper, Snapshot: r.snap, NoFill: true})
+	defer it.Close()
+	var prefix, nsKey []byte // of the collection at hand
+	wanted := false
+	for it.Next() {
+		if len(prefix) == 0 || !bytes.HasPrefix(it.Key(), prefix) {
+			sub, err := cf.ParseSubkey(it.Key(), true)
+			if err != nil {
+				return err
+			}
+			prefix = append(prefix[:0], it.Key()[:len(it.Key())-len(sub.Sub)]...)
+			if nsKey, err = cf.AppendNSKeyOf(nsKey[:0], prefix, true); err != nil {
+				return err
+			}
+			k, err := r.Find(nsKey)
+			if err != nil {
+				return err
+			}
+			own, holds := cf.ID(0), false
+			if k != nil {
+				own, holds = subFamily(k.Meta.Type)
+			}
+			wanted = holds && k.Meta.Version == sub.Version &&
+				(own == id || id == cf.ZSetScore && k.Meta.Type == cf.TypeZSet)
+		}
+		if !wanted {
+			continue
+		}
+		if err := f(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// UserKey returns the key that clients know.
+func UserKey(nsKey []byte) []byte {
+	_, key, err := cf.SplitNSKey(nsKey, true)
+	if err != nil {
+		return nsKey
+	}
+	return key
+}
