@@ -159,6 +159,23 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestEnd: a line in place of a frame tells why the stream ends, as soon as it is whole.
+func TestEnd(t *testing.T) {
+	line := proto.AppendEnd(nil, "it is too far behind")
+	for i := range len(line) {
+		if f, n, need, err := proto.ReadFrame(line[:i], maxFrame); n != 0 || need <= i || err != nil {
+			t.Errorf("%q: %+v, %d, %d, %v", line[:i], f, n, need, err)
+		}
+	}
+	_, _, _, err := proto.ReadFrame(line, maxFrame)
+	if end, ok := errors.AsType[proto.EndError](err); !ok || end != "ERR it is too far behind" {
+		t.Errorf("%q: %v", line, err)
+	}
+	if _, _, _, err := proto.ReadFrame(bytes.Repeat([]byte("-"), 5000), maxFrame); err == nil {
+		t.Error("a line without end is read on and on")
+	}
+}
+
 func TestBadFrames(t *testing.T) {
 	for in, want := range map[string]error{
 		"+OK\r\n":                      proto.ErrFrame,

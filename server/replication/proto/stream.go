@@ -66,6 +66,16 @@ var ErrFrame = errors.New("not a frame of the replication stream")
 // ErrFrameLength: a frame is longer than it may be.
 var ErrFrameLength = errors.New("a frame of the replication stream is too long")
 
+// EndError is the line with which a master ends the stream: why it does so. It is no frame; a Kvrocks, too, closes the
+// link for it.
+type EndError string
+
+func (e EndError) Error() string { return "the master has ended the stream: " + string(e) }
+func (EndError) Unwrap() error   { return ErrFrame }
+
+// AppendEnd appends the line that ends the stream.
+func AppendEnd(dst []byte, why string) []byte { return AppendError(dst, Error(why)) }
+
 // AppendFrame appends a frame: a bulk string.
 func AppendFrame[T ~string | ~[]byte](dst []byte, payload T) []byte {
 	dst = AppendFrameHead(dst, len(payload))
@@ -81,8 +91,15 @@ func AppendFrameHead(dst []byte, size int) []byte {
 }
 
 // ReadFrame reads one frame whose payload is at most limit bytes. When it is not complete, n is 0 and need says how
-// many bytes of buf it takes at least, so that the reader can make room.
+// many bytes of buf it takes at least, so that the reader can make room. The end of the stream is an EndError.
 func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
+	if len(buf) > 0 && buf[0] == '-' {
+		line, head, err := ReadLine(buf, MaxLine)
+		if err == nil && head > 0 {
+			err = EndError(line[1:])
+		}
+		return f, 0, len(buf) + 1, err
+	}
 	line, head, err := ReadLine(buf, maxLengthLine)
 	switch {
 	case err != nil, head == 0 && len(buf) > 0 && buf[0] != '$':
