@@ -71,6 +71,8 @@ const (
 	// logRetry is the time between two attempts to read from the log what it should have, logRetries how many there are.
 	logRetry   = 10 * time.Millisecond
 	logRetries = 50
+	// lastWords is how long a replica that is cut off may take until it has been told why.
+	lastWords = 5 * time.Second
 	// maxRequests is how many bytes of requests are kept until they are whole.
 	maxRequests = 8 << 10
 )
@@ -211,7 +213,19 @@ func (f *feeder) send() {
 			}
 		}
 	}
+	f.sayWhy(err)
 	f.end(err)
+}
+
+// sayWhy tells the replica why it is cut off, if it is for what it can know of.
+func (f *feeder) sayWhy(err error) {
+	if !errors.Is(err, errLag) && !errors.Is(err, errPurged) {
+		return
+	}
+	f.link.SetWriteDeadline(time.Now().Add(lastWords))
+	if _, err := f.link.Write(proto.AppendEnd(nil, err.Error())); err == nil {
+		f.link.Drain()
+	}
 }
 
 // write sends frames. The link may queue them: only what the replica has taken since gives it more time.

@@ -72,6 +72,9 @@ func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *repl
 func (r *replica) frame() (proto.Frame, error) {
 	for {
 		f, n, _, err := proto.ReadFrame(r.buf, 64<<20)
+		if _, ok := errors.AsType[proto.EndError](err); ok {
+			return f, err
+		}
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -109,12 +112,12 @@ func (r *replica) batches(last uint64) (all [][]byte) {
 	return all
 }
 
-// untilEnd reads until the master closes the link.
-func (r *replica) untilEnd() {
+// untilEnd reads until the master closes the link, or has told why it does.
+func (r *replica) untilEnd() error {
 	for {
 		if _, err := r.frame(); err != nil {
 			<-r.ended
-			return
+			return err
 		}
 	}
 }
@@ -506,9 +509,12 @@ func TestLag(t *testing.T) {
 		t.Fatal("a replica that caught up was cut off")
 	}
 	put(t, db, 2000, 1000) // while it does not read
-	r.untilEnd()
+	told := r.untilEnd()
 	if why := reason(logs); !strings.Contains(why, "max-replication-lag") {
 		t.Errorf("the log says %q", why)
+	}
+	if !strings.Contains(fmt.Sprint(told), "max-replication-lag") {
+		t.Errorf("the replica was told %v", told)
 	}
 }
 
