@@ -301,6 +301,10 @@ func (l *link) read(c *lineconn.Conn, groups chan<- group, spare <-chan []byte, 
 func (l *link) parse(buf []byte) (g group, used, need int) {
 	for {
 		f, n, more, err := proto.ReadFrame(buf[used:], math.MaxInt32)
+		if _, ok := errors.AsType[proto.EndError](err); ok {
+			g.err = err
+			return g, used, 0
+		}
 		if err != nil {
 			g.err = proto.Refuse("the stream", err)
 			return g, used, 0

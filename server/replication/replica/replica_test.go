@@ -237,6 +237,9 @@ func TestLinkErrors(t *testing.T) {
 		{"loading at PSYNC", "", func(p *played) { refuse(p, loading) }, time.Second, "LOADING"},
 		{"nonsense in the stream", "", func(p *played) { refuse(p, "+OK\r\n*1\r\n") }, 10 * time.Second, "not a frame"},
 		{"an empty frame", "", func(p *played) { refuse(p, "+OK\r\n$0\r\n\r\n") }, 10 * time.Second, "not a frame"},
+		{"the master ends the stream", "", func(p *played) {
+			refuse(p, "+OK\r\n$4\r\nping\r\n-ERR too slow\r\n")
+		}, time.Second, "the master has ended the stream: ERR too slow"},
 		{"a gap", "", func(p *played) {
 			refuse(p, "+OK\r\n$26\r\n\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x05other\x05value\r\n")
 		}, time.Second, "gap"},
