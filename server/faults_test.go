@@ -238,6 +238,35 @@ func TestFaultsOfFullSync(t *testing.T) {
 			}
 			x.p.Target(x.m.Addr())
 		}},
+		// Clients hear of what the copy has brought.
+		{"clients of the replica", false, func(x *throughProxy) {
+			x.stop()
+			c := x.m.Dial(x.t)
+			c.Want("SET watched 1", "+OK\r\n")
+			caughtUp(x.t, x.r, x.m)
+			watcher, tracker, reader := x.r.Dial(x.t), x.r.Dial3(x.t), x.r.Dial(x.t)
+			watcher.Want("WATCH watched", "+OK\r\n")
+			watcher.Want("MULTI", "+OK\r\n")
+			watcher.Want("GET watched", "+QUEUED\r\n")
+			tracker.Want("CLIENT TRACKING ON", "+OK\r\n")
+			tracker.Want("GET watched", "$1\r\n1\r\n")
+			reader.Send(servertest.Encode("XREAD", "BLOCK", "0", "STREAMS", "news", "0"))
+			x.r.BlockedClients(x.t, 1)
+			x.p.Target("")
+			x.p.Cut()
+			c.Want("SET watched 2", "+OK\r\n")
+			c.Want("XADD news 5-1 f v", "$3\r\n5-1\r\n")
+			for range 2 {
+				flushFiles(x.t, x.m.DB)
+				c.Want("SET watched 3", "+OK\r\n")
+			}
+			x.p.Target(x.m.Addr())
+			if got := reader.Reply(); !strings.Contains(got, "5-1") {
+				x.t.Errorf("XREAD: %q", got)
+			}
+			tracker.Expect(servertest.Invalidated())
+			watcher.Want("EXEC", "*-1\r\n")
+		}},
 		// INFO tells how far the transfer is.
 		{"slow", false, func(x *throughProxy) {
 			lose(x)

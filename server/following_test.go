@@ -109,6 +109,9 @@ func TestReplicaOf(t *testing.T) {
 				caughtUp(t, r, m)
 				cr.Want("FCALL f 0", "$3\r\ntwo\r\n")
 				cr.Want("SCRIPT EXISTS "+loadedSHA, "*1\r\n:0\r\n")
+				c.Want("NAMESPACE DEL ns", "+OK\r\n")
+				servertest.Eventually(t, "the namespace is forgotten",
+					func() bool { return r.Dial(t).Do("AUTH", "token") != "+OK\r\n" })
 				for range 3 { // into the caches
 					cr.Want("GET s0:1", "$9\r\nvaluemore\r\n")
 				}
