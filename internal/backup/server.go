@@ -66,6 +66,9 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if text, ok := strings.CutPrefix(string(head), "-"); ok {
+		return 0, fmt.Errorf("%s: INFO: %s", s.Addr, text)
+	}
 	size, err := strconv.Atoi(strings.TrimPrefix(string(head), "$"))
 	if err != nil || head[0] != '$' || size < 0 || size > 1<<20 {
 		return 0, fmt.Errorf("%s: INFO: %.100q", s.Addr, head)

@@ -134,7 +134,10 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		code, err = ExitInterrupted, errors.New("interrupted")
 	}
-	message := strings.ReplaceAll(err.Error(), "\n", " ") + hint(err)
+	message := strings.ReplaceAll(err.Error(), "\n", " ")
+	if h := hint(err); h != "" {
+		message = strings.TrimSuffix(message, ".") + ": " + h
+	}
 	if strings.HasPrefix(message, "accepts ") && !running {
 		message = "usage: " + c.UseLine()
 	}
@@ -149,11 +152,11 @@ func Run(ctx context.Context, args []string, env *Env) int {
 func hint(err error) string {
 	for _, h := range []struct{ text, hint string }{
 		{"connection refused", "is a server running there?"},
-		{"NOAUTH", "the server wants a password"},
+		{"NOAUTH", "the server wants a password, see --help"},
 		{"does not look like a TLS handshake", "the server does not speak TLS at this port"},
 	} {
 		if strings.Contains(err.Error(), h.text) {
-			return ": " + h.hint
+			return h.hint
 		}
 	}
 	return ""

@@ -55,7 +55,7 @@ func endings(t *testing.T) {
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),
 			"partly": Partial(errors.New("one key")), "used": Usage("--at wants a time"),
-			"unreached": errors.New("connection refused"),
+			"unreached": errors.New("connection refused"), "outside": errors.New("NOAUTH Authentication required."),
 		} {
 			c := &cobra.Command{Use: name + " [N]", Short: "Ends so", Args: cobra.MaximumNArgs(1),
 				RunE: func(*cobra.Command, []string) error { return err }}
@@ -88,6 +88,7 @@ func TestExitCodes(t *testing.T) {
 			"basalt end badly: usage: basalt end badly [N] [flags]; basalt end badly --help explains it\n"},
 		{"end unreached", ExitError, "basalt end unreached: connection refused: is a server running there?\n"},
 		{"end badly --count many", ExitUsage, `basalt end badly: invalid argument "many" for "--count" flag: `},
+		{"end outside", ExitError, "basalt end outside: NOAUTH Authentication required: the server wants a password, "},
 		{"end", ExitUsage, "basalt end: wants a sub-command; basalt end --help explains it\n"},
 		{"end other", ExitUsage, `basalt end: unknown command "other" for "basalt end"; basalt end --help explains it`},
 		{"version 1", ExitUsage, `basalt version: unknown command "1" for "basalt version"; `},
