@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
@@ -16,7 +17,7 @@ func (s *Server) newAuth() *auth.Auth {
 	return auth.New(auth.Options{
 		Settings: s.cfg,
 		Log:      s.log,
-		ACL: acl.Options{
+		ACL: accounts.Options{
 			File:        s.cfg.Text("aclfile"),
 			AllChannels: s.cfg.Text("acl-pubsub-default") == "allchannels",
 			LogEntries:  int(s.cfg.Int("acllog-max-len")),

@@ -11,12 +11,12 @@ const (
 	DeniedAuth // failed authentication; only in the log
 	DeniedChannel
 
-	numReasons
+	Reasons // how many there are
 )
 
 // String returns the name of the reason in ACL LOG.
 func (d Denied) String() string {
-	return [numReasons]string{"allowed", "command", "key", "auth", "channel"}[d]
+	return [Reasons]string{"allowed", "command", "key", "auth", "channel"}[d]
 }
 
 // Text returns the text of ACL DRYRUN; name is the command and object the key or channel.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -186,7 +187,7 @@ func BenchmarkCheck(b *testing.B) {
 		{"denied", "+@all -get ~* &*"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			store := acl.NewStore(table(), acl.Options{})
+			store := accounts.NewStore(table(), accounts.Options{})
 			if err := store.SetUser("u", append(strings.Fields(bm.rules), "on", "nopass")...); err != nil {
 				b.Fatal(err)
 			}

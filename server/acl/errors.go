@@ -21,17 +21,8 @@ var (
 	errFirstArg error = replyError("Allowing first-arg of a subcommand is not supported")
 )
 
-// Errors of the methods of [Store], with Redis's texts where Redis has them.
-var (
-	ErrUserName    error = replyError("Usernames can't contain spaces or null characters")
-	ErrDefaultUser error = replyError("The 'default' user cannot be removed")
-	ErrNoFile      error = replyError("This Redis instance is not configured to use an ACL file. You may want to " +
-		"specify users via the ACL SETUSER command " +
-		"and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the " +
-		"Redis configuration.")
-	ErrSave error = replyError("There was an error trying to save the ACLs. Please check the server logs for more " +
-		"information")
-)
+// ErrUserName: a name that no user may have, with Redis's text.
+var ErrUserName error = replyError("Usernames can't contain spaces or null characters")
 
 // RuleError is a refused rule. Its text is that of ACL SETUSER.
 type RuleError struct {

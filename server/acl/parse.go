@@ -18,7 +18,7 @@ func (t *Table) Parse(line string, allChannels bool) (*User, error) {
 
 // Declare creates a user from rules of a configuration file.
 func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, error) {
-	if hasSpace(name) {
+	if !ValidName(name) {
 		return nil, &nameError{name}
 	}
 	return t.NewUser(name, allChannels).Apply(rules...)
@@ -30,7 +30,7 @@ func splitLine(line string) (name string, rules []string, err error) {
 	if words[0] != "user" || len(words) < 2 {
 		return "", nil, errNoUser
 	}
-	if hasSpace(words[1]) {
+	if !ValidName(words[1]) {
 		return "", nil, &nameError{words[1]}
 	}
 	rules = words[2:]

@@ -273,3 +273,6 @@ func (s *selector) allRules() []string {
 
 // hasSpace reports whether a name or pattern has bytes that are impossible in a line of rules.
 func hasSpace(s string) bool { return strings.ContainsAny(s, " \t\n\v\f\r\x00") }
+
+// ValidName reports whether a user may have a name.
+func ValidName(name string) bool { return !hasSpace(name) }

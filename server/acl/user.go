@@ -13,19 +13,19 @@ import (
 // DefaultUser is the name of the user of connections that have not authenticated.
 const DefaultUser = "default"
 
-// hash is the SHA-256 of a password.
-type hash [sha256.Size]byte
+// Hash is the SHA-256 of a password.
+type Hash [sha256.Size]byte
 
 // User is a snapshot of a user. It is immutable and safe for concurrent use.
 type User struct {
 	name         string
 	table        *Table
-	allChannels  bool // for new selectors, see Options.AllChannels
+	allChannels  bool // for new selectors, see accounts.Options
 	enabled      bool
 	noPass       bool // any password is accepted
 	skipSanitize bool
 	namespace    string // "" = the default one
-	passwords    []hash
+	passwords    []Hash
 	selectors    []*selector // the first one holds the user's own permissions
 
 	// The following fields are derived by compile.
@@ -148,7 +148,7 @@ func (u *User) apply(rule string) error {
 }
 
 // passwordOf returns the hash in >password, <password, #hash or !hash.
-func passwordOf(rule string) (h hash, err error) {
+func passwordOf(rule string) (h Hash, err error) {
 	text := rule[1:]
 	if rule[0] == '>' || rule[0] == '<' {
 		return sha256.Sum256([]byte(text)), nil
@@ -218,8 +218,8 @@ func (u *User) Namespace() string { return u.namespace }
 // SkipSanitize reports whether RESTORE should trust this user's payloads.
 func (u *User) SkipSanitize() bool { return u.skipSanitize }
 
-// fits compares a hash with all passwords, in a time that does not depend on which one matches.
-func (u *User) fits(h hash) bool {
+// Fits compares a hash with all passwords, in a time that does not depend on which one matches.
+func (u *User) Fits(h Hash) bool {
 	var found int
 	for i := range u.passwords {
 		found |= subtle.ConstantTimeCompare(h[:], u.passwords[i][:])

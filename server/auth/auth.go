@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	Settings Settings
 	Log      *zap.Logger
 	// ACL holds the options of the ACL except OnChange and Warn.
-	ACL acl.Options
+	ACL accounts.Options
 	// FromMaster reports whether the namespaces are a master's, so that they cannot be changed here.
 	FromMaster func() bool
 	// OnChannelsLost is called when a user has lost access to channels: its clients may be subscribed to them.
@@ -43,8 +44,8 @@ type Options struct {
 // namespaces. It implements command.Users. It is safe for concurrent use.
 type Auth struct {
 	options  Options
-	users    *acl.Store
-	failures *acl.FailureLimiter
+	users    *accounts.Store
+	failures *accounts.FailureLimiter
 
 	change sync.Mutex // held from reading the passwords until they are in force
 	// The applied values of the settings. ACL SETUSER may have changed the default user since; only a new requirepass
@@ -58,10 +59,10 @@ const failuresLogged = 5
 
 // New returns the users that exist without declaration. Refresh puts the passwords in force.
 func New(o Options) *Auth {
-	a := &Auth{options: o, failures: acl.NewFailureLimiter(failuresLogged)}
+	a := &Auth{options: o, failures: accounts.NewFailureLimiter(failuresLogged)}
 	o.ACL.OnChange = a.userChanged
 	o.ACL.Warn = func(text string) { o.Log.Warn(text) }
-	a.users = acl.NewStore(command.ACLTable(), o.ACL)
+	a.users = accounts.NewStore(command.ACLTable(), o.ACL)
 	return a
 }
 
@@ -81,7 +82,7 @@ func (a *Auth) Declare(users []*acl.User) error {
 func (a *Auth) HasFile() bool { return a.options.ACL.File != "" }
 
 // ACL returns the users and their permissions.
-func (a *Auth) ACL() *acl.Store { return a.users }
+func (a *Auth) ACL() *accounts.Store { return a.users }
 
 // Refresh applies the passwords of the settings.
 func (a *Auth) Refresh() {
@@ -123,7 +124,7 @@ func (a *Auth) Authenticate(user, password []byte) (id command.Identity, ok bool
 	return identity(who), ok
 }
 
-func identity(a acl.Identity) command.Identity {
+func identity(a accounts.Identity) command.Identity {
 	id := command.Identity{Namespace: a.Namespace, Admin: a.Admin, Account: a.Account}
 	if id.Namespace == "" {
 		id.Namespace = cf.DefaultNamespace
@@ -142,7 +143,7 @@ func (a *Auth) AuthFailedOver(what, user, addr string) { a.failed(what, user, "a
 
 func (a *Auth) failed(object, user, client, addr string) {
 	now := time.Now()
-	a.users.Log().Add(acl.Event{Reason: acl.DeniedAuth, Object: object, Username: user, Client: client}, now)
+	a.users.Log().Add(accounts.Event{Reason: acl.DeniedAuth, Object: object, Username: user, Client: client}, now)
 	if write, suppressed := a.failures.Fail(now); write {
 		a.options.Log.Warn("a client failed to authenticate", zap.String("addr", addr), zap.String("user", user),
 			zap.Int64("not logged before", suppressed))

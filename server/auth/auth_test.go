@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -53,7 +53,7 @@ type fixture struct {
 	fromMaster bool
 }
 
-func newFixture(pass string, o acl.Options) *fixture {
+func newFixture(pass string, o accounts.Options) *fixture {
 	core, logs := observer.New(zap.DebugLevel)
 	f := &fixture{settings: &settings{pass, map[string]string{}}, logs: logs}
 	f.Auth = New(Options{Settings: f.settings, Log: zap.New(core), ACL: o,
@@ -66,7 +66,7 @@ func newFixture(pass string, o acl.Options) *fixture {
 }
 
 func TestPasswords(t *testing.T) {
-	f := newFixture("", acl.Options{})
+	f := newFixture("", accounts.Options{})
 	if id, ok := f.Anonymous(); !ok || f.PasswordRequired() || id.Namespace != cf.DefaultNamespace || !id.Admin {
 		t.Errorf("without a password: %+v, %v", id, ok)
 	}
@@ -94,7 +94,7 @@ func TestPasswords(t *testing.T) {
 
 // Only a new requirepass takes back what ACL SETUSER has made of the default user.
 func TestRefreshKeepsTheDefaultUser(t *testing.T) {
-	f := newFixture("secret", acl.Options{})
+	f := newFixture("secret", accounts.Options{})
 	if err := f.ACL().SetUser("default", ">mine"); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestRefreshKeepsTheDefaultUser(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	f := newFixture("secret", acl.Options{})
+	f := newFixture("secret", accounts.Options{})
 	n := Namespaces{f.Auth}
 	list := func() (words []string) {
 		for _, ns := range n.List() {
@@ -146,7 +146,7 @@ func TestNamespaces(t *testing.T) {
 
 // A failure is counted, and stands in the log of the server and of the ACL; only a few a second are written.
 func TestFailures(t *testing.T) {
-	f := newFixture("secret", acl.Options{LogEntries: 10})
+	f := newFixture("secret", accounts.Options{LogEntries: 10})
 	for range failuresLogged + 3 {
 		f.AuthFailed(&command.Session{ID: 1, Addr: "addr"}, "AUTH", []byte("eve"))
 	}
@@ -163,7 +163,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestLostChannels(t *testing.T) {
-	f := newFixture("", acl.Options{})
+	f := newFixture("", accounts.Options{})
 	for _, rules := range []string{"on &a &b", "&c", "resetchannels &a"} {
 		if err := f.ACL().SetUser("bob", strings.Fields(rules)...); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestLostChannels(t *testing.T) {
 }
 
 func TestMissingFile(t *testing.T) {
-	f := newFixture("", acl.Options{File: t.TempDir() + "/none"})
+	f := newFixture("", accounts.Options{File: t.TempDir() + "/none"})
 	if err := f.Declare(nil); err == nil || !strings.HasPrefix(err.Error(), "aclfile: ") {
 		t.Errorf("%v", err)
 	}

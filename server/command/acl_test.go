@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -18,11 +19,11 @@ import (
 type aclServer struct {
 	Users
 	Clients
-	store  *acl.Store
+	store  *accounts.Store
 	closed []int64
 }
 
-func (s *aclServer) ACL() *acl.Store { return s.store }
+func (s *aclServer) ACL() *accounts.Store { return s.store }
 
 func (s *aclServer) List() []ClientInfo {
 	return []ClientInfo{{ID: 1, User: "bob"}, {ID: 2, User: "bob"}, {ID: 3, User: "amy"}, {ID: 4, User: "default"}}
@@ -71,7 +72,7 @@ func aclBulk(s string) string { return strings.TrimPrefix(aclBulks(s), "*1\r\n")
 
 func TestACL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
-	s, control := &aclServer{store: acl.NewStore(ACLTable(), acl.Options{File: path})}, &aclControl{}
+	s, control := &aclServer{store: accounts.NewStore(ACLTable(), accounts.Options{File: path})}, &aclControl{}
 	const hash = "148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"
 	const bob = "user bob on sanitize-payload #" + hash +
 		" ~k* resetchannels &c -@all +get (%R~r resetchannels -@all +@read)"
@@ -164,7 +165,7 @@ func TestACLLoadCloses(t *testing.T) {
 	if err := os.WriteFile(path, []byte("user bob on\nuser amy off\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, control := &aclServer{store: acl.NewStore(ACLTable(), acl.Options{File: path})}, &aclControl{}
+	s, control := &aclServer{store: accounts.NewStore(ACLTable(), accounts.Options{File: path})}, &aclControl{}
 	for _, rules := range [][]string{{"amy", "on"}, {"bob", "on"}} {
 		if err := s.store.SetUser(rules[0], rules[1]); err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func TestACLLoadCloses(t *testing.T) {
 	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != want {
 		t.Errorf("%q", got)
 	}
-	s.store = acl.NewStore(ACLTable(), acl.Options{})
+	s.store = accounts.NewStore(ACLTable(), accounts.Options{})
 	for _, sub := range []string{"LOAD", "SAVE"} {
 		if got := aclDo(t, s, control, 2, "ACL", sub); !strings.HasPrefix(got,
 			"-ERR This Redis instance is not configured to use an ACL file.") {
@@ -193,11 +194,11 @@ func TestACLLoadCloses(t *testing.T) {
 }
 
 func TestACLLog(t *testing.T) {
-	s := &aclServer{store: acl.NewStore(ACLTable(), acl.Options{})}
+	s := &aclServer{store: accounts.NewStore(ACLTable(), accounts.Options{})}
 	at := time.Now().Add(-2 * time.Second)
-	s.store.Log().Add(acl.Event{Reason: acl.DeniedAuth, Context: acl.TopLevel, Object: "AUTH", Username: "eve",
+	s.store.Log().Add(accounts.Event{Reason: acl.DeniedAuth, Context: accounts.TopLevel, Object: "AUTH", Username: "eve",
 		Client: "id=1"}, at)
-	s.store.Log().Add(acl.Event{Reason: acl.DeniedKey, Context: acl.Script, Object: "k", Username: "bob",
+	s.store.Log().Add(accounts.Event{Reason: acl.DeniedKey, Context: accounts.Script, Object: "k", Username: "bob",
 		Client: "id=2"}, at)
 	one := func(reason, context, object, user, client string, id byte) string {
 		text := "%10\r\n$5\r\ncount\r\n:1\r\n" + strings.TrimPrefix(aclBulks("reason", reason, "context", context,
@@ -279,7 +280,7 @@ func TestACLChannels(t *testing.T) {
 }
 
 func TestDenial(t *testing.T) {
-	u := acl.NewStore(ACLTable(), acl.Options{}).User("default")
+	u := accounts.NewStore(ACLTable(), accounts.Options{}).User("default")
 	spec := Lookup([]byte("config")).Subcommand([]byte("get"))
 	for reason, want := range map[acl.Denied]string{
 		acl.DeniedCommand: "-NOPERM User default has no permissions to run the 'config|get' command\r\n",

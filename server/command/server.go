@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 )
 
 // Server is the part of the server that handlers need: the database, the table of the commands, and the services of
@@ -58,7 +58,7 @@ type Settings interface {
 // Users decides which clients may connect.
 type Users interface {
 	// ACL returns the users and their permissions.
-	ACL() *acl.Store
+	ACL() *accounts.Store
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
 	// Authenticate returns the identity for a name and a password. The tokens of namespaces have the name default. It
@@ -199,7 +199,7 @@ type Namespace struct{ Name, Token string }
 type Identity struct {
 	Namespace string
 	Admin     bool
-	Account   *acl.Account
+	Account   *accounts.Account
 }
 
 // ClientInfo is what CLIENT LIST shows of a connection.

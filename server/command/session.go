@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -34,7 +34,7 @@ type Session struct {
 	LibName     string
 	LibVer      string
 	User        string
-	Account     *acl.Account // the authenticated user; nil = everything is permitted, once authorized
+	Account     *accounts.Account // the authenticated user; nil = everything is permitted, once authorized
 	ReplyMode   ReplyMode
 	NoEvict     bool
 	NoTouch     bool

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	commands "github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/glob"
 )
@@ -441,7 +442,7 @@ func TestACLFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	store := acl.NewStore(redisTable(t, c), acl.Options{File: path})
+	store := accounts.NewStore(redisTable(t, c), accounts.Options{File: path})
 	for _, text := range []string{
 		"", "\n\n", "user a\n", "user a on >x ~* &* +@all\nuser default on nopass ~* &* +@all", "  user a on  \r\n",
 		"user a on\t\n",
@@ -511,11 +512,11 @@ func TestACLFile(t *testing.T) {
 		!strings.HasPrefix(after70[2], "user z on #148de9c5") {
 		t.Errorf("%q became %q", before, after70)
 	}
-	if _, err := acl.NewStore(store.Table(), acl.Options{File: path + "x"}).Load(); err == nil ||
+	if _, err := accounts.NewStore(store.Table(), accounts.Options{File: path + "x"}).Load(); err == nil ||
 		err.Error() != "Error loading ACLs, opening file '"+path+"x': No such file or directory" {
 		t.Error(err)
 	}
-	if _, err := acl.NewStore(store.Table(), acl.Options{}).Load(); !errors.Is(err, acl.ErrNoFile) {
+	if _, err := accounts.NewStore(store.Table(), accounts.Options{}).Load(); !errors.Is(err, accounts.ErrNoFile) {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -17,8 +18,8 @@ func (r *request) check(u *acl.User) (reason acl.Denied, at int) {
 }
 
 // denial is the entry of ACL LOG for a denied command.
-func (c *conn) denial(u *acl.User, r *request, reason acl.Denied, at int) acl.Event {
-	e := acl.Event{Reason: reason, Object: r.spec.FullName(), Username: u.Name(), Client: c.srv.Describe(c.sess.ID)}
+func (c *conn) denial(u *acl.User, r *request, reason acl.Denied, at int) accounts.Event {
+	e := accounts.Event{Reason: reason, Object: r.spec.FullName(), Username: u.Name(), Client: c.srv.Describe(c.sess.ID)}
 	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
 		e.Object = string(r.args[at])
 	}
@@ -61,9 +62,9 @@ func (c *run) permitted(u *acl.User, r *request) error {
 	e := c.denial(u, r, reason, at)
 	switch {
 	case inScript:
-		e.Context = acl.Script
+		e.Context = accounts.Script
 	case c.multi != nil || c.inTx():
-		e.Context = acl.Multi
+		e.Context = accounts.Multi
 	}
 	c.srv.Auth.ACL().Log().Add(e, time.Now())
 	if inScript {

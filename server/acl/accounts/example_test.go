@@ -1,14 +1,15 @@
-package acl_test
+package accounts_test
 
 import (
 	"fmt"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
 
 func Example() {
-	store := acl.NewStore(command.ACLTable(), acl.Options{})
+	store := accounts.NewStore(command.ACLTable(), accounts.Options{})
 	if err := store.SetUser("worker", "on", ">secret", "~jobs:*", "+@list", "+get", "-lset"); err != nil {
 		fmt.Println(err)
 		return

@@ -1,8 +1,10 @@
-package acl
+package accounts
 
 import (
 	"sync"
 	"time"
+
+	"github.com/basaltdb/basalt/server/acl"
 )
 
 const (
@@ -31,7 +33,7 @@ func (c Context) String() string { return [...]string{"toplevel", "multi", "lua"
 
 // Event is a denied action.
 type Event struct {
-	Reason  Denied
+	Reason  acl.Denied
 	Context Context
 	// Object is the key, the channel or the command name; for a failed authentication, the name of the authenticating
 	// command.
@@ -54,7 +56,7 @@ type Log struct {
 	max     int
 	nextID  int64
 	entries []Entry // newest last
-	counts  [numReasons]int64
+	counts  [acl.Reasons]int64
 }
 
 func newLog(max int) *Log {
@@ -125,7 +127,7 @@ func (l *Log) SetMax(n int) {
 
 // Count returns how many actions were denied for a reason since the start: INFO's acl_access_denied_auth and similar
 // fields.
-func (l *Log) Count(reason Denied) int64 {
+func (l *Log) Count(reason acl.Denied) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts[reason]

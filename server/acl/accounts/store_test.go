@@ -1,4 +1,4 @@
-package acl_test
+package accounts_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 )
 
 // changes notes what OnChange is told.
@@ -41,14 +42,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func mayGet(a *acl.Account) bool {
+func mayGet(a *accounts.Account) bool {
 	reason, _ := a.User().Check(id("get"), args("get", "x"), []acl.Key{{Arg: 1, Read: true}}, acl.Channels{})
 	return reason == acl.Allowed
 }
 
 func TestStore(t *testing.T) {
 	var told changes
-	s := acl.NewStore(table(), acl.Options{OnChange: told.note})
+	s := accounts.NewStore(table(), accounts.Options{OnChange: told.note})
 	if got := s.Lines(); !slices.Equal(got, []string{"user default on nopass sanitize-payload ~* &* +@all"}) {
 		t.Fatalf("%q", got)
 	}
@@ -90,7 +91,7 @@ func TestStore(t *testing.T) {
 	if _, ok := s.Authenticate("bob", []byte("p")); ok {
 		t.Error("a user who is off has authenticated")
 	}
-	if _, err := s.DeleteUsers("bob", acl.DefaultUser); !errors.Is(err, acl.ErrDefaultUser) || s.User("bob") == nil {
+	if _, err := s.DeleteUsers("bob", acl.DefaultUser); !errors.Is(err, accounts.ErrDefaultUser) || s.User("bob") == nil {
 		t.Error(err)
 	}
 	told.take()
@@ -108,7 +109,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestAuthenticate(t *testing.T) {
-	s := acl.NewStore(table(), acl.Options{})
+	s := accounts.NewStore(table(), accounts.Options{})
 	const admin = "admin in "
 	try := func(name, password string) string {
 		id, ok := s.Authenticate(name, []byte(password))
@@ -179,8 +180,8 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestDeclare(t *testing.T) {
-	s := acl.NewStore(table(), acl.Options{})
-	declare := func(s *acl.Store, lines ...string) (err error) {
+	s := accounts.NewStore(table(), accounts.Options{})
+	declare := func(s *accounts.Store, lines ...string) (err error) {
 		var users []*acl.User
 		for _, line := range lines {
 			words := strings.Fields(line)
@@ -225,12 +226,12 @@ func TestDeclare(t *testing.T) {
 func TestLoadAndSave(t *testing.T) {
 	var told changes
 	path := filepath.Join(t.TempDir(), "users.acl")
-	s := acl.NewStore(table(), acl.Options{File: path, OnChange: told.note})
+	s := accounts.NewStore(table(), accounts.Options{File: path, OnChange: told.note})
 	if _, err := s.Load(); err == nil ||
 		err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
 		t.Error(err)
 	}
-	login := func(name string) *acl.Account {
+	login := func(name string) *accounts.Account {
 		t.Helper()
 		who, ok := s.Authenticate(name, nil)
 		if !ok {
@@ -241,9 +242,9 @@ func TestLoadAndSave(t *testing.T) {
 	for _, name := range []string{"same", "changed", "gone"} {
 		must(t, s.SetUser(name, "on", "nopass", "+@all", "~*"))
 	}
-	accounts := map[string]*acl.Account{}
+	logged := map[string]*accounts.Account{}
 	for _, name := range []string{"same", "changed", "gone", "default"} {
-		accounts[name] = login(name)
+		logged[name] = login(name)
 	}
 	must(t, s.Save())
 	data, err := os.ReadFile(path)
@@ -279,27 +280,27 @@ func TestLoadAndSave(t *testing.T) {
 		t.Errorf("told of %s", got)
 	}
 	for name, want := range map[string]bool{"same": true, "changed": false, "gone": false, "default": true} {
-		if mayGet(accounts[name]) != want {
+		if mayGet(logged[name]) != want {
 			t.Errorf("%s may run GET: %v", name, !want)
 		}
 	}
-	if accounts["same"] != login("same") || accounts["default"] != login("default") ||
-		accounts["changed"] == login("changed") {
+	if logged["same"] != login("same") || logged["default"] != login("default") ||
+		logged["changed"] == login("changed") {
 		t.Error("the accounts are not the expected ones")
 	}
-	if accounts["default"].User().Unrestricted() {
+	if logged["default"].User().Unrestricted() {
 		t.Error("default has not changed")
 	}
 
 	// A file without the default user gives the initial one. Saving keeps the mode, and a link.
 	must(t, os.WriteFile(path, nil, 0o600))
-	if _, err := s.Load(); err != nil || !accounts["default"].User().Unrestricted() || len(s.Lines()) != 1 {
+	if _, err := s.Load(); err != nil || !logged["default"].User().Unrestricted() || len(s.Lines()) != 1 {
 		t.Errorf("%q %v", s.Lines(), err)
 	}
 	must(t, os.Chmod(path, 0o640))
 	link := filepath.Join(t.TempDir(), "link.acl")
 	must(t, os.Symlink(path, link))
-	must(t, acl.NewStore(table(), acl.Options{File: link}).Save())
+	must(t, accounts.NewStore(table(), accounts.Options{File: link}).Save())
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v", err)
 	}
@@ -311,21 +312,22 @@ func TestLoadAndSave(t *testing.T) {
 	}
 
 	warned := ""
-	lost := acl.NewStore(table(), acl.Options{File: filepath.Join(path, "x"), Warn: func(text string) { warned = text }})
-	if err := lost.Save(); !errors.Is(err, acl.ErrSave) || !strings.HasPrefix(warned, "saving the aclfile: ") {
+	lost := accounts.NewStore(table(), accounts.Options{File: filepath.Join(path, "x"),
+		Warn: func(text string) { warned = text }})
+	if err := lost.Save(); !errors.Is(err, accounts.ErrSave) || !strings.HasPrefix(warned, "saving the aclfile: ") {
 		t.Errorf("%v, warned of %q", err, warned)
 	}
-	none := acl.NewStore(table(), acl.Options{})
-	if err := none.Save(); !errors.Is(err, acl.ErrNoFile) {
+	none := accounts.NewStore(table(), accounts.Options{})
+	if err := none.Save(); !errors.Is(err, accounts.ErrNoFile) {
 		t.Error(err)
 	}
-	if _, err := none.Load(); !errors.Is(err, acl.ErrNoFile) {
+	if _, err := none.Load(); !errors.Is(err, accounts.ErrNoFile) {
 		t.Error(err)
 	}
 }
 
 func TestAllChannels(t *testing.T) {
-	s := acl.NewStore(table(), acl.Options{AllChannels: true})
+	s := accounts.NewStore(table(), accounts.Options{AllChannels: true})
 	must(t, s.SetUser("a", "(+get)"))
 	must(t, s.SetUser("a", "resetchannels"))
 	must(t, s.SetUser("b", "resetchannels", "reset"))
@@ -339,7 +341,7 @@ func TestAllChannels(t *testing.T) {
 // Users are changed, deleted, listed, loaded and authenticated at once.
 func TestConcurrentUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
-	s := acl.NewStore(table(), acl.Options{File: path, OnChange: func(old, next *acl.User) {}})
+	s := accounts.NewStore(table(), accounts.Options{File: path, OnChange: func(old, next *acl.User) {}})
 	must(t, s.Save())
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -360,7 +362,7 @@ func TestConcurrentUse(t *testing.T) {
 				case 3:
 					s.Lines()
 				case 4:
-					s.Log().Add(acl.Event{Reason: acl.DeniedCommand, Object: name}, time.Now())
+					s.Log().Add(accounts.Event{Reason: acl.DeniedCommand, Object: name}, time.Now())
 					s.Log().Entries(10)
 				case 5:
 					s.SetTokens(map[string]string{"n": name})

@@ -1,4 +1,4 @@
-package acl_test
+package accounts_test
 
 import (
 	"fmt"
@@ -7,28 +7,31 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 )
 
-func newLog(n int) *acl.Log { return acl.NewStore(table(), acl.Options{LogEntries: n}).Log() }
+func newLog(n int) *accounts.Log {
+	return accounts.NewStore(table(), accounts.Options{LogEntries: n}).Log()
+}
 
 func TestLogGroups(t *testing.T) {
 	start := time.UnixMilli(1_000_000)
-	base := acl.Event{Reason: acl.DeniedKey, Context: acl.TopLevel, Object: "k", Username: "u", Client: "c0"}
+	base := accounts.Event{Reason: acl.DeniedKey, Context: accounts.TopLevel, Object: "k", Username: "u", Client: "c0"}
 	for name, tt := range map[string]struct {
-		change func(*acl.Event)
+		change func(*accounts.Event)
 		after  time.Duration
 		same   bool
 	}{
-		"equal":             {func(e *acl.Event) {}, 0, true},
-		"another client":    {func(e *acl.Event) { e.Client = "c1" }, 0, true},
-		"60 s later":        {func(e *acl.Event) {}, time.Minute, true},
-		"later":             {func(e *acl.Event) {}, time.Minute + time.Millisecond, false},
-		"a clock set back":  {func(e *acl.Event) {}, -2 * time.Minute, false},
-		"a clock a bit off": {func(e *acl.Event) {}, -time.Second, true},
-		"reason":            {func(e *acl.Event) { e.Reason = acl.DeniedCommand }, 0, false},
-		"context":           {func(e *acl.Event) { e.Context = acl.Multi }, 0, false},
-		"object":            {func(e *acl.Event) { e.Object = "K" }, 0, false},
-		"user":              {func(e *acl.Event) { e.Username = "v" }, 0, false},
+		"equal":             {func(e *accounts.Event) {}, 0, true},
+		"another client":    {func(e *accounts.Event) { e.Client = "c1" }, 0, true},
+		"60 s later":        {func(e *accounts.Event) {}, time.Minute, true},
+		"later":             {func(e *accounts.Event) {}, time.Minute + time.Millisecond, false},
+		"a clock set back":  {func(e *accounts.Event) {}, -2 * time.Minute, false},
+		"a clock a bit off": {func(e *accounts.Event) {}, -time.Second, true},
+		"reason":            {func(e *accounts.Event) { e.Reason = acl.DeniedCommand }, 0, false},
+		"context":           {func(e *accounts.Event) { e.Context = accounts.Multi }, 0, false},
+		"object":            {func(e *accounts.Event) { e.Object = "K" }, 0, false},
+		"user":              {func(e *accounts.Event) { e.Username = "v" }, 0, false},
 	} {
 		l := newLog(0)
 		l.Add(base, start)
@@ -61,16 +64,16 @@ func TestLogOrder(t *testing.T) {
 		return strings.Join(s, " ")
 	}
 	for _, o := range strings.Fields("a b c a c") {
-		l.Add(acl.Event{Reason: acl.DeniedCommand, Object: o}, now)
+		l.Add(accounts.Event{Reason: acl.DeniedCommand, Object: o}, now)
 	}
 	if got := objects(10); got != "cx2 ax2 bx1" {
 		t.Error(got)
 	}
 	for i := range 9 {
-		l.Add(acl.Event{Reason: acl.DeniedCommand, Object: fmt.Sprint(i)}, now)
+		l.Add(accounts.Event{Reason: acl.DeniedCommand, Object: fmt.Sprint(i)}, now)
 	}
-	l.Add(acl.Event{Reason: acl.DeniedCommand, Object: "c"}, now)
-	l.Add(acl.Event{Reason: acl.DeniedCommand, Object: "a"}, now)
+	l.Add(accounts.Event{Reason: acl.DeniedCommand, Object: "c"}, now)
+	l.Add(accounts.Event{Reason: acl.DeniedCommand, Object: "a"}, now)
 	if got := objects(3); got != "ax1 cx3 8x1" {
 		t.Error(got)
 	}
@@ -83,7 +86,7 @@ func TestLogIsBounded(t *testing.T) {
 	l, now := newLog(3), time.UnixMilli(0)
 	long := strings.Repeat("x", 1<<20)
 	for i := range 10 {
-		l.Add(acl.Event{Reason: acl.DeniedAuth, Object: fmt.Sprint(i, long), Username: long, Client: long}, now)
+		l.Add(accounts.Event{Reason: acl.DeniedAuth, Object: fmt.Sprint(i, long), Username: long, Client: long}, now)
 	}
 	got := l.Entries(100)
 	if len(got) != 3 || got[0].ID != 9 || got[2].ID != 7 {
@@ -99,12 +102,12 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%d entries", len(got))
 	}
 	l.Reset()
-	l.Add(acl.Event{Reason: acl.DeniedKey}, now)
+	l.Add(accounts.Event{Reason: acl.DeniedKey}, now)
 	if got := l.Entries(100); len(got) != 1 || got[0].ID != 10 {
 		t.Errorf("%+v", got)
 	}
 	l.SetMax(0)
-	l.Add(acl.Event{Reason: acl.DeniedKey}, now)
+	l.Add(accounts.Event{Reason: acl.DeniedKey}, now)
 	if got := l.Entries(100); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -114,14 +117,15 @@ func TestLogIsBounded(t *testing.T) {
 }
 
 func TestLogNames(t *testing.T) {
-	if got := fmt.Sprint(acl.DeniedCommand, acl.DeniedKey, acl.DeniedAuth, acl.DeniedChannel, acl.TopLevel, acl.Multi,
-		acl.Script); got != "command key auth channel toplevel multi lua" {
+	if got := fmt.Sprint(acl.DeniedCommand, acl.DeniedKey, acl.DeniedAuth, acl.DeniedChannel, accounts.TopLevel,
+		accounts.Multi,
+		accounts.Script); got != "command key auth channel toplevel multi lua" {
 		t.Error(got)
 	}
 }
 
 func TestFailureLimiter(t *testing.T) {
-	l := acl.NewFailureLimiter(2)
+	l := accounts.NewFailureLimiter(2)
 	start := time.UnixMilli(5000)
 	for i, tt := range []struct {
 		after      time.Duration
@@ -139,21 +143,5 @@ func TestFailureLimiter(t *testing.T) {
 	}
 	if l.Total() != 9 {
 		t.Errorf("%d failures", l.Total())
-	}
-}
-
-func TestGeneratePassword(t *testing.T) {
-	seen := map[string]bool{}
-	for _, bits := range []int{1, 4, 5, 8, 128, 256, 4096} {
-		p := acl.GeneratePassword(bits)
-		if len(p) != (bits+3)/4 || strings.Trim(p, "0123456789abcdef") != "" {
-			t.Errorf("%d bits: %q", bits, p)
-		}
-		if bits >= 128 {
-			if seen[p] || p == acl.GeneratePassword(bits) {
-				t.Errorf("%q twice", p)
-			}
-			seen[p] = true
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package acl
+package accounts
 
 import (
 	"crypto/sha256"
@@ -12,15 +12,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode"
+
+	"github.com/basaltdb/basalt/server/acl"
 )
 
 // Account is the identity as which a connection has authenticated. It points at the current snapshot of a user.
-type Account struct{ user atomic.Pointer[User] }
+type Account struct{ user atomic.Pointer[acl.User] }
 
 // User returns the current snapshot. That of a deleted user has no permissions.
-func (a *Account) User() *User { return a.user.Load() }
+func (a *Account) User() *acl.User { return a.user.Load() }
 
-func newAccount(u *User) *Account {
+func newAccount(u *acl.User) *Account {
 	a := &Account{}
 	a.user.Store(u)
 	return a
@@ -43,14 +45,14 @@ type Options struct {
 	LogEntries int
 	// OnChange is called after a user was created (old is nil), changed, or deleted (next is nil). Calls do not overlap
 	// and have the order of the changes. OnChange must not change the Store.
-	OnChange func(old, next *User)
+	OnChange func(old, next *acl.User)
 	// Warn writes a line to the server's log; nil = warnings are lost.
 	Warn func(text string)
 }
 
 // Store holds the users of a server and the tokens of its namespaces. Its methods are safe for concurrent use.
 type Store struct {
-	table *Table
+	table *acl.Table
 	opts  Options
 	log   *Log
 
@@ -64,34 +66,34 @@ type Store struct {
 
 type token struct {
 	namespace string
-	hash      hash
+	hash      acl.Hash
 }
 
 // NewStore returns a store with the user default, who may do everything without a password.
-func NewStore(t *Table, opts Options) *Store {
+func NewStore(t *acl.Table, opts Options) *Store {
 	s := &Store{table: t, opts: opts, log: newLog(opts.LogEntries), accounts: map[string]*Account{}}
 	u := s.newDefault()
-	s.accounts[DefaultUser], s.tenant = newAccount(u), newAccount(u)
+	s.accounts[acl.DefaultUser], s.tenant = newAccount(u), newAccount(u)
 	return s
 }
 
-func (s *Store) newDefault() *User {
-	u, err := s.table.NewUser(DefaultUser, s.opts.AllChannels).Apply("allkeys", "allchannels", "allcommands", "on",
+func (s *Store) newDefault() *acl.User {
+	u, err := s.table.NewUser(acl.DefaultUser, s.opts.AllChannels).Apply("allkeys", "allchannels", "allcommands", "on",
 		"nopass")
 	if err != nil {
-		panic("acl: " + err.Error()) // these rules use only names that exist
+		panic("accounts: " + err.Error()) // these rules use only names that exist
 	}
 	return u
 }
 
 // Table returns the table of commands.
-func (s *Store) Table() *Table { return s.table }
+func (s *Store) Table() *acl.Table { return s.table }
 
 // Log returns the log of denied actions.
 func (s *Store) Log() *Log { return s.log }
 
 // User returns the snapshot of a user, nil if the user does not exist.
-func (s *Store) User(name string) *User {
+func (s *Store) User(name string) *acl.User {
 	if a := s.account(name); a != nil {
 		return a.User()
 	}
@@ -105,10 +107,10 @@ func (s *Store) account(name string) *Account {
 }
 
 // Users returns all users sorted by name.
-func (s *Store) Users() []*User {
+func (s *Store) Users() []*acl.User {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var users []*User
+	var users []*acl.User
 	for _, name := range slices.Sorted(maps.Keys(s.accounts)) {
 		users = append(users, s.accounts[name].User())
 	}
@@ -116,10 +118,10 @@ func (s *Store) Users() []*User {
 }
 
 // SetUser creates a user or changes it by rules: by all of them, or by none if one is refused. The error is
-// ErrUserName, a [*RuleError] or an [*UnmatchedError].
+// acl.ErrUserName, a [*acl.RuleError] or an [*acl.UnmatchedError].
 func (s *Store) SetUser(name string, rules ...string) error {
-	if hasSpace(name) {
-		return ErrUserName
+	if !acl.ValidName(name) {
+		return acl.ErrUserName
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -137,18 +139,18 @@ func (s *Store) SetUser(name string, rules ...string) error {
 }
 
 // put replaces the snapshot of a user by next. changing must be held.
-func (s *Store) put(old, next *User) {
+func (s *Store) put(old, next *acl.User) {
 	s.mu.Lock()
-	if a := s.accounts[next.name]; a != nil {
+	if a := s.accounts[next.Name()]; a != nil {
 		a.user.Store(next)
 	} else {
-		s.accounts[next.name] = newAccount(next)
+		s.accounts[next.Name()] = newAccount(next)
 	}
 	s.mu.Unlock()
 	s.changed(old, next)
 }
 
-func (s *Store) changed(old, next *User) {
+func (s *Store) changed(old, next *acl.User) {
 	if s.opts.OnChange != nil {
 		s.opts.OnChange(old, next)
 	}
@@ -157,7 +159,7 @@ func (s *Store) changed(old, next *User) {
 // DeleteUsers deletes users and returns the names of those that existed. Their connections lose all permissions, and
 // the caller should close them. If one is the default user, it deletes none and returns ErrDefaultUser.
 func (s *Store) DeleteUsers(names ...string) (deleted []string, err error) {
-	if slices.Contains(names, DefaultUser) {
+	if slices.Contains(names, acl.DefaultUser) {
 		return nil, ErrDefaultUser
 	}
 	s.changing.Lock()
@@ -177,7 +179,7 @@ func (s *Store) DeleteUsers(names ...string) (deleted []string, err error) {
 
 // retire removes all permissions from the connections of a removed account.
 func (s *Store) retire(a *Account) {
-	old := a.user.Swap(s.table.NewUser(a.User().name, false))
+	old := a.user.Swap(s.table.NewUser(a.User().Name(), false))
 	s.changed(old, nil)
 }
 
@@ -187,8 +189,8 @@ func (s *Store) SetRequirePass(password string) {
 	if password == "" {
 		rules[1] = "nopass"
 	}
-	if err := s.SetUser(DefaultUser, rules...); err != nil {
-		panic("acl: " + err.Error()) // these rules are always valid
+	if err := s.SetUser(acl.DefaultUser, rules...); err != nil {
+		panic("accounts: " + err.Error()) // these rules are always valid
 	}
 }
 
@@ -205,27 +207,27 @@ func (s *Store) SetTokens(tokens map[string]string) {
 
 // Anonymous returns the identity of a connection before it authenticates; ok is false if it must authenticate.
 func (s *Store) Anonymous() (id Identity, ok bool) {
-	a := s.account(DefaultUser)
-	if u := a.User(); !u.enabled || !u.noPass {
+	a := s.account(acl.DefaultUser)
+	if u := a.User(); !u.Enabled() || !u.NoPass() {
 		return Identity{}, false
 	}
 	return identity(a), true
 }
 
 func identity(a *Account) Identity {
-	ns := a.User().namespace
+	ns := a.User().Namespace()
 	return Identity{Account: a, Namespace: ns, Admin: ns == ""}
 }
 
 // Authenticate returns the identity for a name and a password, or for a namespace's token with the name default. Its
 // time does not depend on which password matches, and it hashes the password even if the user does not exist.
 func (s *Store) Authenticate(name string, password []byte) (id Identity, ok bool) {
-	h := hash(sha256.Sum256(password))
+	h := acl.Hash(sha256.Sum256(password))
 	s.mu.RLock()
 	a, tokens, tenant := s.accounts[name], s.tokens, s.tenant
 	s.mu.RUnlock()
 	var tokenOf *token
-	if name == DefaultUser {
+	if name == acl.DefaultUser {
 		for i := range tokens {
 			if subtle.ConstantTimeCompare(h[:], tokens[i].hash[:]) == 1 {
 				tokenOf = &tokens[i]
@@ -236,24 +238,24 @@ func (s *Store) Authenticate(name string, password []byte) (id Identity, ok bool
 		return Identity{}, false
 	}
 	u := a.User()
-	fits := u.fits(h)
+	fits := u.Fits(h)
 	switch {
-	case fits && u.enabled:
+	case fits && u.Enabled():
 		return identity(a), true
 	case tokenOf != nil:
 		return Identity{Account: tenant, Namespace: tokenOf.namespace}, true
-	case u.noPass && u.enabled:
+	case u.NoPass() && u.Enabled():
 		return identity(a), true
 	}
 	return Identity{}, false
 }
 
 // Declare creates the users of a configuration file, replacing existing ones such as default.
-func (s *Store) Declare(users []*User) {
+func (s *Store) Declare(users []*acl.User) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	for _, u := range users {
-		s.put(s.User(u.name), u)
+		s.put(s.User(u.Name()), u)
 	}
 }
 
@@ -261,7 +263,7 @@ func (s *Store) Declare(users []*User) {
 func (s *Store) DefaultIs(requirepass string) bool {
 	fresh := NewStore(s.table, Options{AllChannels: s.opts.AllChannels})
 	fresh.SetRequirePass(requirepass)
-	return s.User(DefaultUser).String() == fresh.User(DefaultUser).String()
+	return s.User(acl.DefaultUser).String() == fresh.User(acl.DefaultUser).String()
 }
 
 // Lines returns the lines of all users, sorted by name.
@@ -289,7 +291,7 @@ func (s *Store) Load() (gone []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(users, func(u *User) bool { return u.name == DefaultUser }) {
+	if !slices.ContainsFunc(users, func(u *acl.User) bool { return u.Name() == acl.DefaultUser }) {
 		users = append(users, s.newDefault())
 	}
 	s.changing.Lock()
@@ -298,23 +300,23 @@ func (s *Store) Load() (gone []string, err error) {
 	s.mu.Lock()
 	old := s.accounts
 	s.accounts = make(map[string]*Account, len(users))
-	var changes [][2]*User
+	var changes [][2]*acl.User
 	for _, u := range users {
-		a := old[u.name]
+		a := old[u.Name()]
 		switch {
 		case a == nil:
-			changes = append(changes, [2]*User{nil, u})
+			changes = append(changes, [2]*acl.User{nil, u})
 			a = newAccount(u)
 		case a.User().String() == u.String():
-			delete(old, u.name)
-		case u.name == DefaultUser:
-			changes = append(changes, [2]*User{a.user.Swap(u), u})
-			delete(old, u.name)
+			delete(old, u.Name())
+		case u.Name() == acl.DefaultUser:
+			changes = append(changes, [2]*acl.User{a.user.Swap(u), u})
+			delete(old, u.Name())
 		default:
-			changes = append(changes, [2]*User{nil, u})
+			changes = append(changes, [2]*acl.User{nil, u})
 			a = newAccount(u)
 		}
-		s.accounts[u.name] = a
+		s.accounts[u.Name()] = a
 	}
 	s.mu.Unlock()
 
@@ -347,7 +349,7 @@ func (s *Store) Save() error {
 	if s.opts.File == "" {
 		return ErrNoFile
 	}
-	if err := replaceFile(s.opts.File, Format(s.Users())); err != nil {
+	if err := replaceFile(s.opts.File, acl.Format(s.Users())); err != nil {
 		if s.opts.Warn != nil {
 			s.opts.Warn("saving the aclfile: " + err.Error())
 		}
