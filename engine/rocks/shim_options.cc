@@ -104,6 +104,11 @@ void bk_options_set_misc(void* o, int avoid_blocking_io, int wal_zstd, uint32_t 
   if (wal_zstd) opt.wal_compression = kZSTD;
   opt.max_subcompactions = max_subcompactions;
   opt.delayed_write_rate = static_cast<uint64_t>(delayed_write_rate);
+#if ROCKSDB_MAJOR < 9
+  // By default a compaction resets its input files from random to normal access, for other readers too: the kernel then
+  // reads ahead in pages that RocksDB reads ahead itself, and behind every Get. RocksDB 9 dropped the option.
+  opt.access_hint_on_compaction_start = Options::NONE;
+#endif
   // Counters only: timing every read and write costs more than counting it.
   if (opt.statistics) opt.statistics->set_stats_level(StatsLevel::kExceptHistogramOrTimers);
 }
