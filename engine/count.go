@@ -11,14 +11,13 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keycount"
-	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // Counting keys. DBSIZE costs nothing and needs no scan, by these rules:
 //
 //   - Every write of a metadata record goes through Tx.Save or Tx.Drop, and reports the record that it replaces to the
-//     counter of its namespace. Most writers have read that record. For a blind write (SET), memory is asked: the
-//     transaction, the memtables, the filters and the caches. If memory cannot answer, package keycount estimates.
+//     counter of its namespace. Most writers have read that record. For a blind write (SET), the transaction and
+//     the caches are asked. If they cannot answer, package keycount estimates.
 //   - If the whole database fits the block cache, a blind write reads the record instead, so the count stays exact.
 //   - Keys with an expiry are counted by the time at which they expire: no event is needed at the expiry, and it does
 //     not matter when (or whether) a compaction drops the record. Emptied collections do not count. A hash all of whose
@@ -39,7 +38,6 @@ type counts struct {
 
 	cacheSize int          // of the block cache, in bytes
 	fits      atomic.Int32 // see fitsCache
-	peeks     peeks
 }
 
 func (c *counts) init(cacheSize int) {
@@ -167,12 +165,12 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 	}
 }
 
-// peek returns what memory knows of a metadata record. It reads the disk only if the whole database fits the block
-// cache. Of a key that is known to exist without an expiry, it returns only that. An unreadable record counts as
-// missing: the result matters to the key count only.
+// peek returns what the caches know of a metadata record. It asks RocksDB only if the whole database fits the block
+// cache: otherwise it would ask the filters of all files, which took half of the CPU time of loading new keys. Of a key
+// that is known to exist without an expiry, peek returns only that. An unreadable record counts as missing: the result
+// matters to the key count only.
 func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
-	value, found, own := tx.overlaid(cf.Metadata, nsKey)
-	here := own == itKnows
+	value, found, here := tx.overlaid(cf.Metadata, nsKey)
 	if !here && tx.db.presence.Exists(nsKey) {
 		return cf.Meta{Type: cf.TypeString}, true, true
 	}
@@ -183,25 +181,12 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 			here = found
 		}
 	}
-	if !here && own != memoryDoesNot {
+	if !here && tx.db.fitsCache() {
 		if tx.usable() != nil {
 			return m, false, true // no commit will follow
 		}
-		var n int
-		var err error
-		if tx.db.fitsCache() {
-			n, found, err = tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
-			here = true
-		} else if tx.db.counts.peeks.worth() {
-			lens, sizes := [1]uint32{uint32(len(nsKey))}, [1]uint32{}
-			tx.db.rocks.Peek(tx.db.family(cf.Metadata), nsKey, lens[:], sizes[:], buf[:])
-			n, found, here = int(sizes[0]), sizes[0] < rocks.NotInMemory, sizes[0] != rocks.NotInMemory
-			tx.db.counts.peeks.learn(here)
-		}
-		if err != nil {
-			found = false
-		}
-		value = buf[:min(n, len(buf))]
+		n, is, err := tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
+		value, found, here = buf[:min(n, len(buf))], is && err == nil, true
 	}
 	if !here || !found {
 		return m, false, here

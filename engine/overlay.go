@@ -25,13 +25,10 @@ type entryKind uint8
 const (
 	cachedMissing entryKind = iota // a read found nothing
 	cachedValue                    // a read found the value
-	cachedHead                     // a read found a value of valN bytes; only its beginning is kept; see untold
+	cachedHead                     // a read found a value of valN bytes; only its beginning is kept
 	written                        // put by this transaction
 	deleted                        // deleted by this transaction
 )
-
-// untold as the length of a cachedHead says that nothing is kept: memory could not answer for the key.
-const untold = -1
 
 // entry is the knowledge of one key. For own writes key and value are offsets into the write batch, which moves when it
 // grows; for cached reads key and value are slices of the arena.
@@ -140,34 +137,24 @@ func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
 	return false
 }
 
-// knowledge is what a transaction knows of a key without asking the caches or RocksDB.
-type knowledge uint8
-
-const (
-	nothing       knowledge = iota
-	itKnows                 // it has written, deleted or remembered the key
-	memoryDoesNot           // memory could not answer, see PrefetchBlind
-)
-
-// overlaid returns the head of the value that the transaction has written to a key, or remembers for it.
-func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found bool, k knowledge) {
+// overlaid returns the head of the value that the transaction has written to a key, or remembers for it. known: the
+// transaction has written, deleted or remembered the key.
+func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found, known bool) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
 			switch {
 			case e.kind == written || e.kind == cachedValue:
-				return tx.over.valueOf(e), true, itKnows
-			case e.kind == cachedHead && e.valN == untold:
-				return nil, false, memoryDoesNot
+				return tx.over.valueOf(e), true, true
 			case e.kind == cachedHead:
-				return e.value, true, itKnows
+				return e.value, true, true
 			}
-			return nil, false, itKnows
+			return nil, false, true
 		}
 	}
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
-		return nil, false, itKnows
+		return nil, false, true
 	}
-	return nil, false, nothing
+	return nil, false, false
 }
 
 // dirty reports whether reads of a family must look at the overlay beyond point look-ups.

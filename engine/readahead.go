@@ -18,7 +18,7 @@ func (tx *Tx) Saved(r *Record) bool {
 
 // Near reports whether Get will probably find a key in memory.
 func (tx *Tx) Near(id cf.ID, key []byte) bool {
-	if _, _, k := tx.overlaid(id, key); k == itKnows {
+	if _, _, known := tx.overlaid(id, key); known {
 		return true
 	}
 	c := tx.db.cache

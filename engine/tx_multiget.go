@@ -190,7 +190,7 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 	return nil
 }
 
-// PrefetchBlind asks memory, in batches, for the metadata records of keys that are about to be overwritten blindly: the
+// PrefetchBlind reads, in batches, the metadata records of keys that are about to be overwritten blindly: the
 // key count needs to know whether they exist. Keys that are known to exist are left out.
 func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	if len(userKeys) < 2 {
@@ -208,6 +208,9 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 
 // prefetchHashed is PrefetchBlind for metadata keys. Their hashes for the presence cache are in tx.hashes.
 func (tx *Tx) prefetchHashed(l *KeyList) error {
+	if !tx.db.fitsCache() {
+		return nil // see peek
+	}
 	// A separate loop, so that CPU cache misses overlap.
 	for i, h := range tx.hashes {
 		if tx.db.presence.ExistsHash(h) {
@@ -219,42 +222,7 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 		tx.touchCached(cf.Metadata, l)
 		l.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
 	}
-	if tx.db.fitsCache() {
-		return tx.prefetch(l, cf.MaxHead)
-	}
-	if err := tx.usable(); err != nil {
-		return err
-	}
-	if !tx.db.counts.peeks.worth() {
-		return nil // most of these writes do not ask memory at all
-	}
-	var sizes [multiGetBatch]uint32
-	var heads [multiGetBatch * cf.MaxHead]byte
-	keys := l.buf
-	for lens := l.lens; len(lens) > 0; {
-		n, bytes := min(len(lens), multiGetBatch), 0
-		for _, k := range lens[:n] {
-			bytes += int(k)
-		}
-		tx.db.rocks.Peek(tx.db.family(cf.Metadata), keys[:bytes], lens[:n], sizes[:], heads[:n*cf.MaxHead])
-		for i, k := range lens[:n] {
-			key, size, head := keys[:k], sizes[i], heads[i*cf.MaxHead:]
-			keys = keys[k:]
-			tx.db.counts.peeks.learn(size != rocks.NotInMemory)
-			switch {
-			case size == rocks.Missing:
-				tx.cache(cf.Metadata, key, nil, false)
-			case size == rocks.NotInMemory:
-				tx.cacheHead(cf.Metadata, key, nil, untold)
-			case size <= cf.MaxHead:
-				tx.cache(cf.Metadata, key, tx.arena.copy(head[:size]), true)
-			default:
-				tx.cacheHead(cf.Metadata, key, tx.arena.copy(head[:cf.MaxHead]), int(size))
-			}
-		}
-		lens = lens[n:]
-	}
-	return nil
+	return tx.prefetch(l, cf.MaxHead)
 }
 
 // knowsMeta reports whether the transaction knows a metadata record.

@@ -107,8 +107,6 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 		switch {
 		case e.kind == cachedHead && found:
 			e.kind, e.value = cachedValue, value
-		case e.kind == cachedHead && e.valN == untold:
-			e.kind = cachedMissing
 		}
 		return
 	}
@@ -124,7 +122,5 @@ func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
 	h := tx.over.hash(id, key)
 	if e := tx.over.find(h, id, key); e == nil {
 		tx.over.insert(entry{hash: h, id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
-	} else if e.kind == cachedHead && e.valN == untold {
-		e.value, e.valN = head, size
 	}
 }

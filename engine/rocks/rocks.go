@@ -16,8 +16,6 @@ package rocks
 #cgo nocallback bk_rest_copy
 #cgo noescape bk_multiget
 #cgo nocallback bk_multiget
-#cgo noescape bk_peek
-#cgo nocallback bk_peek
 #cgo noescape bk_multiget_rest
 #cgo nocallback bk_multiget_rest
 #cgo noescape bk_iter_open
@@ -371,22 +369,11 @@ func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	return n, true, nil
 }
 
-// Peek looks several keys of a family up in memtables, filters and the block cache, and reads no file. keys and lens
-// are those of MultiGet. For each key, sizes gets the length of the value, or [Missing] or [NotInMemory], and heads the
-// first len(heads)/len(lens) bytes of the value.
-func (d *DB) Peek(f *Family, keys []byte, lens, sizes []uint32, heads []byte) {
-	C.bk_peek(d.ptr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
-		C.size_t(len(heads)/len(lens)), (*C.uint32_t)(unsafe.SliceData(sizes)), bytesPtr(heads))
-}
-
 // keptByThread returns the size of the buffers that the calling thread keeps for its next reads.
 func keptByThread() int { return int(C.bk_kept()) }
 
-// Values that replace the length of a value in the results of MultiGet and Peek.
-const (
-	Missing     = 1<<32 - 1 // the key does not exist
-	NotInMemory = 1<<32 - 2 // only Peek: only a file could tell
-)
+// Missing replaces the length of a value in the results of MultiGet: the key does not exist.
+const Missing = 1<<32 - 1
 
 // MultiGet reads several keys of one family in one batch: keys holds the concatenated keys, lens their lengths. It
 // fills buf with, for each key: u32 length (little-endian; Missing = not found), value. It returns buf, grown if it was

@@ -38,12 +38,6 @@ int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const
 // bk_multiget_rest copies the result, whose size bk_multiget has returned, into buf and frees rest.
 void bk_multiget_rest(void* rest, char* buf);
 
-// bk_peek looks n keys, concatenated in keys with their lengths in lens, up in memtables, filters and the block cache;
-// it reads no file. sizes gets the length of each value, 0xffffffff = not found, 0xfffffffe = only a file could tell.
-// heads gets the first head_len bytes of each value, head_len bytes apart.
-void bk_peek(void* db, void* cf, int n, const char* keys, const uint32_t* lens, size_t head_len, uint32_t* sizes,
-             char* heads);
-
 // bk_kept returns the size of the value buffers that the calling thread keeps for its next reads.
 size_t bk_kept(void);
 

@@ -35,7 +35,6 @@ struct Kept {
 thread_local Kept kept;
 
 constexpr uint32_t kMissing = 0xffffffffu;
-constexpr uint32_t kNotInMemory = 0xfffffffeu;
 
 // The result of bk_multiget when it did not fit into buf.
 struct Rest {
@@ -163,29 +162,6 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
 void bk_multiget_rest(void* rest, char* buf) {
   std::unique_ptr<Rest> r(static_cast<Rest*>(rest));
   copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), r->vmax, buf);
-}
-
-void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens, size_t head_len, uint32_t* sizes,
-             char* heads) {
-  ReadOptions ro;
-  ro.read_tier = kBlockCacheTier;
-  // RocksDB 7.8 reads index partitions from disk nevertheless. An expired deadline makes every file read fail; a cache
-  // hit does not check it.
-  ro.deadline = std::chrono::microseconds(1);
-  PinnableSlice& value = kept.value;
-  for (int i = 0; i < n; i++) {
-    Status s = bk::db(dbp)->Get(ro, bk::cf(cfp), Slice(keys, lens[i]), &value);
-    keys += lens[i];
-    sizes[i] = kNotInMemory;
-    if (s.ok()) {
-      size_t size = value.size();
-      memcpy(heads + i * head_len, value.data(), size < head_len ? size : head_len);
-      sizes[i] = static_cast<uint32_t>(size < kNotInMemory ? size : kNotInMemory - 1);
-    } else if (s.IsNotFound()) {
-      sizes[i] = kMissing;
-    }
-    Kept::done(&value, Kept::kMax);
-  }
 }
 
 int64_t bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {
