@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -359,10 +360,17 @@ func TestIngestKilled(t *testing.T) {
 	}
 }
 
-// copyOpen copies a database that is open. A file that is there when it begins may be gone when it ends.
+// copyOpen copies a database that is open. RocksDB may delete a file meanwhile that it does not need any more; then the
+// copy begins anew. It may be called within an ingestion, which a Fatal would leave unfinished.
 func copyOpen(t testing.TB, from, to string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
+	err := os.CopyFS(to, os.DirFS(from))
+	for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
+		if err = os.RemoveAll(to); err == nil {
+			err = os.CopyFS(to, os.DirFS(from))
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
