@@ -24,6 +24,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 )
 
 func main() {
@@ -84,7 +85,7 @@ func newSim(nodes int) *sim {
 			Barrier:     func() error { return nil },
 			DeleteSlots: func(cf.SlotRange) error { return nil },
 			Empty:       func() bool { return true },
-			Changed:     func(*cluster.Topology) {},
+			Changed:     func(*topology.Topology) {},
 		}))
 	}
 	s.identify()
@@ -165,7 +166,7 @@ func (s *sim) costs() {
 	t, n := s.maps[0].Topology(), 10_000_000
 	began = time.Now()
 	for i := range n {
-		t.Route(uint16(i)&31, cluster.Access{}) // slots of this node
+		t.Route(uint16(i)&31, topology.Access{}) // slots of this node
 	}
 	fmt.Printf("routing a slot: %.1f ns\n", float64(time.Since(began).Nanoseconds())/float64(n))
 }
@@ -229,11 +230,11 @@ func (s *sim) learn(name, learned string, whole bool, old [cf.NumSlots]string, c
 			commands += math.Ceil(math.Log(1-rand.Float64()) / math.Log(1-p))
 			i := rand.IntN(len(left))
 			slot := left[i]
-			err := byAddr[old[slot]].Topology().Route(slot, cluster.Access{Write: true})
+			err := byAddr[old[slot]].Topology().Route(slot, topology.Access{Write: true})
 			if want := fmt.Sprint(slot, " ", now[slot]); err == nil || err.Error() != want {
 				log.Fatalf("slot %d at %s: %v, want %s", slot, old[slot], err, want)
 			}
-			if err := byAddr[now[slot]].Topology().Route(slot, cluster.Access{Write: true}); err != nil {
+			if err := byAddr[now[slot]].Topology().Route(slot, topology.Access{Write: true}); err != nil {
 				log.Fatalf("slot %d at its new owner: %v", slot, err)
 			}
 			redirects++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,15 +16,16 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 )
 
 // Nodes of the tests: a and b are masters of some slots, c replicates b, d is a master without slots.
 var (
-	idA = strings.Repeat("a", IDLen)
-	idB = strings.Repeat("b", IDLen)
-	idC = strings.Repeat("c", IDLen)
-	idD = strings.Repeat("d", IDLen)
+	idA = strings.Repeat("a", topology.IDLen)
+	idB = strings.Repeat("b", topology.IDLen)
+	idC = strings.Repeat("c", topology.IDLen)
+	idD = strings.Repeat("d", topology.IDLen)
 )
 
 var fourNodes = strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace(
@@ -58,7 +60,7 @@ func open(t *testing.T, s *server, dir string) *Map {
 		Barrier:     func() error { s.barriers++; return s.barrier },
 		DeleteSlots: func(r cf.SlotRange) error { s.deleted = append(s.deleted, r.String()); return s.err },
 		Empty:       func() bool { return !s.keys },
-		Changed:     func(*Topology) { s.changes++ },
+		Changed:     func(*topology.Topology) { s.changes++ },
 		Record:      func(marks string) error { s.record = marks; return nil },
 		Recorded:    func() (string, error) { return s.record, nil },
 		Replicated:  func() {},
@@ -100,18 +102,18 @@ func TestRoute(t *testing.T) {
 		m.Imported(span(0, 300))
 	}
 	const moved = "MOVED %d 127.0.0.1:%d"
-	read, write := Access{}, Access{Write: true}
-	readOnly, asking := Access{ReadOnly: true}, Access{Asking: true}
+	read, write := topology.Access{}, topology.Access{Write: true}
+	readOnly, asking := topology.Access{ReadOnly: true}, topology.Access{Asking: true}
 	for _, test := range []struct {
 		what  string
 		id    string
 		state func(m *Map)
 		slot  uint16
-		a     Access
+		a     topology.Access
 		want  string
 	}{
 		{"no owner", idA, none, 300, read, "CLUSTERDOWN Hash slot not served"},
-		{"no owner, imported", idA, imported, 300, Access{Asking: true}, "CLUSTERDOWN Hash slot not served"},
+		{"no owner, imported", idA, imported, 300, topology.Access{Asking: true}, "CLUSTERDOWN Hash slot not served"},
 		{"migrated: read", idA, migrate, 0, read, fmt.Sprintf(moved, 0, 7004)},
 		{"migrated: write", idA, migrate, 0, write, fmt.Sprintf(moved, 0, 7004)},
 		{"migrated: asking", idA, migrate, 0, asking, fmt.Sprintf(moved, 0, 7004)},
@@ -123,18 +125,18 @@ func TestRoute(t *testing.T) {
 		{"ours: write", idA, none, 99, write, ""},
 		{"importing", idA, importing, 100, read, fmt.Sprintf(moved, 100, 7002)},
 		{"importing: READONLY", idA, importing, 100, readOnly, fmt.Sprintf(moved, 100, 7002)},
-		{"importing: asking", idA, importing, 100, Access{Asking: true, Write: true}, ""},
+		{"importing: asking", idA, importing, 100, topology.Access{Asking: true, Write: true}, ""},
 		{"not importing: asking", idA, none, 100, asking, fmt.Sprintf(moved, 100, 7002)},
 		{"imported: write", idA, imported, 100, write, ""},
 		{"of the master: read", idC, none, 100, read, fmt.Sprintf(moved, 100, 7002)},
 		{"of the master: READONLY, read", idC, none, 100, readOnly, ""},
-		{"of the master: READONLY, write", idC, none, 100, Access{Write: true, ReadOnly: true},
+		{"of the master: READONLY, write", idC, none, 100, topology.Access{Write: true, ReadOnly: true},
 			fmt.Sprintf(moved, 100, 7002)},
 		{"of another master: READONLY", idC, none, 0, readOnly, fmt.Sprintf(moved, 0, 7001)},
 		{"of the master, imported: asking", idC, importing, 100, asking, ""},
 		{"of another node", idA, none, 100, read, fmt.Sprintf(moved, 100, 7002)},
-		{"not in the cluster", strings.Repeat("e", IDLen), none, 100, write, fmt.Sprintf(moved, 100, 7002)},
-		{"not in the cluster, importing", strings.Repeat("e", IDLen), imported, 100, asking,
+		{"not in the cluster", strings.Repeat("e", topology.IDLen), none, 100, write, fmt.Sprintf(moved, 100, 7002)},
+		{"not in the cluster, importing", strings.Repeat("e", topology.IDLen), imported, 100, asking,
 			fmt.Sprintf(moved, 100, 7002)},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -178,45 +180,12 @@ func TestRouteKeys(t *testing.T) {
 				keys = append(keys, command.KeyRef{Arg: i})
 			}
 		}
-		if got := text(m.Topology().RouteKeys(list, keys, Access{})); got != want {
+		if got := text(m.Topology().RouteKeys(list, keys, topology.Access{})); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
-	if got := text(none("").settle().Route(7, Access{})); got != "CLUSTERDOWN Hash slot not served" {
+	if got := text(topology.None("").Settle().Route(7, topology.Access{})); got != "CLUSTERDOWN Hash slot not served" {
 		t.Error("without a topology:", got)
-	}
-}
-
-func TestParseNodes(t *testing.T) {
-	fill := strings.NewReplacer("A", idA, "B", idB, "|", "\n").Replace
-	for nodes, want := range map[string]string{
-		"":                                      "Invalid cluster nodes info",
-		"A 127.0.0.1 7001 master":               "Invalid cluster nodes info",
-		"abc 127.0.0.1 7001 master -":           "Invalid cluster node id",
-		"A h 65536 master -":                    "Invalid cluster node port",
-		"A h x master -":                        "Invalid cluster node port",
-		"A h 1 witness -":                       "Invalid cluster node role",
-		"A h 1 master,fail -":                   "Invalid cluster node role",
-		"A h 1 slave,odd B":                     "Invalid cluster node role",
-		"A h 1 master B":                        "Invalid cluster node id",
-		"A h 1 slave -":                         "Invalid cluster node id",
-		"A h 1 slave B 0":                       "Invalid cluster nodes info",
-		"A h 1 master - 16384":                  "Slot is out of range",
-		"A h 1 master - -1":                     "Slot is out of range",
-		"A h 1 master - 5-5":                    "Slot is out of range",
-		"A h 1 master - 5-4":                    "Slot is out of range",
-		"A h 1 master - 1-2-3":                  "Slot is out of range",
-		"A h 1 master - 5 5":                    "Slot distribution is overlapped",
-		"A h 1 master - 5|B h 2 master - 0-9":   "Slot distribution is overlapped",
-		"A h 1 master - 5 B h 2 master -":       "Invalid nodes definition: Missing newline between node entries.",
-		"A h 1 master -|A h 2 master -":         "Invalid cluster nodes info: a node id occurs twice",
-		"A h 1 master - 1 3-5||B h 2 rEpLiCa A": "",
-		"A h 1 Master -|B h 2 slave,fail A|":    "",
-	} {
-		_, err := parse([]byte(fill(nodes)))
-		if got := strings.TrimPrefix(text(err), "ERR "); got != want {
-			t.Errorf("%q: %q, want %q", nodes, got, want)
-		}
 	}
 }
 
@@ -249,10 +218,10 @@ func TestVersions(t *testing.T) {
 	if got := text(m.SetSlots(nil, idC, 7)); got != "ERR The node isn't a master" {
 		t.Error(got)
 	}
-	if got := text(m.SetSlots(nil, strings.Repeat("e", IDLen), 7)); got != "ERR No this node in the cluster" {
+	if got := text(m.SetSlots(nil, strings.Repeat("e", topology.IDLen), 7)); got != "ERR No this node in the cluster" {
 		t.Error(got)
 	}
-	if got := m.Topology().slotTexts(); !slices.Equal(got, []string{"0-4 8-99 200", "100-199", "", "5-7 300"}) {
+	if got := m.Topology().SlotTexts(); !slices.Equal(got, []string{"0-4 8-99 200", "100-199", "", "5-7 300"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -305,11 +274,11 @@ func TestMigratedAreDeleted(t *testing.T) {
 	must(t, m.Forbid(span(0, 9)))
 	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "7003", "7013", 1)), 2, false)) // another shard's matter
-	if got := text(m.Topology().Route(3, Access{})); got != "MOVED 3 127.0.0.1:7004" || s.deleted != nil {
+	if got := text(m.Topology().Route(3, topology.Access{})); got != "MOVED 3 127.0.0.1:7004" || s.deleted != nil {
 		t.Error(got, s.deleted)
 	}
 	must(t, m.SetSlots([]cf.SlotRange{span(0, 3), span(50, 50)}, idD, 3))
-	if got := text(m.Topology().Route(50, Access{})); got != "MOVED 50 127.0.0.1:7004" {
+	if got := text(m.Topology().Route(50, topology.Access{})); got != "MOVED 50 127.0.0.1:7004" {
 		t.Error(got)
 	}
 	must(t, m.SetNodes([]byte(strings.Replace(strings.Replace(fourNodes, "0-99", "10-99", 1), "7004 master -",
@@ -317,7 +286,7 @@ func TestMigratedAreDeleted(t *testing.T) {
 	if !slices.Equal(s.deleted, []string{"0-3", "4-9"}) {
 		t.Error(s.deleted)
 	}
-	if got := text(m.Topology().Route(50, Access{})); got != "" {
+	if got := text(m.Topology().Route(50, topology.Access{})); got != "" {
 		t.Error(got)
 	}
 }
@@ -336,7 +305,7 @@ func TestMarksEnd(t *testing.T) {
 		m, s := opened(t, idA)
 		must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 		must(t, change(m))
-		if got := text(m.Topology().Route(3, Access{Write: true})); got != "" {
+		if got := text(m.Topology().Route(3, topology.Access{Write: true})); got != "" {
 			t.Errorf("%s: %s", what, got)
 		}
 		if what != "id" && s.deleted != nil {
@@ -347,7 +316,7 @@ func TestMarksEnd(t *testing.T) {
 	must(t, m.Imported(span(0, 9)))
 	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "0-99", "10-99", 1)), 2, false))
 	must(t, m.SetNodes([]byte(fourNodes), 3, false))
-	if got := text(m.Topology().Route(3, Access{})); got != "MOVED 3 127.0.0.1:7001" {
+	if got := text(m.Topology().Route(3, topology.Access{})); got != "MOVED 3 127.0.0.1:7001" {
 		t.Error(got)
 	}
 }
@@ -359,13 +328,13 @@ func TestForbidFails(t *testing.T) {
 	if err := m.Forbid(span(0, 9)); err != s.barrier {
 		t.Error(err)
 	}
-	if got := text(m.Topology().Route(3, Access{Write: true})); got != "" {
+	if got := text(m.Topology().Route(3, topology.Access{Write: true})); got != "" {
 		t.Error(got)
 	}
 	s.barrier = nil
 	must(t, m.Forbid(span(0, 9)))
 	m.Allow(span(0, 9))
-	if got := text(m.Topology().Route(3, Access{Write: true})); got != "" || s.barriers != 2 {
+	if got := text(m.Topology().Route(3, topology.Access{Write: true})); got != "" || s.barriers != 2 {
 		t.Error(got, s.barriers)
 	}
 }
@@ -387,12 +356,12 @@ func TestPersistence(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", file, want)
 	}
 	again := open(t, s, dir)
-	if got := text(again.Topology().Route(100, Access{})); got != text(ErrDoubt) { // until the owner was asked
+	// until the owner was asked:
+	if got := text(again.Topology().Route(100, topology.Access{})); got != text(topology.ErrDoubt) {
 		t.Error(got)
 	}
 	again.Confirmed(span(100, 101))
-	a, b := *m.Topology(), *again.Topology()
-	if a.Version != b.Version || a.ID != b.ID || a.rules != b.rules || a.owners != b.owners || a.marks != b.marks {
+	if !reflect.DeepEqual(m.Topology(), again.Topology()) {
 		t.Error("another topology after the start")
 	}
 
@@ -408,7 +377,7 @@ func TestPersistence(t *testing.T) {
 	}
 	s.deleted = nil
 	again = open(t, s, dir)
-	if got := text(again.Topology().Route(4, Access{})); s.deleted != nil || got != "MOVED 4 127.0.0.1:7004" {
+	if got := text(again.Topology().Route(4, topology.Access{})); s.deleted != nil || got != "MOVED 4 127.0.0.1:7004" {
 		t.Error(s.deleted, got)
 	}
 	must(t, again.Reset())
@@ -436,27 +405,27 @@ func TestLoad(t *testing.T) {
 
 func TestReports(t *testing.T) {
 	m, _ := opened(t, idA)
-	topology := m.Topology()
-	job := func(first, last uint16, node, state string) *Job {
-		return &Job{Range: span(first, last), Node: node, State: state, Active: state == "start"}
+	now := m.Topology()
+	job := func(first, last uint16, node, state string) *topology.Job {
+		return &topology.Job{Range: span(first, last), Node: node, State: state, Active: state == "start"}
 	}
-	jobs := Jobs{Migrating: job(5, 6, idD, "start"), Importing: job(100, 100, "", "start")}
+	jobs := topology.Jobs{Migrating: job(5, 6, idD, "start"), Importing: job(100, 100, "", "start")}
 	fill := strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace
 	want := fill("A 127.0.0.1:7001@17001 myself,master - 999 1000 1 connected 0-99 200 [5-6->-D] [100-<-B]\n" +
 		"B 127.0.0.1:7002@17002 master - 999 1000 1 connected 100-199\n" +
 		"C 127.0.0.1:7003@17003 slave B 999 1000 1 connected\n" +
 		"D 127.0.0.1:7004@17004 master - 999 1000 1 connected\n")
-	if got := topology.nodesText(jobs, time.UnixMilli(1000)); got != want {
+	if got := now.NodesText(jobs, time.UnixMilli(1000)); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	want = "cluster_state:ok\r\ncluster_slots_assigned:201\r\ncluster_slots_ok:201\r\ncluster_slots_pfail:0\r\n" +
 		"cluster_slots_fail:0\r\ncluster_known_nodes:4\r\ncluster_size:2\r\ncluster_current_epoch:1\r\n" +
 		"cluster_my_epoch:1\r\nmigrating_slot(s): 5-6\r\ndestination_node: " + idD + "\r\nmigrating_state: start\r\n" +
 		"importing_slot(s): 100\r\nimport_state: start\r\n"
-	if got := topology.infoText(jobs); got != want {
+	if got := now.InfoText(jobs); got != want {
 		t.Errorf("%q", got)
 	}
-	shards := topology.shards()
+	shards := now.Shards()
 	if len(shards) != 3 || len(shards[1].Nodes) != 2 || !slices.Equal(shards[0].Slots, []cf.SlotRange{span(0, 99),
 		span(200, 200)}) || shards[2].Slots != nil {
 		t.Errorf("%+v", shards)
@@ -474,18 +443,18 @@ func TestReports(t *testing.T) {
 
 // migrator says what a migration would.
 type migrator struct {
-	jobs  Jobs
+	jobs  topology.Jobs
 	moved []string
 }
 
-func (g *migrator) Migrate(r cf.SlotRange, to *Node, done func(error)) error {
+func (g *migrator) Migrate(r cf.SlotRange, to *topology.Node, done func(error)) error {
 	g.moved = append(g.moved, r.String()+" to "+to.ID[:1])
 	return nil
 }
 func (g *migrator) Import(*command.Session, cf.SlotRange, command.ImportState) error { return nil }
 func (g *migrator) Ingest(*command.Session, command.IngestStep, []byte) error        { return nil }
-func (g *migrator) Jobs() Jobs                                                       { return g.jobs }
-func (g *migrator) TopologyChanged(*Topology)                                        {}
+func (g *migrator) Jobs() topology.Jobs                                              { return g.jobs }
+func (g *migrator) TopologyChanged(*topology.Topology)                               {}
 
 func TestMigrate(t *testing.T) {
 	m, s := opened(t, idA)
@@ -523,13 +492,13 @@ func TestMigrate(t *testing.T) {
 	must(t, m.Import(nil, span(100, 100), command.ImportStart))
 	s.keys = true
 	for _, test := range []struct {
-		jobs        Jobs
+		jobs        topology.Jobs
 		reset, want string
 	}{
-		{Jobs{}, "Can't reset cluster while database is not empty", ""},
-		{Jobs{Migrating: &Job{Active: true}}, "Can't reset cluster while migrating slot",
+		{topology.Jobs{}, "Can't reset cluster while database is not empty", ""},
+		{topology.Jobs{Migrating: &topology.Job{Active: true}}, "Can't reset cluster while migrating slot",
 			"Can't flush slots while migrating or importing slot"},
-		{Jobs{Importing: &Job{Active: true}}, "Can't reset cluster while importing slot",
+		{topology.Jobs{Importing: &topology.Job{Active: true}}, "Can't reset cluster while importing slot",
 			"Can't flush slots while migrating or importing slot"},
 	} {
 		g.jobs = test.jobs
@@ -557,7 +526,7 @@ func TestConcurrentRouting(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				m.Topology().Route(i%cf.NumSlots, Access{Write: true})
+				m.Topology().Route(i%cf.NumSlots, topology.Access{Write: true})
 			}
 		}
 	}()
@@ -568,26 +537,6 @@ func TestConcurrentRouting(t *testing.T) {
 	}
 	close(stop)
 	<-ended
-}
-
-func FuzzParseNodes(f *testing.F) {
-	f.Add([]byte(fourNodes))
-	f.Add([]byte(idA + " h 1 master - 1-3 9\n\n" + idB + " h 2 slave,fail " + idA))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		first, err := parse(b)
-		if err != nil {
-			return
-		}
-		first.Version, first.ID = 1, idA
-		first.settle()
-		again, err := parseFile([]byte("version 1\nid " + idA + "\n" + first.fileText()))
-		if err != nil {
-			t.Fatalf("%v: %q", err, first.fileText())
-		}
-		if again.settle(); again.fileText() != first.fileText() || again.rules != first.rules {
-			t.Errorf("%q\n%q", first.fileText(), again.fileText())
-		}
-	})
 }
 
 // A replica learns from the database what its master has told of migrations, and goes on with it as the master: C
@@ -628,11 +577,11 @@ func TestReplicaInherits(t *testing.T) {
 			m, s := opened(t, idC)
 			s.record = id(test.record)
 			m.Learn()
-			if got := text(m.Topology().Route(test.slot, Access{ReadOnly: true})); got != test.before {
+			if got := text(m.Topology().Route(test.slot, topology.Access{ReadOnly: true})); got != test.before {
 				t.Errorf("as a replica: %q, want %q", got, test.before)
 			}
 			must(t, m.SetNodes([]byte(promoted), 2, false))
-			if got := text(m.Topology().Route(test.slot, Access{Write: true})); got != test.after {
+			if got := text(m.Topology().Route(test.slot, topology.Access{Write: true})); got != test.after {
 				t.Errorf("as the master: %q, want %q", got, test.after)
 			}
 			if r, to, ok := m.Topology().Doubt(); ok != strings.HasPrefix(test.name, "leaving") ||
@@ -646,7 +595,7 @@ func TestReplicaInherits(t *testing.T) {
 			if test.settle != nil {
 				test.settle(m)
 			}
-			if got := text(m.Topology().Route(test.slot, Access{Write: true})); got != test.settled {
+			if got := text(m.Topology().Route(test.slot, topology.Access{Write: true})); got != test.settled {
 				t.Errorf("settled: %q, want %q", got, test.settled)
 			}
 			if info, _ := m.Info(); test.state != "" && !strings.Contains(info, test.state) {
@@ -680,7 +629,7 @@ func TestReplicaInherits(t *testing.T) {
 // none that is older than what it has.
 func TestTwoWriters(t *testing.T) {
 	m, _ := opened(t, idA)
-	topology := func(version int) string { // the version is the last slot of node a
+	nodes := func(version int) string { // the version is the last slot of node a
 		return strings.Replace(fourNodes, "0-99 200", fmt.Sprintf("0-99 %d", 200+version), 1)
 	}
 	const last = 300
@@ -688,8 +637,8 @@ func TestTwoWriters(t *testing.T) {
 	for first := range 2 {
 		writers.Go(func() {
 			for v := 2 + first; v <= last; v += 1 + v%2*first { // they share some versions
-				err := m.SetNodes([]byte(topology(v)), int64(v), false)
-				if now := m.Topology(); err != nil && err != ErrVersion || now.Version < int64(v) {
+				err := m.SetNodes([]byte(nodes(v)), int64(v), false)
+				if now := m.Topology(); err != nil && err != topology.ErrVersion || now.Version < int64(v) {
 					t.Errorf("version %d: %v, the node has %d", v, err, now.Version)
 				}
 			}

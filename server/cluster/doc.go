@@ -1,10 +1,11 @@
-// Package cluster is the topology of a cluster as one node knows it: which node serves which slot, and what this node
-// does with a command for a slot. There is no gossip, as in Kvrocks: a controller (Apache kvrocks-controller, or an
-// administrator) sends each node the whole topology by CLUSTERX SETNODES, and single slots by CLUSTERX SETSLOT.
+// Package cluster puts topologies of the cluster into force on one node, and keeps them on disk. There is no gossip, as
+// in Kvrocks: a controller (Apache kvrocks-controller, or an administrator) sends each node the whole topology by
+// CLUSTERX SETNODES, and single slots by CLUSTERX SETSLOT.
 //
-// A [Topology] is one immutable value. A [Map] holds the present one behind an atomic pointer; a change makes a new
-// value from the old one and exchanges the pointer, so a command never waits for a change. [Topology.Route] decides
-// about a command: a pure function of the topology, the keys and what the connection has asked for.
+// A [topology.Topology] is one immutable value. A [Map] holds the present one behind an atomic pointer; a change makes
+// a new value from the old one and exchanges the pointer, so a command never waits for a change.
+// [topology.Topology.Route] decides about a command: a pure function of the topology, the keys and what the connection
+// has asked for.
 //
 // # When a change has effect
 //
@@ -35,12 +36,13 @@
 //
 // A mark holds until the slot has another owner, or SETNODES FORCE. Those of Leaving, Migrated, Arrived and Imported
 // outlive the process: they lie beside nodes.conf, and in the database, whence replicas learn them. After a start,
-// and in a replica that has become a master, a slot that was leaving is in doubt ([Topology.Doubt]) until the
-// destination was asked, and one that was imported has just arrived ([Topology.Arrival]): its commands get TRYAGAIN.
+// and in a replica that has become a master, a slot that was leaving is in doubt ([topology.Topology.Doubt]) until the
+// destination was asked, and one that was imported has just arrived ([topology.Topology.Arrival]): its
+// commands get TRYAGAIN.
 // The keys of slots that were migrated are deleted when the slots have another owner, by [Options.DeleteSlots].
 //
 // The room of the migration implements [Migrator] and is given to [Map.SetMigrator]: CLUSTERX MIGRATE and CLUSTER
-// IMPORT come from there, checked against the topology, and CLUSTER INFO and CLUSTER NODES ask it for [Jobs].
+// IMPORT come from there, checked against the topology, and CLUSTER INFO and CLUSTER NODES ask it for [topology.Jobs].
 //
 // Sources of the formats and of the order of the rules: Kvrocks 2.10's src/cluster/cluster.cc and
 // src/commands/cmd_cluster.cc.

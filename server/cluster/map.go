@@ -9,24 +9,28 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Errors of a migration and of CLUSTER RESET, with the texts of Kvrocks.
+// Errors with the texts of Kvrocks.
 var (
-	errNoDestination = engine.NewError("ERR", "Can't find the destination node id")
-	errHasMoved      = engine.NewError("ERR", "Can't migrate slot which has been migrated")
-	errNotOurs       = engine.NewError("ERR", "Can't migrate slot which doesn't belong to me")
-	errReplicaMoves  = engine.NewError("ERR", "Slave can't migrate slot")
-	errToReplica     = engine.NewError("ERR", "Can't migrate slot to a slave")
-	errToSelf        = engine.NewError("ERR", "Can't migrate slot to myself")
-	errReplicaTakes  = engine.NewError("ERR", "Slave can't import slot")
-	errTakesOwn      = engine.NewError("ERR", "Can't import slot which belongs to me")
-	errResetMoves    = engine.NewError("ERR", "Can't reset cluster while migrating slot")
-	errResetTakes    = engine.NewError("ERR", "Can't reset cluster while importing slot")
-	errResetData     = engine.NewError("ERR", "Can't reset cluster while database is not empty")
-	errFlushMoves    = engine.NewError("ERR", "Can't flush slots while migrating or importing slot")
-	errNoMigrator    = engine.NewError("ERR", "slot migration is not available")
+	ErrNotInitialized = engine.NewError("CLUSTERDOWN", "The cluster is not initialized")
+	ErrNotMaster      = engine.NewError("ERR", "The node isn't a master")
+	errUnknownNode    = engine.NewError("ERR", "No this node in the cluster")
+	errNoDestination  = engine.NewError("ERR", "Can't find the destination node id")
+	errHasMoved       = engine.NewError("ERR", "Can't migrate slot which has been migrated")
+	errNotOurs        = engine.NewError("ERR", "Can't migrate slot which doesn't belong to me")
+	errReplicaMoves   = engine.NewError("ERR", "Slave can't migrate slot")
+	errToReplica      = engine.NewError("ERR", "Can't migrate slot to a slave")
+	errToSelf         = engine.NewError("ERR", "Can't migrate slot to myself")
+	errReplicaTakes   = engine.NewError("ERR", "Slave can't import slot")
+	errTakesOwn       = engine.NewError("ERR", "Can't import slot which belongs to me")
+	errResetMoves     = engine.NewError("ERR", "Can't reset cluster while migrating slot")
+	errResetTakes     = engine.NewError("ERR", "Can't reset cluster while importing slot")
+	errResetData      = engine.NewError("ERR", "Can't reset cluster while database is not empty")
+	errFlushMoves     = engine.NewError("ERR", "Can't flush slots while migrating or importing slot")
+	errNoMigrator     = engine.NewError("ERR", "slot migration is not available")
 )
 
 // Options are what a Map needs of the server. All functions are set.
@@ -55,13 +59,13 @@ type Options struct {
 	Empty func() bool
 	// Changed hears of each change once it is in force: clients may wait for keys, or have subscribed to channels, of
 	// slots that this node serves no longer. It must not call the Map.
-	Changed func(t *Topology)
+	Changed func(t *topology.Topology)
 }
 
 // Map holds the present topology.
 type Map struct {
 	opt      Options
-	now      atomic.Pointer[Topology]
+	now      atomic.Pointer[topology.Topology]
 	migrator atomic.Pointer[Migrator]
 	mu       sync.Mutex // held by those who replace now
 	files    files
@@ -71,46 +75,35 @@ type Map struct {
 type Migrator interface {
 	// Migrate begins to move a range of this node to another one: CLUSTERX MIGRATE. When done is not nil it is called
 	// once at the end with the result. The range was checked against the topology.
-	Migrate(r cf.SlotRange, to *Node, done func(error)) error
+	Migrate(r cf.SlotRange, to *topology.Node, done func(error)) error
 	// Import is CLUSTER IMPORT, which the source of a migration sends. The range was checked against the topology.
 	Import(sess *command.Session, r cf.SlotRange, state command.ImportState) error
 	// Ingest is _ingest, which the source of a migration sends on the connection of its import.
 	Ingest(sess *command.Session, step command.IngestStep, records []byte) error
 	// Jobs returns what CLUSTER INFO and CLUSTER NODES show.
-	Jobs() Jobs
+	Jobs() topology.Jobs
 	// TopologyChanged hears of each change. It must not wait for one.
-	TopologyChanged(t *Topology)
-}
-
-// Jobs are the present migrations, or the last ones.
-type Jobs struct{ Migrating, Importing *Job }
-
-// Job is a migration of a range.
-type Job struct {
-	Range  cf.SlotRange
-	Node   string // id of the destination, of a range that is migrated
-	State  string // none, start, success; fail of one that is migrated, error of one that is imported
-	Active bool   // it goes on
+	TopologyChanged(t *topology.Topology)
 }
 
 // New makes a Map of a node to which nobody has told anything.
 func New(opt Options) *Map {
 	m := &Map{opt: opt, files: files{path: opt.Path, on: opt.Keep, marks: true}}
-	m.now.Store(none("").settle())
+	m.now.Store(topology.None("").Settle())
 	return m
 }
 
 // Topology returns the present topology.
-func (m *Map) Topology() *Topology { return m.now.Load() }
+func (m *Map) Topology() *topology.Topology { return m.now.Load() }
 
 // SetMigrator sets who moves slots.
 func (m *Map) SetMigrator(g Migrator) { m.migrator.Store(&g) }
 
-func (m *Map) jobs() Jobs {
+func (m *Map) jobs() topology.Jobs {
 	if g := m.migrator.Load(); g != nil {
 		return (*g).Jobs()
 	}
-	return Jobs{}
+	return topology.Jobs{}
 }
 
 // Start reads the topology that the last process has kept, makes the server what it says, and finishes what the last
@@ -125,54 +118,54 @@ func (m *Map) Start() error {
 	if err != nil {
 		return err
 	}
-	if t.isReplica() {
+	if t.IsReplica() {
 		err = m.learn(t)
 	} else {
-		t.doubt()
+		t.MakeDoubtful()
 	}
-	m.publish(t.settle())
+	m.publish(t.Settle())
 	if err := errors.Join(err, m.setRole(t)); err != nil {
 		return err
 	}
-	if t.isReplica() {
+	if t.IsReplica() {
 		return nil
 	}
-	ranges := left(t, t)
+	ranges := topology.Left(t, t)
 	if len(ranges) == 0 {
 		return nil
 	}
 	if err := m.deleteSlots(ranges); err != nil {
 		return err
 	}
-	t = t.copy()
+	t = t.Copy()
 	for _, r := range ranges {
-		t.setMark(r, unmarked, "")
+		t.SetMark(r, topology.Unmarked, "")
 	}
-	m.publish(t.settle())
+	m.publish(t.Settle())
 	return m.saveMarks(t)
 }
 
 // saveMarks keeps the marks: on disk, and in the database for the replicas.
-func (m *Map) saveMarks(t *Topology) error {
+func (m *Map) saveMarks(t *topology.Topology) error {
 	err := m.files.saveMarks(t)
-	if t.isReplica() || m.opt.IsReplica() {
+	if t.IsReplica() || m.opt.IsReplica() {
 		return err
 	}
 	is, e := m.opt.Recorded()
-	if text := t.marksText(); e == nil && is != text {
+	if text := t.MarksText(); e == nil && is != text {
 		e = m.opt.Record(text)
 	}
 	return errors.Join(err, reply(e))
 }
 
 // learn takes the marks from the database.
-func (m *Map) learn(t *Topology) error {
+func (m *Map) learn(t *topology.Topology) error {
 	text, err := m.opt.Recorded()
 	if err != nil {
 		return err
 	}
-	t.clearMarks()
-	return t.parseMarks([]byte(text))
+	t.ClearMarks()
+	return t.ParseMarks([]byte(text))
 }
 
 // Learn is told, in a replica, that its master has changed the marks in the database.
@@ -180,39 +173,27 @@ func (m *Map) Learn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load()
-	if !t.isReplica() {
+	if !t.IsReplica() {
 		return
 	}
-	t = t.copy()
+	t = t.Copy()
 	if err := m.learn(t); errors.Is(err, engine.ErrClosed) {
 		return
 	} else if err != nil {
 		m.opt.Log.Error("what the master tells of migrations cannot be read", zap.Error(err))
 		return
 	}
-	m.publish(t.settle())
-}
-
-// doubt notes that nobody of this process has heard the end of the migrations that the marks tell of.
-func (t *Topology) doubt() {
-	for slot, m := range t.marks {
-		switch m {
-		case leaving:
-			t.marks[slot] = doubtful
-		case imported:
-			t.marks[slot] = arrived
-		}
-	}
+	m.publish(t.Settle())
 }
 
 // SetNodeID implements [command.Cluster].
 func (m *Map) SetNodeID(id string) error {
-	if len(id) != IDLen {
-		return ErrNodeID
+	if len(id) != topology.IDLen {
+		return topology.ErrNodeID
 	}
-	return m.change(func(t *Topology) error {
+	return m.change(func(t *topology.Topology) error {
 		if t.ID != id {
-			t.clearMarks()
+			t.ClearMarks()
 		}
 		t.ID = id
 		return nil
@@ -222,7 +203,7 @@ func (m *Map) SetNodeID(id string) error {
 // SetNodes implements [command.Cluster].
 func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 	if version < 0 {
-		return ErrVersion
+		return topology.ErrVersion
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,9 +212,9 @@ func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 		return nil
 	}
 	if !force && version < old.Version {
-		return ErrVersion
+		return topology.ErrVersion
 	}
-	t, err := parse(text)
+	t, err := topology.Parse(text)
 	if err != nil {
 		return err
 	}
@@ -247,19 +228,19 @@ func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 		}
 	}
 	if !force && t.ID == old.ID {
-		t.takeMarks(old)
+		t.TakeMarks(old)
 	}
-	return m.apply(old, t.settle(), !force)
+	return m.apply(old, t.Settle(), !force)
 }
 
 // SetSlots implements [command.Cluster].
 func (m *Map) SetSlots(ranges []cf.SlotRange, id string, version int64) error {
-	return m.change(func(t *Topology) error {
+	return m.change(func(t *topology.Topology) error {
 		if version <= 0 || version != t.Version+1 {
-			return ErrVersion
+			return topology.ErrVersion
 		}
-		if len(id) != IDLen {
-			return ErrNodeID
+		if len(id) != topology.IDLen {
+			return topology.ErrNodeID
 		}
 		n := t.Node(id)
 		if n == nil {
@@ -269,63 +250,50 @@ func (m *Map) SetSlots(ranges []cf.SlotRange, id string, version int64) error {
 			return ErrNotMaster
 		}
 		t.Version = version
-		place := uint16(0)
-		for i := range t.Nodes {
-			if t.Nodes[i] == n {
-				place = uint16(i + 1)
-			}
-		}
-		for _, r := range ranges {
-			for slot := int(r.First); slot <= int(r.Last); slot++ {
-				if t.owners[slot] != place {
-					t.owners[slot], t.marks[slot] = place, unmarked
-					delete(t.moved, uint16(slot))
-				}
-			}
-		}
+		t.SetOwner(ranges, n)
 		return nil
 	})
 }
 
 // change replaces the topology by a copy that f has changed.
-func (m *Map) change(f func(t *Topology) error) error {
+func (m *Map) change(f func(t *topology.Topology) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.now.Load()
-	t := old.copy()
+	t := old.Copy()
 	if err := f(t); err != nil {
 		return err
 	}
-	return m.apply(old, t.settle(), true)
+	return m.apply(old, t.Settle(), true)
 }
 
 // apply puts a topology into force: it is kept on disk, the server becomes what it says, and the keys of slots that
 // were migrated and have left for good are deleted. A replica that becomes a master goes on with what its master has
 // told of migrations, unless inherit is false. mu is held.
-func (m *Map) apply(old, t *Topology, inherit bool) error {
+func (m *Map) apply(old, t *topology.Topology, inherit bool) error {
 	if err := m.files.save(t); err != nil {
 		return err
 	}
 	// A master is one before clients are sent to it, a replica only after they are sent elsewhere.
 	var err error
-	if t.isReplica() {
+	if t.IsReplica() {
 		if err = m.learn(t); err == nil {
-			t.settle()
+			t.Settle()
 		}
 	} else if err = m.setRole(t); inherit && err == nil && t.IsMaster() && !old.IsMaster() {
-		was := old.copy() // now that no more comes from the master
+		was := old.Copy() // now that no more comes from the master
 		if old.Version < 0 {
-			was = t.copy()
+			was = t.Copy()
 		}
 		if err = m.learn(was); err == nil {
-			was.doubt()
-			t.takeMarks(was)
-			t.settle()
+			was.MakeDoubtful()
+			t.TakeMarks(was)
+			t.Settle()
 			old = was
 		}
 	}
 	m.publish(t)
-	if t.isReplica() {
+	if t.IsReplica() {
 		err = errors.Join(err, m.setRole(t))
 	}
 	return errors.Join(err, m.deleteLeft(old, t))
@@ -333,9 +301,9 @@ func (m *Map) apply(old, t *Topology, inherit bool) error {
 
 // deleteLeft deletes the keys of slots that have left for good, and then keeps the marks that are still in force: those
 // that a crash has left on disk make the next process delete the keys again.
-func (m *Map) deleteLeft(old, t *Topology) error {
-	if !t.isReplica() {
-		if err := m.deleteSlots(left(old, t)); err != nil {
+func (m *Map) deleteLeft(old, t *topology.Topology) error {
+	if !t.IsReplica() {
+		if err := m.deleteSlots(topology.Left(old, t)); err != nil {
 			return err
 		}
 	}
@@ -352,7 +320,7 @@ func (m *Map) deleteSlots(ranges []cf.SlotRange) error {
 }
 
 // publish exchanges the pointer.
-func (m *Map) publish(t *Topology) {
+func (m *Map) publish(t *topology.Topology) {
 	m.now.Store(t)
 	m.opt.Changed(t)
 	if g := m.migrator.Load(); g != nil {
@@ -361,11 +329,11 @@ func (m *Map) publish(t *Topology) {
 }
 
 // setRole makes the server the master or replica that a topology says. What is not in the topology follows nobody.
-func (m *Map) setRole(t *Topology) error {
+func (m *Map) setRole(t *topology.Topology) error {
 	if t.Version < 0 {
 		return nil
 	}
-	if !t.isReplica() {
+	if !t.IsReplica() {
 		return m.opt.Lead()
 	}
 	master := t.Node(t.Self.Master)
@@ -381,69 +349,11 @@ func (m *Map) setRole(t *Topology) error {
 	return nil
 }
 
-// isReplica reports whether this node is a replica in the topology.
-func (t *Topology) isReplica() bool { return t.Self != nil && !t.Self.IsMaster() }
-
-// left returns the slots that were migrated from this node and belong to another one now.
-func left(old, t *Topology) []cf.SlotRange {
-	var ranges []cf.SlotRange
-	for slot, m := range old.marks {
-		if m != migrated || t.Owns(uint16(slot)) {
-			continue
-		}
-		if n := len(ranges); n > 0 && int(ranges[n-1].Last)+1 == slot {
-			ranges[n-1].Last++
-		} else {
-			ranges = append(ranges, cf.SlotRange{First: uint16(slot), Last: uint16(slot)})
-		}
-	}
-	return ranges
-}
-
-// clearMarks forgets what migration has told.
-func (t *Topology) clearMarks() { t.setMark(cf.SlotRange{Last: cf.NumSlots - 1}, unmarked, "") }
-
-// takeMarks keeps the marks of the slots whose owner is as before, or of the same shard. (Kvrocks forgets those of
-// Migrated and Imported with every SETNODES. One that comes between the end of a migration and the SETNODES or
-// SETSLOT that gives the slot away, because of another shard, would make the source serve it again, with old data.)
-func (t *Topology) takeMarks(old *Topology) {
-	self := t.byID[t.ID]
-	if self == nil || !self.IsMaster() {
-		return
-	}
-	for slot, m := range old.marks {
-		if m == unmarked {
-			continue
-		}
-		s := uint16(slot)
-		if !t.ownedAsIn(old, s) || m == migrated && t.byID[old.moved[s]] == nil {
-			continue
-		}
-		if ours := t.Owner(s) == self; m.ofSource() != ours {
-			continue
-		}
-		t.setMark(cf.SlotRange{First: s, Last: s}, m, old.moved[s])
-	}
-}
-
-// ownedAsIn reports whether a slot has an owner of the same shard as in an older topology.
-func (t *Topology) ownedAsIn(old *Topology, slot uint16) bool {
-	was, is := old.Owner(slot), t.Owner(slot)
-	if old.Version < 0 { // nobody knows
-		was = is
-	}
-	if was == nil || is == nil {
-		return false
-	}
-	before, after := old.byID[is.ID], t.byID[was.ID]
-	return was.ID == is.ID || before != nil && before.Master == was.ID || after != nil && after.Master == is.ID
-}
-
 // Leaving keeps that another node may have slots of this node soon: from then on a process that starts, and a replica
 // that becomes a master, ask the destination first. When it returns, replicas know it. An error says that nothing was
 // done.
-func (m *Map) Leaving(r cf.SlotRange, to *Node) error {
-	if err := m.mark(r, leaving, to.ID); err != nil {
+func (m *Map) Leaving(r cf.SlotRange, to *topology.Node) error {
+	if err := m.mark(r, topology.Leaving, to.ID); err != nil {
 		m.Stays(r)
 		return err
 	}
@@ -455,98 +365,72 @@ func (m *Map) Leaving(r cf.SlotRange, to *Node) error {
 func (m *Map) Stays(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.now.Load().copy()
+	t := m.now.Load().Copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		switch s := uint16(slot); t.marks[s] {
-		case leaving, forbidden, doubtful:
-			t.setMark(cf.SlotRange{First: s, Last: s}, unmarked, "")
+		s := uint16(slot)
+		switch m, _ := t.Mark(s); m {
+		case topology.Leaving, topology.Forbidden, topology.Doubtful:
+			t.SetMark(cf.SlotRange{First: s, Last: s}, topology.Unmarked, "")
 		}
 	}
-	m.publish(t.settle())
+	m.publish(t.Settle())
 	if err := m.saveMarks(t); err != nil {
 		m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 	}
 }
 
-// ofSource reports whether a mark is for slots of this node; the others are for those of other nodes.
-func (m mark) ofSource() bool { return m != importing && m != imported && m != arrived }
-
-// Arrival returns a range that has arrived, of one owner, and the owner.
-func (t *Topology) Arrival() (r cf.SlotRange, from *Node, ok bool) {
-	for first, m := range t.marks {
-		if m != arrived || t.rules[first] != unsure {
-			continue
-		}
-		last := first
-		for last+1 < cf.NumSlots && t.marks[last+1] == arrived && t.owners[last+1] == t.owners[first] {
-			last++
-		}
-		return cf.SlotRange{First: uint16(first), Last: uint16(last)}, t.Owner(uint16(first)), true
-	}
-	return r, nil, false
-}
-
-// Doubt returns a range of which nobody knows whether its migration has ended well, and the destination.
-func (t *Topology) Doubt() (r cf.SlotRange, to *Node, ok bool) {
-	for r := range t.marked(leaving) {
-		if t.rules[r.First] == unsure {
-			return r, t.MovedTo(r.First), true
-		}
-	}
-	return r, nil, false
-}
-
 // Forbid refuses writes of slots of this node. When it returns none is under way. An error says that a script holds
 // locks that is not waited for; then the writes are not refused.
 func (m *Map) Forbid(r cf.SlotRange) error {
-	m.mark(r, forbidden, "")
+	m.mark(r, topology.Forbidden, "")
 	err := m.opt.Barrier()
 	if err != nil {
-		m.unmark(r, forbidden)
+		m.unmark(r, topology.Forbidden)
 	}
 	return err
 }
 
 // Allow is the end of Forbid. The slots are leaving still if they were.
-func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, forbidden) }
+func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, topology.Forbidden) }
 
 // Migrated sends all commands for slots of this node to another node, until the controller tells who has them. It is in
 // force although an error says that it could not be kept on disk. When it is kept, and before clients are sent there,
 // first is called, unless that is nil; changes wait for it.
-func (m *Map) Migrated(r cf.SlotRange, to *Node, first func()) error {
-	return m.markAfter(r, migrated, to.ID, first)
+func (m *Map) Migrated(r cf.SlotRange, to *topology.Node, first func()) error {
+	return m.markAfter(r, topology.Migrated, to.ID, first)
 }
 
 // Importing lets commands of the migrator, and those after ASKING, run for slots of other nodes.
-func (m *Map) Importing(r cf.SlotRange) { m.mark(r, importing, "") }
+func (m *Map) Importing(r cf.SlotRange) { m.mark(r, topology.Importing, "") }
 
 // ImportEnded is the end of Importing.
-func (m *Map) ImportEnded(r cf.SlotRange) { m.unmark(r, importing) }
+func (m *Map) ImportEnded(r cf.SlotRange) { m.unmark(r, topology.Importing) }
 
 // Imported lets all commands run for slots of other nodes, until the controller tells who has them. The error is as
 // that of Migrated.
-func (m *Map) Imported(r cf.SlotRange) error { return m.mark(r, imported, "") }
+func (m *Map) Imported(r cf.SlotRange) error { return m.mark(r, topology.Imported, "") }
 
 // Arrived is as Imported, but commands get TRYAGAIN until Confirmed says that the source knows. The error says that
 // nothing was kept.
-func (m *Map) Arrived(r cf.SlotRange) error { return m.mark(r, arrived, "") }
+func (m *Map) Arrived(r cf.SlotRange) error { return m.mark(r, topology.Arrived, "") }
 
 // Confirmed makes of Arrived what Imported is.
 func (m *Map) Confirmed(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.now.Load().copy()
+	t := m.now.Load().Copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if t.marks[slot] == arrived {
-			t.marks[slot] = imported
+		s := uint16(slot)
+		if m, to := t.Mark(s); m == topology.Arrived {
+			t.SetMark(cf.SlotRange{First: s, Last: s}, topology.Imported, to)
 		}
 	}
-	m.publish(t.settle())
+	m.publish(t.Settle())
 }
 
 // Revoked is the end of Imported and of Arrived: the source goes on with the slots.
 func (m *Map) Revoked(r cf.SlotRange) {
-	if !m.unmark(r, imported) {
+	if !m.unmark(r, topology.Imported) {
 		return
 	}
 	m.mu.Lock()
@@ -557,26 +441,26 @@ func (m *Map) Revoked(r cf.SlotRange) {
 }
 
 // mark marks slots: of those that have an owner, this node's or the others, as the mark is for.
-func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
+func (m *Map) mark(r cf.SlotRange, as topology.Mark, to string) (err error) {
 	return m.markAfter(r, as, to, nil)
 }
 
 // markAfter is mark, with a function that is called when the mark is kept, and before it is in force.
-func (m *Map) markAfter(r cf.SlotRange, as mark, to string, first func()) (err error) {
+func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.now.Load().copy()
+	t := m.now.Load().Copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		s := uint16(slot)
-		if t.Owner(s) != nil && t.Owns(s) == as.ofSource() {
-			if as == forbidden {
-				to = t.moved[s]
+		if t.Owner(s) != nil && t.Owns(s) == as.OfSource() {
+			if as == topology.Forbidden {
+				_, to = t.Mark(s)
 			}
-			t.setMark(cf.SlotRange{First: s, Last: s}, as, to)
+			t.SetMark(cf.SlotRange{First: s, Last: s}, as, to)
 		}
 	}
-	t.settle()
-	if as == migrated || as == imported || as == leaving || as == arrived {
+	t.Settle()
+	if as == topology.Migrated || as == topology.Imported || as == topology.Leaving || as == topology.Arrived {
 		if err = m.saveMarks(t); err != nil {
 			m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 		}
@@ -589,22 +473,23 @@ func (m *Map) markAfter(r cf.SlotRange, as mark, to string, first func()) (err e
 }
 
 // unmark takes a mark away and reports whether there was one.
-func (m *Map) unmark(r cf.SlotRange, as mark) (was bool) {
+func (m *Map) unmark(r cf.SlotRange, as topology.Mark) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.now.Load().copy()
+	t := m.now.Load().Copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if s := uint16(slot); t.marks[s] == as || as == imported && t.marks[s] == arrived {
-			to, rest := t.moved[s], unmarked
-			if to != "" && as == forbidden {
-				rest = leaving
+		s := uint16(slot)
+		if m, to := t.Mark(s); m == as || as == topology.Imported && m == topology.Arrived {
+			rest := topology.Unmarked
+			if to != "" && as == topology.Forbidden {
+				rest = topology.Leaving
 			}
-			t.setMark(cf.SlotRange{First: s, Last: s}, rest, to)
+			t.SetMark(cf.SlotRange{First: s, Last: s}, rest, to)
 			was = true
 		}
 	}
 	if was {
-		m.publish(t.settle())
+		m.publish(t.Settle())
 	}
 	return was
 }
@@ -617,11 +502,11 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 		return errNoDestination
 	}
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		switch t.rules[slot] {
-		case moved:
+		switch s := uint16(slot); {
+		case t.IsMoved(s):
 			return errHasMoved
-		case unsure:
-			return ErrDoubt
+		case t.IsUnsure(s):
+			return topology.ErrDoubt
 		}
 	}
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
@@ -681,22 +566,20 @@ func (m *Map) FlushSlots(ranges []cf.SlotRange) error {
 	if m.opt.IsReplica() {
 		return engine.ErrReplica
 	}
-	if j := m.jobs(); j.Migrating.active() || j.Importing.active() {
+	if j := m.jobs(); j.Migrating.Running() || j.Importing.Running() {
 		return errFlushMoves
 	}
 	return m.deleteSlots(ranges)
 }
-
-func (j *Job) active() bool { return j != nil && j.Active }
 
 // Reset implements [command.Cluster].
 func (m *Map) Reset() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch j := m.jobs(); {
-	case j.Migrating.active():
+	case j.Migrating.Running():
 		return errResetMoves
-	case j.Importing.active():
+	case j.Importing.Running():
 		return errResetTakes
 	case !m.opt.Empty():
 		return errResetData
@@ -707,7 +590,7 @@ func (m *Map) Reset() error {
 	if err := m.files.remove(); err != nil {
 		return err
 	}
-	t := none("").settle()
+	t := topology.None("").Settle()
 	m.publish(t)
 	return m.saveMarks(t)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -35,7 +35,7 @@ func (c *run) route(r *request) error {
 }
 
 // routeBy is route for a topology.
-func (c *run) routeBy(t *cluster.Topology, r *request) error {
+func (c *run) routeBy(t *topology.Topology, r *request) error {
 	if r.spec.Flags&command.PubSub != 0 && r.spec.Name == "sunsubscribe" {
 		return nil // of any channels, whichever node serves them now
 	}
@@ -43,7 +43,7 @@ func (c *run) routeBy(t *cluster.Topology, r *request) error {
 	if err != nil || !ok {
 		return err
 	}
-	a := cluster.Access{Write: r.spec.Flags&command.Write != 0, ReadOnly: c.sess.ReadOnly,
+	a := topology.Access{Write: r.spec.Flags&command.Write != 0, ReadOnly: c.sess.ReadOnly,
 		Asking: r.asking || c.sess.Importing}
 	if c.frame.mode == scripted {
 		return c.routeScripted(t, slot, a)
@@ -91,7 +91,7 @@ func (c *run) slotOf(r *request) (slot uint16, ok bool, err error) {
 		return cf.Slot(r.args[arg]), true, nil
 	}
 	c.routed = r.spec.AppendKeys(c.routed[:0], r.args)
-	return cluster.SlotOf(r.args, c.routed)
+	return topology.SlotOf(r.args, c.routed)
 }
 
 // moved reports whether the topology has changed since the running commands were routed, and makes the present
@@ -109,7 +109,7 @@ func (c *run) moved() bool {
 }
 
 // routeQueued routes all commands of a transaction.
-func (c *run) routeQueued(m *multi, t *cluster.Topology) error {
+func (c *run) routeQueued(m *multi, t *topology.Topology) error {
 	for i := range m.queue {
 		r := &m.queue[i]
 		r.asking = c.sess.Asking
@@ -133,14 +133,14 @@ const anySlot = -1
 
 // routeScripted routes a command that a script calls. As in Redis, all keys of a script that declares flags must have
 // one slot, unless it has the flag allow-cross-slot-keys.
-func (c *run) routeScripted(t *cluster.Topology, slot uint16, a cluster.Access) error {
+func (c *run) routeScripted(t *topology.Topology, slot uint16, a topology.Access) error {
 	s := &c.script
 	a.Asking = a.Asking || c.asking
 	if err := t.Route(slot, a); err != nil {
 		switch {
-		case errors.Is(err, cluster.ErrNotServed):
+		case errors.Is(err, topology.ErrNotServed):
 			return errScriptDown
-		case errors.Is(err, cluster.ErrForbidden):
+		case errors.Is(err, topology.ErrForbidden):
 			return err
 		}
 		return errScriptNotLocal
@@ -182,7 +182,7 @@ func isRedirection(err error) bool {
 
 // TopologyChanged ends the waits for keys, and the subscriptions to shard channels, of slots that this node no longer
 // serves.
-func (s *Shared) TopologyChanged(t *cluster.Topology) {
+func (s *Shared) TopologyChanged(t *topology.Topology) {
 	if s.waiters.n.Load() > 0 {
 		for _, w := range s.waiters.all() {
 			w.redirect(t)
@@ -192,9 +192,9 @@ func (s *Shared) TopologyChanged(t *cluster.Topology) {
 }
 
 // dropShardChannels ends the subscriptions to shard channels that this node does not serve.
-func (s *Shared) dropShardChannels(t *cluster.Topology) {
+func (s *Shared) dropShardChannels(t *topology.Topology) {
 	gone := s.Hub.Channels(command.ShardChannel, func(name []byte) bool {
-		return t.Route(cf.Slot(name), cluster.Access{ReadOnly: true}) != nil
+		return t.Route(cf.Slot(name), topology.Access{ReadOnly: true}) != nil
 	})
 	for _, name := range gone {
 		s.Hub.RemoveShardChannel(name)

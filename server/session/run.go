@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/pubsub"
@@ -41,14 +41,14 @@ type run struct {
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
-	sampleIn  int               // after how many commands one is looked at for Stats.Hot
-	seen      *observed         // the instrumentation settings of this run
-	topology  *cluster.Topology // the commands are routed by it
-	routed    []command.KeyRef  // of the command that is being routed
-	asking    bool              // ASKING was sent before the running command
-	profiled  bool              // the run is one command, which is profiled
-	streams   bool              // the reply of the running command may be sent in parts
-	streamed  bool              // the reply was sent in parts, except for its end
+	sampleIn  int                // after how many commands one is looked at for Stats.Hot
+	seen      *observed          // the instrumentation settings of this run
+	topology  *topology.Topology // the commands are routed by it
+	routed    []command.KeyRef   // of the command that is being routed
+	asking    bool               // ASKING was sent before the running command
+	profiled  bool               // the run is one command, which is profiled
+	streams   bool               // the reply of the running command may be sent in parts
+	streamed  bool               // the reply was sent in parts, except for its end
 
 	top, exec, wait frame // of the client's commands, of the commands in EXEC, and of blocked clients' commands
 }

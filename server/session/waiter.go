@@ -9,7 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -178,7 +178,7 @@ func (w *waiter) unblock(err error) bool {
 
 // redirect ends the wait for keys that this node no longer serves. A connection that tries alone finds that out by
 // itself.
-func (w *waiter) redirect(t *cluster.Topology) {
+func (w *waiter) redirect(t *topology.Topology) {
 	err := w.route(t)
 	if err == nil || w.unblock(err) {
 		return
@@ -191,11 +191,11 @@ func (w *waiter) redirect(t *cluster.Topology) {
 }
 
 // route returns the redirection for a client that is blocked on keys.
-func (w *waiter) route(t *cluster.Topology) error {
+func (w *waiter) route(t *topology.Topology) error {
 	if len(w.wait.Keys) == 0 {
 		return nil
 	}
-	return t.Route(cf.Slot(w.wait.Keys[0]), cluster.Access{ReadOnly: w.readOnly, Asking: w.asking})
+	return t.Route(cf.Slot(w.wait.Keys[0]), topology.Access{ReadOnly: w.readOnly, Asking: w.asking})
 }
 
 // end is unblock with an error, also for a connection that tries alone: there the error is the reply unless the try

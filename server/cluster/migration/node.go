@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
 	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -59,7 +60,7 @@ func NewNode(slots *cluster.Map, from source.Options, to destination.Options) (*
 func (n *Node) Close() { n.src.Close() }
 
 // Migrate implements [cluster.Migrator].
-func (n *Node) Migrate(r cf.SlotRange, to *cluster.Node, done func(error)) error {
+func (n *Node) Migrate(r cf.SlotRange, to *topology.Node, done func(error)) error {
 	return n.src.Migrate(r, source.Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
 		Leaving: func(r cf.SlotRange) error { return n.slots.Leaving(r, to) },
 		Moved:   func(r cf.SlotRange, first func()) error { return n.slots.Migrated(r, to, first) }}, done)
@@ -102,24 +103,24 @@ func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []
 }
 
 // hasReplica reports whether a node is a replica of this one, connected or not.
-func hasReplica(t *cluster.Topology) bool {
-	return slices.ContainsFunc(t.Nodes, func(o *cluster.Node) bool { return o.Master != "" && o.Master == t.ID })
+func hasReplica(t *topology.Topology) bool {
+	return slices.ContainsFunc(t.Nodes, func(o *topology.Node) bool { return o.Master != "" && o.Master == t.ID })
 }
 
 // Jobs implements [cluster.Migrator].
-func (n *Node) Jobs() (j cluster.Jobs) {
+func (n *Node) Jobs() (j topology.Jobs) {
 	if s := n.src.Status(); s.State != source.StateNone {
-		j.Migrating = &cluster.Job{Range: s.Range, Node: s.Target, State: string(s.State),
+		j.Migrating = &topology.Job{Range: s.Range, Node: s.Target, State: string(s.State),
 			Active: s.State == source.StateStarted}
 	}
 	if r, state := n.imp.Status(); state != destination.None {
-		j.Importing = &cluster.Job{Range: r, State: string(state), Active: state == destination.Started}
+		j.Importing = &topology.Job{Range: r, State: string(state), Active: state == destination.Started}
 	}
 	return j
 }
 
 // TopologyChanged implements [cluster.Migrator]: a migration ends whose slots or destination are not what they were.
-func (n *Node) TopologyChanged(t *cluster.Topology) {
+func (n *Node) TopologyChanged(t *topology.Topology) {
 	n.src.Cancel(errTopology, func(r cf.SlotRange, target string) bool {
 		to := t.Node(target)
 		return !t.IsMaster() || to == nil || !to.IsMaster() || owned(t, r) != int(r.Last-r.First)+1
@@ -249,7 +250,7 @@ const (
 
 // askOwner asks the owner of a range about its slots, by a write of a key that nobody has: of those at the beginning
 // about which it says the same.
-func askOwner(p *peer.Peer, r cf.SlotRange, self *cluster.Node) (cf.SlotRange, verdict, error) {
+func askOwner(p *peer.Peer, r cf.SlotRange, self *topology.Node) (cf.SlotRange, verdict, error) {
 	var first verdict
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		said := notSaid
@@ -286,7 +287,7 @@ func unusedKey(slot uint16) string {
 }
 
 // owned returns how many slots of a range are this node's.
-func owned(t *cluster.Topology, r cf.SlotRange) (n int) {
+func owned(t *topology.Topology, r cf.SlotRange) (n int) {
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		if t.Owns(uint16(slot)) {
 			n++

@@ -1,4 +1,4 @@
-package cluster
+package topology
 
 import (
 	"strconv"
@@ -52,29 +52,29 @@ func (t *Topology) rule(slot uint16) rule {
 	switch ours := t.Self != nil && owner == t.Self; {
 	case owner == nil:
 		return unserved
-	case ours && m == migrated && t.MovedTo(slot) != nil:
+	case ours && m == Migrated && t.MovedTo(slot) != nil:
 		return moved
-	case ours && m == doubtful:
+	case ours && m == Doubtful:
 		return unsure
-	case ours && m == forbidden:
+	case ours && m == Forbidden:
 		return serveReads
 	case ours:
 		return serve
 	case t.Self == nil:
 		return redirect
-	case m == imported && t.Self.IsMaster():
+	case m == Imported && t.Self.IsMaster():
 		return serveImported
-	case m == arrived && t.Self.IsMaster():
+	case m == Arrived && t.Self.IsMaster():
 		return unsure
-	case t.Self.Master != "" && t.Self.Master == owner.ID && m == migrated && t.MovedTo(slot) != nil:
+	case t.Self.Master != "" && t.Self.Master == owner.ID && m == Migrated && t.MovedTo(slot) != nil:
 		return moved
-	case m == imported, m == arrived:
+	case m == Imported, m == Arrived:
 		return serveReadOnly
-	case t.Self.Master != "" && t.Self.Master == owner.ID && m == importing:
+	case t.Self.Master != "" && t.Self.Master == owner.ID && m == Importing:
 		return askingReadOnly
 	case t.Self.Master != "" && t.Self.Master == owner.ID:
 		return serveReadOnly
-	case m == importing:
+	case m == Importing:
 		return serveAsking
 	}
 	return redirect
