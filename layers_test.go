@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,7 @@ var layers = [][]string{
 	{"internal/migrate"},
 	{"internal/backup", "internal/transfer"}, // and what else is behind a sub-command
 	{"server"},
+	{"server/operators", "server/options", "server/report"},
 	{"server/session"},
 	{rooms},
 	{"server/info"}, // whose fields admin exports
@@ -43,6 +46,10 @@ var inside = map[string][][]string{
 		{"history", "lineconn", "redislink"},
 		{"proto"},
 	},
+	"server/cluster": {
+		{"migration"},
+		{"topology"},
+	},
 	"server/cluster/migration": {
 		{"source", "destination"},
 		{"carry"},
@@ -50,6 +57,11 @@ var inside = map[string][][]string{
 		{"peertest"}, // for tests
 	},
 }
+
+// maxRoom bounds the lines of a package without its tests: of one of a room, and of those in bounded.
+const maxRoom = 1500
+
+var bounded = []string{"server", "server/operators", "server/options", "server/report", "server/acl"}
 
 // forbidden are imports that the layers would allow.
 var forbidden = []struct {
@@ -132,6 +144,33 @@ func TestLayersOfRooms(t *testing.T) {
 			if toDir, toName := path.Split(to); toDir == dir && layer(toName) <= at {
 				t.Errorf("%s imports %s, which is not below it", pkg, to)
 			}
+		}
+	}
+}
+
+// No room has more lines than a reader can keep in mind.
+func TestRoomSizes(t *testing.T) {
+	for pkg := range packageImports(t) {
+		if name, _ := room(pkg); name != rooms && !slices.Contains(bounded, name) {
+			continue
+		}
+		files, err := filepath.Glob(pkg + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += bytes.Count(b, []byte("\n"))
+		}
+		if lines > maxRoom {
+			t.Errorf("%s has %d lines, more than %d", pkg, lines, maxRoom)
 		}
 	}
 }

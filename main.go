@@ -25,6 +25,7 @@ import (
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/logging"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // version is set by the linker.
@@ -111,7 +112,7 @@ func run(cfg *config.Config) (err error) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(mem.GoLimit())
 	}
-	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
+	db, err := engine.Open(options.Engine(cfg, mem, log.Logger))
 	switch {
 	case errors.Is(err, engine.ErrSlots):
 		return fmt.Errorf("cluster-enabled: %w", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
-	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for
@@ -69,7 +69,7 @@ func (s *Server) startCluster() error {
 	}
 	var err error
 	s.migration, err = migration.NewNode(s.cluster, source.Options{
-		DB: s.db, Settings: s.migrationSettings, Log: s.log,
+		DB: s.db, Settings: func() source.Settings { return options.Migration(s.cfg) }, Log: s.log,
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
 	}, destination.Options{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
@@ -80,19 +80,6 @@ func (s *Server) startCluster() error {
 		s.cluster.SetMigrator(s.migration)
 	}
 	return err
-}
-
-// migrationSettings returns the current settings of slot migration.
-func (s *Server) migrationSettings() source.Settings {
-	return source.Settings{
-		Raw: s.cfg.Text("migrate-type") == "raw-key-value", Gap: uint64(s.cfg.Int("migrate-sequence-gap")),
-		Password: s.cfg.Text("requirepass"),
-		Settings: carry.Settings{
-			Speed: int(s.cfg.Int("migrate-speed")), Pipeline: int(s.cfg.Int("migrate-pipeline-size")),
-			BatchBytes: int(s.cfg.Int("migrate-batch-size-kb")) << 10,
-			BatchRate:  s.cfg.Int("migrate-batch-rate-limit-mb") << 20,
-		},
-	}
 }
 
 // followInCluster makes the server a replica of a node.

@@ -5,6 +5,7 @@ import (
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/maintenance"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/sweep"
@@ -26,7 +27,7 @@ func (s *Server) Sweep() *sweep.Sweep { return s.sweep }
 func (s *Server) MaxClients() int64 { return s.maxClients.Load() }
 
 // KeysRead is the ticker of keys read.
-func (s *Server) KeysRead() int64 { return s.rateTicker(tickKeysRead) }
+func (s *Server) KeysRead() int64 { return s.report.KeysRead() }
 
 // SetDiskSize replaces what tells the size of the database.
 func (s *Server) SetDiskSize(f func() uint64) { s.diskSize = f }
@@ -41,9 +42,9 @@ func (s *Server) IsPaused() bool {
 }
 
 var (
-	MostClients  = maxOpenClients
-	CheckClients = checkClients
-	ErrSamePort  = errSamePort
+	MostClients  = options.MaxOpenClients
+	CheckClients = options.CheckClients
+	ErrSamePort  = options.ErrSamePort
 )
 
 const ProtectedMode = protectedMode

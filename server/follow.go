@@ -1,13 +1,11 @@
 package server
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
-	"github.com/basaltdb/basalt/server/session"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // applier applies values of settings: at the start, and when one of them changes.
@@ -21,7 +19,7 @@ type applier struct {
 
 // follow makes the server and the engine follow changes of settings at run time.
 func (s *Server) follow() {
-	if most := maxOpenClients(); int64(s.cfg.MaxClients()) > most {
+	if most := options.MaxOpenClients(); int64(s.cfg.MaxClients()) > most {
 		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
 	}
 	for _, f := range s.appliers() {
@@ -46,23 +44,23 @@ func (s *Server) appliers() []applier {
 	unset := s.db.Derived().Limit() // the limit with which the database was opened
 	return append([]applier{
 		{names: []string{"maxclients"}, changesOnly: true,
-			apply: func() error { return checkClients(int64(s.cfg.MaxClients())) }},
+			apply: func() error { return options.CheckClients(int64(s.cfg.MaxClients())) }},
 		{names: []string{"maxclients"},
-			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), maxOpenClients())) })},
+			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), options.MaxOpenClients())) })},
 		{names: []string{"timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit",
 			"lua-strict-key-accessing"},
 			apply: always(s.applyLimits)},
 		{names: []string{"redis-cursor-compatible"},
 			apply: always(func() { command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible")) })},
 		{names: []string{"requirepass"}, apply: always(s.auth.Refresh)},
-		{names: masterNames, apply: always(s.applyRole)},
-		{names: replicaNames, changesOnly: true, apply: always(s.applyReplica)},
+		{names: options.MasterNames, apply: always(s.applyRole)},
+		{names: options.ReplicaNames, changesOnly: true, apply: always(s.applyReplica)},
 		{names: []string{"slave-read-only"}, changesOnly: true,
 			apply: always(func() { s.db.LockReplica(s.cfg.Bool("slave-read-only")) })},
 		{names: []string{"derived-state-size"}, apply: always(func() {
 			limit := unset
 			if n := s.cfg.Int("derived-state-size"); n != 0 {
-				limit = max(n, 0) * mib
+				limit = max(n, 0) * options.MiB
 			}
 			s.db.Derived().SetLimit(limit)
 		})},
@@ -71,13 +69,14 @@ func (s *Server) appliers() []applier {
 		{names: []string{"notify-keyspace-events"}, apply: always(s.applyEvents)},
 		{names: []string{"max-db-size"}, changesOnly: true, apply: always(s.work.CheckSize)},
 		{names: []string{"timeout"}, changesOnly: true, apply: always(s.sessions.WakeIdle)},
-		{names: tlsSettings, changesOnly: true, apply: s.ReloadTLS},
-		{names: diagnosticSettings, apply: always(s.applyDiagnostics)},
+		{names: options.TLSNames, changesOnly: true, apply: s.ReloadTLS},
+		{names: options.DiagnosticNames, apply: always(s.applyDiagnostics)},
 		{names: []string{"max-io-mb"}, changesOnly: true,
-			apply: always(func() { s.db.SetRateLimit(writeRate(s.cfg)) })},
-		{names: []string{maxBatchBytes}, changesOnly: true,
-			apply: always(func() { s.db.SetMaxBatchBytes(s.cfg.Int(maxBatchBytes)) })},
-		{names: []string{asyncIO}, changesOnly: true, apply: always(func() { s.db.SetAsyncIO(s.cfg.Bool(asyncIO)) })},
+			apply: always(func() { s.db.SetRateLimit(options.WriteRate(s.cfg)) })},
+		{names: []string{options.MaxBatchBytes}, changesOnly: true,
+			apply: always(func() { s.db.SetMaxBatchBytes(s.cfg.Int(options.MaxBatchBytes)) })},
+		{names: []string{options.AsyncIO}, changesOnly: true,
+			apply: always(func() { s.db.SetAsyncIO(s.cfg.Bool(options.AsyncIO)) })},
 	}, s.optionAppliers()...)
 }
 
@@ -87,11 +86,7 @@ func (s *Server) applyLimits() {
 	l.Bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
 	l.Timeout.Store(int64(s.cfg.Timeout()))
 	l.Out.Store(int64(s.cfg.OutputLimit()))
-	limit := func(class config.Class) session.OutputLimit {
-		b := s.cfg.OutputLimits(class)
-		return session.OutputLimit{Hard: int(b.Hard), Soft: int(b.Soft), During: time.Duration(b.Seconds) * time.Second}
-	}
-	l.Outputs.Store(&session.OutputLimits{Normal: limit(config.ClassNormal), PubSub: limit(config.ClassPubSub)})
+	l.Outputs.Store(options.OutputLimits(s.cfg))
 	l.Query.Store(s.cfg.Int("client-query-buffer-limit"))
 	l.StrictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 }
@@ -99,13 +94,13 @@ func (s *Server) applyLimits() {
 // applyRole applies what depends on whether the server is a replica.
 func (s *Server) applyRole() {
 	s.sessions.Limits.ReadOnly.Store(s.IsReplica() && s.cfg.Bool("slave-read-only"))
-	s.master.Set(s.masterSettings())
+	s.master.Set(options.Master(s.cfg))
 	s.auth.Refresh() // the namespaces may be the master's
 }
 
 // applyReplica applies the settings of following a master.
 func (s *Server) applyReplica() {
-	s.replica.Set(s.replicaSettings())
+	s.replica.Set(options.Replica(s.cfg, s.port()))
 	s.refreshStale()
 }
 
@@ -117,4 +112,28 @@ func (s *Server) applyEvents() {
 	}
 	s.sessions.SetEvents(classes)
 	s.sweep.Want(classes&sweptEvents != 0, classes&fieldEvents != 0)
+}
+
+// applyDiagnostics applies what is measured of commands.
+func (s *Server) applyDiagnostics() {
+	s.sessions.SetDiagnostics(options.Diagnostics(s.cfg))
+	s.sessions.Tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
+}
+
+// optionAppliers returns the appliers of settings that are options of RocksDB.
+func (s *Server) optionAppliers() (list []applier) {
+	for _, name := range config.RocksDBChanges() {
+		list = append(list, applier{names: []string{name}, changesOnly: true, apply: func() error {
+			c, ok := s.cfg.OptionChange(name)
+			switch {
+			case !ok:
+				return nil
+			case c.DB:
+				return s.db.SetDBOption(c.Option, c.Value)
+			default:
+				return s.db.SetFamilyOption(c.Option, c.Value)
+			}
+		}})
+	}
+	return list
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -14,9 +13,8 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/replica"
-	"github.com/basaltdb/basalt/server/tlsconfig"
 )
 
 // The server as a replica: package replica follows the master; this file connects it to the rest of the server.
@@ -30,24 +28,7 @@ func (s *Server) startReplica() {
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
 		Dial: s.dialMaster, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
 		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale, Redis: &redisCommands{srv: s},
-	}, s.replicaSettings())
-}
-
-// replicaNames are the settings that control how the server follows a master.
-var replicaNames = []string{"masterauth", "masteruser", "replica-announce-ip", "replica-announce-port",
-	"slave-read-only", "slave-empty-db-before-fullsync", "slave-serve-stale-data"}
-
-func (s *Server) replicaSettings() replica.Settings {
-	port := s.port()
-	if tlsPort := int(s.cfg.Int("tls-port")); s.cfg.Bool("tls-replication") && tlsPort != 0 {
-		port = tlsPort
-	}
-	return replica.Settings{
-		User: s.cfg.Text("masteruser"), Password: s.cfg.Text("masterauth"), DBName: s.cfg.Text("db-name"),
-		Port: cmp.Or(int(s.cfg.Int("replica-announce-port")), port), Address: s.cfg.Text("replica-announce-ip"),
-		Writable: !s.cfg.Bool("slave-read-only"), SendID: s.cfg.Bool("use-rsid-psync"),
-		EmptyFirst: s.cfg.Bool("slave-empty-db-before-fullsync"),
-	}
+	}, options.Replica(s.cfg, s.port()))
 }
 
 // dialMaster connects to a master.
@@ -58,7 +39,7 @@ func (s *Server) dialMaster(ctx context.Context, addr string) (net.Conn, error) 
 	if err != nil || !s.cfg.Bool("tls-replication") {
 		return nc, err
 	}
-	c, err := tlsconfig.Client(tlsOptions(s.cfg))
+	c, err := options.TLSClient(s.cfg)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -171,62 +152,12 @@ func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
 	return nil
 }
 
-// infoMaster writes the fields of INFO about the master.
-func (s *Server) infoMaster(w *info.Writer) {
-	host, port, _ := s.followed()
-	st, _ := s.replica.Status()
-	up := st.State == replica.Connected && !st.LastIO.IsZero()
-	lastIO := int64(-1)
-	if !st.LastIO.IsZero() {
-		lastIO = int64(time.Since(st.LastIO) / time.Second)
-	}
-	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
-	w.Text("role", "slave")
-	w.Text("master_host", host)
-	number("master_port", int64(port))
-	w.Text("master_link_status", map[bool]string{true: "up", false: "down"}[up])
-	w.Text("master_sync_unrecoverable_error", "no")
-	w.Flag("master_sync_in_progress", st.State.Syncing())
-	w.Gauge("master_last_io_seconds_ago", info.Seconds, lastIO)
-	offset := s.replicaOffset(&st)
-	number("slave_read_repl_offset", offset)
-	number("slave_repl_offset", offset)
-	if !up {
-		w.Gauge("master_link_down_since_seconds", info.Seconds, int64(max(time.Since(st.DownSince), 0)/time.Second))
-		w.Text("master_link_state", st.State.String())
-		w.Text("master_link_error", st.Err)
-	}
-	if p := st.Sync; st.State.Syncing() {
-		w.Gauge("master_sync_total_bytes", info.Bytes, p.Bytes)
-		w.Gauge("master_sync_read_bytes", info.Bytes, p.BytesDone)
-		w.Gauge("master_sync_left_bytes", info.Bytes, max(p.Bytes-p.BytesDone, 0))
-		number("master_sync_total_files", int64(p.Files))
-		number("master_sync_read_files", int64(p.FilesDone))
-		w.Gauge("master_sync_bytes_per_second", info.Bytes, p.Rate)
-		w.Gauge("master_sync_left_seconds", info.Seconds, int64(p.Left/time.Second))
-	}
-	w.Counter("slave_full_syncs", info.None, st.FullSyncs)
-	number("slave_priority", s.cfg.Int("slave-priority"))
-	w.Flag("slave_read_only", s.cfg.Bool("slave-read-only"))
-	w.Flag("replica_announced", true)
-}
-
-// replicaOffset returns the position of the link: the offset in the stream of a Redis master, otherwise the sequence
-// number.
-func (s *Server) replicaOffset(st *replica.Status) int64 {
-	if st.Redis {
-		return st.Offset
-	}
-	return int64(s.db.LatestSequence())
-}
-
 // linkState returns ROLE's word for the state of the link.
-func (s *Server) linkState() string {
-	st, _ := s.replica.Status()
+func linkState(s replica.LinkState) string {
 	switch {
-	case st.State == replica.Connected:
+	case s == replica.Connected:
 		return "connected"
-	case st.State.Syncing():
+	case s.Syncing():
 		return "sync"
 	}
 	return "connecting"

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/history"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
@@ -28,38 +27,7 @@ import (
 func (s *Server) startMaster() {
 	s.master = master.New(master.Options{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
-		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, s.masterSettings())
-}
-
-// Limits of the age of a checkpoint that another replica may reuse, as in Kvrocks: half of the time for which the log
-// is kept, within these limits.
-const (
-	shareLeast = 10 * time.Minute
-	shareMost  = time.Hour
-)
-
-// masterNames are the settings that control how the server serves replicas.
-var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "repl-timeout",
-	"max-replication-lag", "max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
-
-func (s *Server) masterSettings() master.Settings {
-	num := func(name string) int { return int(s.cfg.Int(name)) }
-	m := master.Settings{
-		BacklogBytes:   num("repl-backlog-size"),
-		SendTimeout:    time.Duration(num("replication-send-timeout-ms")) * time.Millisecond,
-		AckTimeout:     time.Duration(num("repl-timeout")) * time.Second,
-		MaxLag:         uint64(num("max-replication-lag")),
-		BytesPerSecond: int64(num("max-replication-mb")) * mib,
-		MaxAckAge:      time.Duration(num("min-replicas-max-lag")) * time.Second,
-		CompareIDs:     s.cfg.Bool("use-rsid-psync"),
-		NoLog:          s.cfg.Bool("rocksdb.write_options.disable_wal"),
-		ShareFor:       min(max(time.Duration(num("rocksdb.wal_ttl_seconds"))*time.Second/2, shareLeast), shareMost),
-	}
-	// As in Redis, either setting disables the check, and a replica always accepts the writes of its master.
-	if m.MaxAckAge > 0 && !s.IsReplica() {
-		m.MinReplicas = num("min-replicas-to-write")
-	}
-	return m
+		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, options.Master(s.cfg))
 }
 
 // beginHistory creates a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
@@ -89,11 +57,9 @@ func (s *Server) followed() (host string, port int, ok bool) {
 
 // Role implements command.Replication.
 func (s *Server) Role() command.Role {
-	r := command.Role{Offset: s.db.LatestSequence(), State: s.linkState()}
+	st, _ := s.replica.Status()
+	r := command.Role{Offset: uint64(st.Offset), State: linkState(st.State)}
 	r.Host, r.Port, r.Replica = s.followed()
-	if st, ok := s.replica.Status(); ok {
-		r.Offset = uint64(s.replicaOffset(&st))
-	}
 	for _, o := range s.master.Replicas() {
 		r.Replicas = append(r.Replicas, command.ReplicaRole{IP: o.IP, Port: o.Port, Offset: o.Offset})
 	}
@@ -178,41 +144,4 @@ func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 	if err != nil && !errors.Is(err, engine.ErrReplica) {
 		s.sessions.WriteFailed(err)
 	}
-}
-
-// infoReplication writes the fields of Kvrocks and of Redis, in Redis's order. Offsets are sequence numbers; a lag is
-// the number of missing writes.
-func (s *Server) infoReplication(w *info.Writer, _ string) {
-	latest := s.db.LatestSequence()
-	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
-	if s.IsReplica() {
-		s.infoMaster(w)
-	} else {
-		w.Text("role", "master")
-	}
-	replicas := s.master.Replicas()
-	number("connected_slaves", int64(len(replicas)))
-	if s.cfg.Int("min-replicas-to-write") > 0 && s.cfg.Int("min-replicas-max-lag") > 0 {
-		number("min_slaves_good_slaves", int64(s.master.GoodReplicas()))
-	}
-	for i, r := range replicas {
-		label := strconv.Itoa(i)
-		w.Record("slave"+label, label, func(w *info.Writer) {
-			w.Text("ip", r.IP)
-			w.Gauge("port", info.None, int64(r.Port))
-			w.Text("state", "online")
-			w.Gauge("offset", info.None, int64(r.Offset))
-			w.Gauge("lag", info.None, int64(latest-min(latest, r.Offset)))
-		})
-	}
-	w.Text("master_failover_state", s.master.FailoverState())
-	w.Text("master_replid", s.runID)
-	w.Text("master_replid2", strings.Repeat("0", len(s.runID)))
-	number("master_repl_offset", int64(latest))
-	number("second_repl_offset", -1)
-	st := s.master.Stats()
-	w.Flag("repl_backlog_active", len(replicas) > 0)
-	w.Gauge("repl_backlog_size", info.Bytes, s.cfg.Int("repl-backlog-size"))
-	number("repl_backlog_first_byte_offset", int64(st.BacklogFirst))
-	w.Gauge("repl_backlog_histlen", info.Bytes, st.BacklogBytes)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/report"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -163,7 +164,7 @@ func TestBuildVersion(t *testing.T) {
 	t.Cleanup(s.Close)
 	fields, _ := servertest.ParseInfo(t, (&servertest.Harness{Server: s}).Dial(t).Do("INFO", "server"))
 	if fields["basalt_version"] != "v1.2.3-4-gabc" || fields["redis_version"] != "7.2.0" ||
-		fields["kvrocks_version"] != server.KvrocksVersion {
+		fields["kvrocks_version"] != report.KvrocksVersion {
 		t.Errorf("INFO server: %v", fields)
 	}
 }

@@ -21,9 +21,13 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
+	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/operators"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/redistarget"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/report"
 	"github.com/basaltdb/basalt/server/scripts"
 	"github.com/basaltdb/basalt/server/session"
 	"github.com/basaltdb/basalt/server/sweep"
@@ -37,10 +41,8 @@ type Server struct {
 	log       *zap.Logger
 	sessions  *session.Shared
 	auth      *auth.Auth
-	started   time.Time
-	runID     string
 	plan      config.MemoryPlan
-	info      info.Sections
+	report    *report.Report
 	memory    info.Memory
 	sweep     *sweep.Sweep
 	work      *maintenance.Work
@@ -53,8 +55,6 @@ type Server struct {
 	tls       atomic.Pointer[tls.Config] // for new connections; nil = no TLS port
 
 	maxClients atomic.Int64 // 0 = no limit
-	// expiredBefore is what engine.DB.ExpiredKeys has returned at the last CONFIG RESETSTAT.
-	expiredBefore atomic.Int64
 
 	admin     *admin.Door // nil = no admin listener
 	listeners wire.Listeners
@@ -70,8 +70,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), stop: make(chan struct{}),
-		shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+	s := &Server{cfg: cfg, db: db, log: log, stop: make(chan struct{}), shutdown: make(chan struct{}),
+		diskSize: db.DiskSize}
 	s.auth = s.newAuth()
 	s.sessions = session.NewShared(session.Options{
 		DB: db, Log: log, Auth: s.auth, Scripts: s.openScripts(),
@@ -84,13 +84,6 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		FailingOver:      s.failingOver,
 	})
 	s.sweep = s.newSweep()
-	s.sessions.Stats.OnReset = func() {
-		s.db.Stats.Hits.Store(0)
-		s.db.Stats.Misses.Store(0)
-		s.db.Stats.ExpiredFields.Store(0)
-		s.expiredBefore.Store(s.db.ExpiredKeys())
-		s.replica.ResetStats()
-	}
 	s.plan = cfg.MemoryPlan()
 	s.memory = info.Memory{
 		DB:       db,
@@ -102,14 +95,22 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		Anywhere: cfg.MayNamePaths,
 	}
 	s.memory.StartupRSS, _ = info.ResidentBytes()
-	s.registerInfo()
 	s.work = s.newWork()
 	v := &s.sessions.Services
 	v.Settings, v.Users, v.Namespaces, v.Scripts = settings{s}, s.auth, auth.Namespaces{Auth: s.auth}, s.sessions.Scripts
-	v.Debug, v.Memory, v.Info, v.Maintenance, v.Replication = debugging{s}, &s.memory, &s.info, s.work, s
+	v.Debug, v.Memory, v.Maintenance, v.Replication = debugging{s}, &s.memory, s.work, s
 	s.startMaster()
 	s.startReplica()
 	s.newCluster()
+	s.report = report.New(report.Options{
+		Config: cfg, DB: db, Sessions: s.sessions, Auth: s.auth, Work: s.work, Memory: &s.memory, Master: s.master,
+		Replica: s.replica, Cluster: s.cluster, Started: time.Now(), RunID: newRunID(),
+		Build: func() string { return s.build }, Port: s.port, MaxClients: s.maxClients.Load,
+		Listeners: func() []string { return s.listeners.Describe() },
+		DiskSize:  func() uint64 { return s.diskSize() },
+	})
+	s.work.Every(metrics.SampleInterval, s.report.Sample)
+	v.Info, s.sessions.Stats.OnReset = &s.report.Sections, s.report.ResetStats
 	s.follow()
 	return s
 }
@@ -150,7 +151,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		listeners.Close()
 		return session.ErrClosing
 	}
-	table, err := commandTable(s.cfg)
+	table, err := options.Commands(s.cfg)
 	if err != nil {
 		listeners.Close()
 		return err
@@ -182,14 +183,17 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 			return err
 		}
 	}
-	if err := s.openAdmin(); err != nil {
+	if s.admin, err = operators.Open(operators.Options{
+		Config: s.cfg, DB: s.db, Log: s.log, Sessions: s.sessions, Auth: s.auth, Info: &s.report.Sections,
+		Master: s.master, Replica: s.replica, Cluster: s.cluster,
+	}); err != nil {
 		listeners.Close()
 		return err
 	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
-	s.sample(time.Now())
+	s.report.Sample(time.Now())
 	s.work.Start()
 	return nil
 }

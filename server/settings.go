@@ -6,37 +6,23 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // Check validates settings whose validity depends on the server, such as names of commands. An error is one line with
 // the file, the line and the key. In a cluster, Check also sets the stored role of the node, master or replica, in the
 // settings.
 func Check(cfg *config.Config) error {
-	if _, err := commandTable(cfg); err != nil {
+	if _, err := options.Commands(cfg); err != nil {
 		return err
 	}
-	if _, err := declaredUsers(cfg, command.ACLTable()); err != nil {
+	if _, err := options.Users(cfg, command.ACLTable()); err != nil {
 		return err
 	}
-	if err := checkTLS(cfg); err != nil {
+	if err := options.CheckTLS(cfg); err != nil {
 		return err
 	}
 	return adoptRole(cfg)
-}
-
-// commandTable applies the lines of rename-command in order.
-func commandTable(cfg *config.Config) (*command.Table, error) {
-	renames := cfg.Renames()
-	if len(renames) == 0 {
-		return command.DefaultTable(), nil
-	}
-	t := command.DefaultTable().Clone()
-	for i, r := range renames {
-		if err := t.Rename(r.Old, r.New); err != nil {
-			return nil, cfg.RenameError(i, err)
-		}
-	}
-	return t, nil
 }
 
 // port returns the actual TCP port, which differs from the configured one if that is 0.

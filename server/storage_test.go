@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -87,7 +88,7 @@ func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	if err := os.MkdirAll(cfg.DBDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	db, err := engine.Open(server.EngineOptions(cfg, cfg.MemoryPlan(), nil))
+	db, err := engine.Open(options.Engine(cfg, cfg.MemoryPlan(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

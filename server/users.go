@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // newAuth returns the users, without those declared by the settings.
@@ -31,19 +32,6 @@ func (s *Server) newAuth() *auth.Auth {
 	})
 }
 
-// declaredUsers returns the users declared by the configuration.
-func declaredUsers(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
-	var users []*acl.User
-	for i, d := range cfg.Users() {
-		u, err := t.Declare(d.Name, d.Rules, cfg.Text("acl-pubsub-default") == "allchannels")
-		if err != nil {
-			return nil, cfg.UserError(i, err)
-		}
-		users = append(users, u)
-	}
-	return users, nil
-}
-
 // presentUsers returns the users for CONFIG REWRITE: none if they are in the aclfile, and the default user only if
 // requirepass does not describe it completely. So a file without users remains readable for Kvrocks.
 func (s *Server) presentUsers(requirePass string) (list []config.User) {
@@ -62,7 +50,7 @@ func (s *Server) presentUsers(requirePass string) (list []config.User) {
 
 // loadUsers declares the users of the configuration, or of the aclfile if that is set.
 func (s *Server) loadUsers() error {
-	users, err := declaredUsers(s.cfg, command.ACLTable())
+	users, err := options.Users(s.cfg, command.ACLTable())
 	if err != nil {
 		return err
 	}

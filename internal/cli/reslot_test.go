@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -43,7 +44,7 @@ func TestReslot(t *testing.T) {
 func serve(t *testing.T, dir string, settings ...string) (c *servertest.Client, stop func()) {
 	t.Helper()
 	cfg := servertest.Config(t, append([]string{"dir", dir}, settings...)...)
-	db, err := engine.Open(server.EngineOptions(cfg, cfg.MemoryPlan(), zap.NewNop()))
+	db, err := engine.Open(options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -245,7 +245,7 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 			undo()
 		}
 	}()
-	rest, err := m.preamble(ctx, server.EngineOptions(cfg, cfg.MemoryPlan(), zap.NewNop()), files)
+	rest, err := m.preamble(ctx, options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop()), files)
 	var more []string
 	if n := int64(m.lastDB) + 1; err == nil && n > max(cfg.Int("redis-databases"), 1) {
 		more = []string{"--redis-databases", strconv.FormatInt(n, 10)}

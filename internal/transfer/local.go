@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/options"
 )
 
 // local is a server in this process, with a data directory and a private Unix socket.
@@ -81,7 +82,7 @@ func (l *local) open(cfg *config.Config, log bool) error {
 		undo()
 		return err
 	}
-	o := server.EngineOptions(cfg, cfg.MemoryPlan(), zap.NewNop())
+	o := options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop())
 	o.DisableWAL = o.DisableWAL || !log
 	if l.db, err = engine.Open(o); err != nil {
 		listeners.Close()

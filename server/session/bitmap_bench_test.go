@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
 	"github.com/basaltdb/basalt/server/wire/wiretest"
@@ -33,7 +34,7 @@ func BenchmarkBits(b *testing.B) {
 	cfg := servertest.Config(b)
 	mem := config.PlanMemory(config.Memory{Bytes: 24 << 30},
 		config.MemorySettings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
-	o := server.EngineOptions(cfg, mem, nil)
+	o := options.Engine(cfg, mem, nil)
 	o.Dir = b.TempDir()
 	db := enginetest.OpenWith(b, o)
 	fillPieces(b, db)

@@ -189,7 +189,7 @@ type Status struct {
 	Sync      fullsync.Progress
 	FullSyncs int64 // that have ended well
 	Redis     bool  // the master is one of Redis
-	Offset    int64 // of its stream, applied
+	Offset    int64 // applied: of the stream of a master of Redis, or else a sequence number
 }
 
 // Status tells how the link is; ok is false when no master is followed.
@@ -197,12 +197,14 @@ func (r *Replica) Status() (s Status, ok bool) {
 	r.mu.Lock()
 	l := r.link
 	r.mu.Unlock()
-	s.FullSyncs = r.fulls.Load()
+	s.FullSyncs, s.Offset = r.fulls.Load(), int64(r.o.DB.LatestSequence())
 	if l == nil {
 		return s, false
 	}
 	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.meter.Get(time.Now())
-	s.Redis, s.Offset = l.redis.Load(), l.offset.Load()
+	if s.Redis = l.redis.Load(); s.Redis {
+		s.Offset = l.offset.Load()
+	}
 	if at := l.lastIO.Load(); at != 0 {
 		s.LastIO = time.Unix(0, at)
 	}

@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"testing"

@@ -1,4 +1,5 @@
-package server
+// Package options translates the configuration into the options of the packages that a server is made of.
+package options
 
 import (
 	"cmp"
@@ -10,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// mib is the unit of settings in MiB.
-const mib = 1 << 20
+// MiB is the unit of settings in MiB.
+const MiB = 1 << 20
 
 // unlimitedIO is RocksDB's write rate in MB/s when max-io-mb is 0, as Kvrocks sets it: it never limits.
 const unlimitedIO = 1024000
@@ -23,9 +24,9 @@ const (
 	firstLargeRecordCache = 4 * reccache.LargeStep
 )
 
-// EngineOptions translates the settings into the options of the storage engine. The record caches take a share of the
+// Engine translates the settings into the options of the storage engine. The record caches take a share of the
 // block cache's memory.
-func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
+func Engine(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
 	cache := int(mem.BlockCache)
 	records := min(firstRecordCache, cache/8)
 	recordsMost := max(records, cache/16)
@@ -46,8 +47,8 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		NoSlowdown:       cfg.Bool("rocksdb.write_options.no_slowdown"),
 		LowPri:           cfg.Bool("rocksdb.write_options.low_pri"),
 		InsertHint:       cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
-		MaxBatchBytes:    int64(num(maxBatchBytes)),
-		AsyncIO:          cfg.Bool(asyncIO),
+		MaxBatchBytes:    int64(num(MaxBatchBytes)),
+		AsyncIO:          cfg.Bool(AsyncIO),
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,
 		RecordCache:      records,
@@ -67,7 +68,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 			SkipListMemtable:               cfg.Text("rocksdb.memtable") == "skiplist",
 			MaxWriteBufferNumber:           num("rocksdb.max_write_buffer_number"),
 			MinWriteBufferNumberToMerge:    num("rocksdb.min_write_buffer_number_to_merge"),
-			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * mib,
+			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * MiB,
 			MaxOpenFiles:                   num("rocksdb.max_open_files"),
 			MaxBackgroundCompactions:       num("rocksdb.max_background_compactions"),
 			MaxBackgroundFlushes:           num("rocksdb.max_background_flushes"),
@@ -82,7 +83,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 			WALCompression:                 cfg.Text("rocksdb.wal_compression") == "zstd",
 			WALTTLSeconds:                  num("rocksdb.wal_ttl_seconds"),
 			WALSizeLimitMB:                 num("rocksdb.wal_size_limit_mb"),
-			MaxTotalWALSize:                num("rocksdb.max_total_wal_size") * mib,
+			MaxTotalWALSize:                num("rocksdb.max_total_wal_size") * MiB,
 			DisableAutoCompactions:         cfg.Bool("rocksdb.disable_auto_compactions"),
 			EnablePipelinedWrite:           cfg.Bool("rocksdb.enable_pipelined_write"),
 			StatsDumpPeriodSec:             num("rocksdb.stats_dump_period_sec"),
@@ -105,7 +106,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 			DirectReads:                    cfg.Bool("rocksdb.use_direct_reads"),
 			DirectWrites:                   cfg.Bool("rocksdb.use_direct_io_for_flush_and_compaction"),
 			LevelCompactionDynamicLevel:    cfg.Bool("rocksdb.level_compaction_dynamic_level_bytes"),
-			RateLimitBytes:                 writeRate(cfg),
+			RateLimitBytes:                 WriteRate(cfg),
 			RateLimiterAutoTuned:           cfg.Bool("rocksdb.rate_limiter_auto_tuned"),
 			AvoidUnnecessaryBlockingIO:     cfg.Bool("rocksdb.avoid_unnecessary_blocking_io"),
 		},
@@ -114,32 +115,14 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 
 // Settings of the engine that can change at run time and are not options of RocksDB.
 const (
-	maxBatchBytes = "rocksdb.write_options.write_batch_max_bytes"
-	asyncIO       = "rocksdb.read_options.async_io"
+	MaxBatchBytes = "rocksdb.write_options.write_batch_max_bytes"
+	AsyncIO       = "rocksdb.read_options.async_io"
 )
 
-// optionAppliers returns the appliers of settings that are options of RocksDB.
-func (s *Server) optionAppliers() (list []applier) {
-	for _, name := range config.RocksDBChanges() {
-		list = append(list, applier{names: []string{name}, changesOnly: true, apply: func() error {
-			c, ok := s.cfg.OptionChange(name)
-			switch {
-			case !ok:
-				return nil
-			case c.DB:
-				return s.db.SetDBOption(c.Option, c.Value)
-			default:
-				return s.db.SetFamilyOption(c.Option, c.Value)
-			}
-		}})
-	}
-	return list
-}
-
-// writeRate returns the max rate of flushes and compactions in bytes a second.
-func writeRate(cfg *config.Config) int64 {
+// WriteRate returns the max rate of flushes and compactions in bytes a second.
+func WriteRate(cfg *config.Config) int64 {
 	if n := cfg.Int("max-io-mb"); n > 0 {
-		return n * mib
+		return n * MiB
 	}
-	return unlimitedIO * mib
+	return unlimitedIO * MiB
 }

@@ -1,4 +1,4 @@
-package server
+package operators
 
 import (
 	"cmp"
@@ -15,28 +15,28 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// adminSource has what /metrics and the console show.
-type adminSource struct{ srv *Server }
+// source has what /metrics and the console show.
+type source struct{ *Options }
 
 // Sections are those of INFO, with keys of the default namespace, and one more of RocksDB.
-func (a adminSource) Sections(f func(section string, fields []info.Field)) {
+func (a source) Sections(f func(section string, fields []info.Field)) {
 	// Percentiles follow from the histograms, which are there too.
 	want := func(section string) bool { return section != "latencystats" && section != "modules" }
-	a.srv.info.Each(want, cf.DefaultNamespace, f)
+	a.Info.Each(want, cf.DefaultNamespace, f)
 	var w info.Writer
-	if a.srv.IsReplica() { // INFO has a text, master_link_status
-		w.Flag("master_link_up", a.srv.replica.Up())
+	if a.isReplica() { // INFO has a text, master_link_status
+		w.Flag("master_link_up", a.Replica.Up())
 		f("Replication", w.Fields())
 		w = info.Writer{}
 	}
-	admin.RocksDB(a.srv.db, &w)
+	admin.RocksDB(a.DB, &w)
 	f("RocksDB", w.Fields())
 }
 
 // Latencies are those of the commands that were called.
-func (a adminSource) Latencies(f func(admin.Latency)) {
+func (a source) Latencies(f func(admin.Latency)) {
 	for i := range command.NumSpecs() {
-		n := a.srv.sessions.Stats.Command(i)
+		n := a.Sessions.Stats.Command(i)
 		if n.Latency == nil {
 			continue
 		}
@@ -51,19 +51,19 @@ func (a adminSource) Latencies(f func(admin.Latency)) {
 }
 
 // Vitals implements admin.Source.
-func (a adminSource) Vitals() (v admin.Vitals) {
-	st := a.srv.sessions.Stats
+func (a source) Vitals() (v admin.Vitals) {
+	st := a.Sessions.Stats
 	v.Commands, v.NetIn, v.NetOut = st.Commands.Load(), st.NetIn.Load(), st.NetOut.Load()
-	v.Clients = int64(a.srv.sessions.Clients())
+	v.Clients = int64(a.Sessions.Clients())
 	v.Memory, _ = info.ResidentBytes()
-	v.CacheHits, v.CacheMisses = admin.BlockCache(a.srv.db)
-	v.Flushed, v.Compacted = admin.Written(a.srv.db)
+	v.CacheHits, v.CacheMisses = admin.BlockCache(a.DB)
+	v.Flushed, v.Compacted = admin.Written(a.DB)
 	return v
 }
 
 // Series implements admin.Source.
-func (a adminSource) Series(f func(admin.Series)) {
-	admin.Levels(a.srv.db, f)
+func (a source) Series(f func(admin.Series)) {
+	admin.Levels(a.DB, f)
 	a.namespaces(f)
 	a.replicas(f)
 	a.cluster(f)
@@ -74,8 +74,8 @@ const maxSeriesNamespaces = 100
 
 // namespaces are the keys of each namespace. Those with the most keys come first; the databases of redis-databases are
 // in INFO.
-func (a adminSource) namespaces(f func(admin.Series)) {
-	if a.srv.cfg.Databases() > 0 {
+func (a source) namespaces(f func(admin.Series)) {
+	if a.Config.Databases() > 0 {
 		return
 	}
 	type namespace struct {
@@ -83,8 +83,8 @@ func (a adminSource) namespaces(f func(admin.Series)) {
 		engine.KeyCount
 	}
 	var all []namespace
-	for _, ns := range a.srv.db.Namespaces() {
-		all = append(all, namespace{ns, a.srv.db.KeyCount(ns)})
+	for _, ns := range a.DB.Namespaces() {
+		all = append(all, namespace{ns, a.DB.KeyCount(ns)})
 	}
 	f(admin.Series{Name: "namespaces", Help: "Namespaces that have had keys since the start.", Value: float64(len(all))})
 	slices.SortFunc(all, func(x, y namespace) int {
@@ -101,9 +101,9 @@ func (a adminSource) namespaces(f func(admin.Series)) {
 }
 
 // replicas are how far each connected replica is behind.
-func (a adminSource) replicas(f func(admin.Series)) {
-	latest := a.srv.db.LatestSequence()
-	for _, r := range a.srv.master.Replicas() {
+func (a source) replicas(f func(admin.Series)) {
+	latest := a.DB.LatestSequence()
+	for _, r := range a.Master.Replicas() {
 		labels := []string{"replica", r.Remote}
 		if r.Port != 0 {
 			labels[1] = net.JoinHostPort(r.IP, strconv.Itoa(r.Port))
@@ -120,13 +120,13 @@ func (a adminSource) replicas(f func(admin.Series)) {
 }
 
 // cluster are the numbers of CLUSTER INFO, and the slots of this node.
-func (a adminSource) cluster(f func(admin.Series)) {
-	if a.srv.cluster == nil {
+func (a source) cluster(f func(admin.Series)) {
+	if a.Cluster == nil {
 		return
 	}
 	gauge := func(name, help string, n float64) { f(admin.Series{Name: name, Help: help, Value: n}) }
 	flag := map[bool]float64{true: 1}
-	text, err := a.srv.cluster.Info()
+	text, err := a.Cluster.Info()
 	gauge("cluster_ok", "1 when the node knows its cluster.", flag[err == nil])
 	migrating, importing := false, false
 	for line := range strings.Lines(text) {
@@ -143,7 +143,7 @@ func (a adminSource) cluster(f func(admin.Series)) {
 	}
 	gauge("cluster_migrating", "1 while slots move from this node to another one.", flag[migrating])
 	gauge("cluster_importing", "1 while slots move from another node to this one.", flag[importing])
-	own, t := 0, a.srv.cluster.Topology()
+	own, t := 0, a.Cluster.Topology()
 	for slot := range uint16(cf.NumSlots) {
 		if t.Owns(slot) {
 			own++

@@ -1,4 +1,5 @@
-package server
+// Package operators opens the door for operators: metrics, health, profiles, and the web console with its connections.
+package operators
 
 import (
 	"errors"
@@ -11,47 +12,71 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/admin"
+	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/replication/master"
+	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// openAdmin opens the listener for operators at the address of admin-listen, if that is set.
-func (s *Server) openAdmin() error {
-	address := s.cfg.Text("admin-listen")
+// Options are what operators see.
+type Options struct {
+	Config   *config.Config
+	DB       *engine.DB
+	Log      *zap.Logger
+	Sessions *session.Shared
+	Auth     *auth.Auth
+	Info     *info.Sections
+	Master   *master.Master
+	Replica  *replica.Replica
+	Cluster  *cluster.Map // nil = cluster-enabled is off
+}
+
+// Open opens the listener for operators at the address of admin-listen; nil = that is not set.
+func Open(o Options) (*admin.Door, error) {
+	address := o.Config.Text("admin-listen")
 	if address == "" {
-		return nil
+		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("admin-listen: %w", err)
+		return nil, fmt.Errorf("admin-listen: %w", err)
 	}
-	s.admin = admin.Open(l, admin.Options{Source: adminSource{s}, Ready: s.ready, Administrator: s.administrator,
-		Log: s.log, Console: s.console()})
-	s.log.Info("metrics, health and the web console over HTTP", zap.String("address", l.Addr().String()))
-	return nil
+	d := admin.Open(l, admin.Options{Source: source{&o}, Ready: o.ready, Administrator: o.administrator, Log: o.Log,
+		Console: o.console()})
+	o.Log.Info("metrics, health and the web console over HTTP", zap.String("address", l.Addr().String()))
+	return d, nil
+}
+
+func (o *Options) isReplica() bool {
+	_, _, ok := o.Config.Master()
+	return ok
 }
 
 // console returns what the web console needs, nil = admin-console is off.
-func (s *Server) console() *admin.Console {
-	if !s.cfg.Bool("admin-console") {
+func (o *Options) console() *admin.Console {
+	if !o.Config.Bool("admin-console") {
 		return nil
 	}
 	return &admin.Console{
-		Connect: s.connect,
-		Open:    func() bool { return !s.auth.PasswordRequired() },
-		Writes:  func() bool { return s.cfg.Bool("admin-console-writes") },
-		DB:      s.db,
+		Connect: o.connect,
+		Open:    func() bool { return !o.Auth.PasswordRequired() },
+		Writes:  func() bool { return o.Config.Bool("admin-console-writes") },
+		DB:      o.DB,
 		Hot: func() (list []admin.HotKey) {
-			for _, h := range s.sessions.Stats.Hot.Top(maxHotKeys, time.Now()) {
+			for _, h := range o.Sessions.Stats.Hot.Top(maxHotKeys, time.Now()) {
 				list = append(list, admin.HotKey{Namespace: h.Namespace, Key: h.Key, Share: h.Share})
 			}
 			return list
 		},
 		MayMonitor: func(user string) bool {
-			u := s.auth.ACL().User(user)
+			u := o.Auth.ACL().User(user)
 			return u != nil && mayCall(u, "monitor")
 		},
 		Settings: consoleSettings(),
@@ -87,7 +112,7 @@ type browserConn struct {
 func (c browserConn) RemoteAddr() net.Addr { return c.browser }
 
 // connect returns a connection to this server over a private socket pair, for a browser at an address (host:port).
-func (s *Server) connect(browser string) (net.Conn, error) {
+func (o *Options) connect(browser string) (net.Conn, error) {
 	at, err := net.ResolveTCPAddr("tcp", browser)
 	if err != nil {
 		return nil, err
@@ -115,7 +140,7 @@ func (s *Server) connect(browser string) (net.Conn, error) {
 		}
 		return nil, err
 	}
-	if !s.sessions.Serve(browserConn{ends[0].(*net.UnixConn), at}, nil) {
+	if !o.Sessions.Serve(browserConn{ends[0].(*net.UnixConn), at}, nil) {
 		ends[1].Close()
 		return nil, session.ErrClosing
 	}
@@ -125,32 +150,32 @@ func (s *Server) connect(browser string) (net.Conn, error) {
 var errSyncing = errors.New("the database is being fetched from the master")
 
 // ready returns the reason why load balancers should not send clients here now, nil = the server is ready.
-func (s *Server) ready() error {
+func (o *Options) ready() error {
 	switch {
-	case s.sessions.Closing():
+	case o.Sessions.Closing():
 		return session.ErrClosing
-	case s.sessions.Limits.Full.Load():
+	case o.Sessions.Limits.Full.Load():
 		return command.ErrDBSize
 	}
-	if st, replica := s.replica.Status(); replica && st.State.Syncing() {
+	if st, replica := o.Replica.Status(); replica && st.State.Syncing() {
 		return errSyncing
 	}
-	return s.db.BackgroundError()
+	return o.DB.BackgroundError()
 }
 
 // administrator reports whether a name and a password are those of a user who may call KPROFILE; both are empty for a
 // request without credentials. A wrong password is logged in ACL LOG, like one of AUTH.
-func (s *Server) administrator(user, password, addr string) bool {
+func (o *Options) administrator(user, password, addr string) bool {
 	var id command.Identity
 	var ok bool
 	if user == "" && password == "" {
-		id, ok = s.auth.Anonymous()
+		id, ok = o.Auth.Anonymous()
 	} else {
 		if user == "" {
 			user = "default"
 		}
-		if id, ok = s.auth.Authenticate([]byte(user), []byte(password)); !ok {
-			s.auth.AuthFailedOver("/debug/pprof", user, addr)
+		if id, ok = o.Auth.Authenticate([]byte(user), []byte(password)); !ok {
+			o.Auth.AuthFailedOver("/debug/pprof", user, addr)
 		}
 	}
 	if !ok || !id.Admin {

@@ -1,4 +1,4 @@
-package server
+package options
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // reservedFiles is the number of file descriptors reserved for other purposes than clients, as in Redis.
 const reservedFiles = 32
 
-// maxOpenClients returns how many clients the limit of open files allows.
-func maxOpenClients() int64 {
+// MaxOpenClients returns how many clients the limit of open files allows.
+func MaxOpenClients() int64 {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || r.Cur > math.MaxInt32 {
 		return math.MaxInt32
@@ -18,9 +18,9 @@ func maxOpenClients() int64 {
 	return max(1, int64(r.Cur)-reservedFiles)
 }
 
-// checkClients refuses a maxclients that exceeds the limit of open files.
-func checkClients(wanted int64) error {
-	if most := maxOpenClients(); wanted > most {
+// CheckClients refuses a maxclients that exceeds the limit of open files.
+func CheckClients(wanted int64) error {
+	if most := MaxOpenClients(); wanted > most {
 		return clientsError(most)
 	}
 	return nil

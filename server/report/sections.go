@@ -1,4 +1,4 @@
-package server
+package report
 
 import (
 	"math"
@@ -17,48 +17,17 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// KvrocksVersion is the version of Kvrocks whose data directory and commands this server implements.
-const KvrocksVersion = "2.10.0"
-
-// registerInfo registers the sections of INFO. Names and fields are Kvrocks's, and those of Redis that monitoring tools
-// read.
-func (s *Server) registerInfo() {
-	s.info.Register(
-		info.Section{Name: "Server", Fields: s.infoServer},
-		info.Section{Name: "Clients", Fields: s.infoClients},
-		info.Section{Name: "Memory", Fields: s.memory.Fields},
-		info.Section{Name: "Memory", Fields: s.infoMemory},
-		info.Section{Name: "Persistence", Fields: s.infoPersistence},
-		info.Section{Name: "Stats", Fields: s.infoStats},
-		info.Section{Name: "Replication", Fields: s.infoReplication},
-		info.Section{Name: "CPU", Fields: info.CPU},
-		info.Section{Name: "Modules", Fields: func(*info.Writer, string) {}},
-		info.Section{Name: "Commandstats", Fields: s.infoCommands},
-		info.Section{Name: "Errorstats", Fields: s.infoErrors},
-		info.Section{Name: "Latencystats", Fields: s.infoLatencies},
-		info.Section{Name: "Cluster", Fields: s.infoCluster},
-		info.Section{Name: "Keyspace", Fields: (&info.Keyspace{
-			DB:        s.db,
-			Databases: s.cfg.Databases,
-			DiskSize:  func() uint64 { return s.diskSize() },
-			MaxSize:   func() int64 { return s.cfg.Int("max-db-size") << 30 },
-		}).Fields},
-		info.Section{Name: "RocksDB", Fields: info.RocksDB{DB: s.db}.Fields},
-		info.Section{Name: "RocksDB", Fields: s.infoRocksDB},
-	)
-}
-
-func (s *Server) infoServer(w *info.Writer, _ string) {
-	up := int64(time.Since(s.started).Seconds())
+func (r *Report) infoServer(w *info.Writer, _ string) {
+	up := int64(time.Since(r.Started).Seconds())
 	w.Text("version", KvrocksVersion)
 	w.Text("kvrocks_version", KvrocksVersion)
 	w.Text("redis_version", command.RedisVersion)
-	w.Text("basalt_version", s.build)
+	w.Text("basalt_version", r.Build())
 	w.Text("git_sha1", info.Revision())
 	w.Text("kvrocks_git_sha1", info.Revision())
 	w.Text("redis_git_sha1", info.Revision())
 	mode := "standalone"
-	if s.cluster != nil {
+	if r.Cluster != nil {
 		mode = "cluster"
 	}
 	w.Text("redis_mode", mode)
@@ -70,28 +39,28 @@ func (s *Server) infoServer(w *info.Writer, _ string) {
 	w.Flag("rocksdb_assertions", assertions)
 	w.Gauge("arch_bits", info.None, strconv.IntSize)
 	w.Gauge("process_id", info.None, int64(os.Getpid()))
-	w.Text("run_id", s.runID)
-	w.Gauge("tcp_port", info.None, int64(s.port()))
+	w.Text("run_id", r.RunID)
+	w.Gauge("tcp_port", info.None, int64(r.Port()))
 	w.Gauge("server_time_usec", info.Microseconds, time.Now().UnixMicro())
 	w.Counter("uptime_in_seconds", info.Seconds, up)
 	w.Counter("uptime_in_days", info.None, up/(24*3600))
 	w.Gauge("hz", info.None, int64(time.Second/maintenance.Tick))
 	w.Gauge("configured_hz", info.None, int64(time.Second/maintenance.Tick))
 	w.Text("executable", info.Executable())
-	w.Text("config_file", s.cfg.File())
-	for i, line := range s.listeners.Describe() {
+	w.Text("config_file", r.Config.File())
+	for i, line := range r.Listeners() {
 		w.Text("listener"+strconv.Itoa(i), line)
 	}
 }
 
-func (s *Server) infoClients(w *info.Writer, _ string) {
+func (r *Report) infoClients(w *info.Writer, _ string) {
 	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
-	w.Gauge("maxclients", info.None, s.maxClients.Load())
-	clients := s.sessions.Counts()
+	w.Gauge("maxclients", info.None, r.MaxClients())
+	clients := r.Sessions.Counts()
 	count("connected_clients", clients.Clients)
 	var in, out int64
 	subscribed, watching := 0, 0
-	for _, c := range s.sessions.Services.Clients.List() {
+	for _, c := range r.Sessions.Services.Clients.List() {
 		if c.Sub+c.PSub+c.SSub > 0 {
 			subscribed++
 		}
@@ -104,20 +73,20 @@ func (s *Server) infoClients(w *info.Writer, _ string) {
 	w.Gauge("client_recent_max_output_buffer", info.Bytes, out)
 	count("monitor_clients", clients.Monitors)
 	count("watching_clients", watching)
-	count("total_watched_keys", s.db.WatchedKeys())
+	count("total_watched_keys", r.DB.WatchedKeys())
 	count("pubsub_clients", subscribed)
 	count("blocked_clients", clients.Blocked+clients.Paused)
-	w.Gauge("tracking_clients", info.None, int64(s.sessions.Tracker.Clients()))
+	w.Gauge("tracking_clients", info.None, int64(r.Sessions.Tracker.Clients()))
 	count("total_blocking_keys", clients.Keys)
 	count("total_blocking_keys_on_nokey", clients.NoKey)
 }
 
 // infoMemory writes the fields of the Memory section about settings, replication and scripts.
-func (s *Server) infoMemory(w *info.Writer, _ string) {
-	w.Gauge("mem_replication_backlog", info.Bytes, s.master.Stats().BacklogBytes)
-	w.Human("maxmemory", s.cfg.Int("maxmemory"))
-	w.Text("maxmemory_policy", s.cfg.Text("maxmemory-policy"))
-	m := s.sessions.Scripts.Memory()
+func (r *Report) infoMemory(w *info.Writer, _ string) {
+	w.Gauge("mem_replication_backlog", info.Bytes, r.Master.Stats().BacklogBytes)
+	w.Human("maxmemory", r.Config.Int("maxmemory"))
+	w.Text("maxmemory_policy", r.Config.Text("maxmemory-policy"))
+	m := r.Sessions.Scripts.Memory()
 	bytes := func(name string, n int64) { w.Gauge(name, info.Bytes, n) }
 	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
 	w.Human("used_memory_lua", m.Machines)
@@ -132,8 +101,8 @@ func (s *Server) infoMemory(w *info.Writer, _ string) {
 	w.Human("used_memory_scripts", m.Scripts+m.Functions)
 }
 
-func (s *Server) infoPersistence(w *info.Writer, _ string) {
-	work, status := s.work.Status(), "ok"
+func (r *Report) infoPersistence(w *info.Writer, _ string) {
+	work, status := r.Work.Status(), "ok"
 	if work.SaveFailed {
 		status = "err"
 	}
@@ -151,15 +120,15 @@ func (s *Server) infoPersistence(w *info.Writer, _ string) {
 		now = int64(time.Since(work.SaveBegan).Seconds())
 	}
 	w.Gauge("rdb_current_bgsave_time_sec", info.Seconds, now)
-	r := s.db.Recovery()
-	w.Gauge("recovery_tail_bytes", info.Bytes, r.TailBytes)
-	w.Gauge("recovery_dropped_bytes", info.Bytes, r.DroppedBytes)
-	w.Text("recovery_lost", r.Lost)
-	w.Counter("corrupt_reads", info.None, r.CorruptReads)
+	rec := r.DB.Recovery()
+	w.Gauge("recovery_tail_bytes", info.Bytes, rec.TailBytes)
+	w.Gauge("recovery_dropped_bytes", info.Bytes, rec.DroppedBytes)
+	w.Text("recovery_lost", rec.Lost)
+	w.Counter("corrupt_reads", info.None, rec.CorruptReads)
 }
 
-func (s *Server) infoStats(w *info.Writer, _ string) {
-	st := s.sessions.Stats
+func (r *Report) infoStats(w *info.Writer, _ string) {
+	st := r.Sessions.Stats
 	rates := st.Samples.Rates()
 	count := func(name string, n int64) { w.Counter(name, info.None, n) }
 	gauge := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
@@ -170,46 +139,46 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	w.Counter("total_net_output_bytes", info.Bytes, st.NetOut.Load())
 	w.Float("instantaneous_input_kbps", info.KiBPerSec, rates[metrics.RateNetIn]/1024)
 	w.Float("instantaneous_output_kbps", info.KiBPerSec, rates[metrics.RateNetOut]/1024)
-	w.Counter("total_net_repl_input_bytes", info.Bytes, s.replica.Received())
-	w.Counter("total_net_repl_output_bytes", info.Bytes, s.master.Sent())
+	w.Counter("total_net_repl_input_bytes", info.Bytes, r.Replica.Received())
+	w.Counter("total_net_repl_output_bytes", info.Bytes, r.Master.Sent())
 	w.Float("instantaneous_input_repl_kbps", info.KiBPerSec, rates[metrics.RateReplIn]/1024)
 	w.Float("instantaneous_output_repl_kbps", info.KiBPerSec, rates[metrics.RateReplOut]/1024)
 	count("total_reads_processed", st.Reads.Load())
 	count("total_writes_processed", st.Writes.Load())
 	count("rejected_connections", st.RejectedConns.Load())
-	syncs := s.master.Stats()
+	syncs := r.Master.Stats()
 	count("sync_full", syncs.SyncFull)
 	count("sync_partial_ok", syncs.SyncPartialOK)
 	count("sync_partial_err", syncs.SyncPartialErr)
-	count("expired_keys", max(s.db.ExpiredKeys()-s.expiredBefore.Load(), 0))
-	count("expired_subkeys", s.db.Stats.ExpiredFields.Load())
-	count("keyspace_hits", s.db.Stats.Hits.Load())
-	count("keyspace_misses", s.db.Stats.Misses.Load())
-	denied := s.auth.ACL().Log()
+	count("expired_keys", max(r.DB.ExpiredKeys()-r.expiredBefore.Load(), 0))
+	count("expired_subkeys", r.DB.Stats.ExpiredFields.Load())
+	count("keyspace_hits", r.DB.Stats.Hits.Load())
+	count("keyspace_misses", r.DB.Stats.Misses.Load())
+	denied := r.Auth.ACL().Log()
 	count("acl_access_denied_auth", int64(denied.Count(acl.DeniedAuth)))
 	count("acl_access_denied_cmd", int64(denied.Count(acl.DeniedCommand)))
 	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))
 	count("acl_access_denied_channel", int64(denied.Count(acl.DeniedChannel)))
-	count("evicted_scripts", s.sessions.Scripts.Memory().Evicted)
-	s.infoDerived(w)
-	gauge("pubsub_channels", s.sessions.Hub.Topics(command.Channel))
-	gauge("pubsub_patterns", s.sessions.Hub.Topics(command.Pattern))
-	gauge("pubsubshard_channels", s.sessions.Hub.Topics(command.ShardChannel))
+	count("evicted_scripts", r.Sessions.Scripts.Memory().Evicted)
+	r.infoDerived(w)
+	gauge("pubsub_channels", r.Sessions.Hub.Topics(command.Channel))
+	gauge("pubsub_patterns", r.Sessions.Hub.Topics(command.Pattern))
+	gauge("pubsubshard_channels", r.Sessions.Hub.Topics(command.ShardChannel))
 	count("client_query_buffer_limit_disconnections", st.QueryLimit.Load())
 	count("client_output_buffer_limit_disconnections", st.OutputLimit.Load())
-	w.Gauge("tracking_total_keys", info.None, s.sessions.Tracker.Keys())
-	w.Gauge("tracking_total_items", info.None, s.sessions.Tracker.Items())
-	gauge("tracking_total_prefixes", s.sessions.Tracker.Prefixes())
+	w.Gauge("tracking_total_keys", info.None, r.Sessions.Tracker.Keys())
+	w.Gauge("tracking_total_items", info.None, r.Sessions.Tracker.Items())
+	gauge("tracking_total_prefixes", r.Sessions.Tracker.Prefixes())
 	count("total_error_replies", st.ErrorReplies.Load())
 	count("total_protocol_errors", st.ProtocolErrors.Load())
 	count("total_write_errors", st.WriteErrors.Load())
-	count("total_write_batches", int64(s.db.Stats.Commits.Load()))
-	count("total_write_transactions", int64(s.db.Stats.GroupedTx.Load()))
+	count("total_write_batches", int64(r.DB.Stats.Commits.Load()))
+	count("total_write_transactions", int64(r.DB.Stats.GroupedTx.Load()))
 }
 
 // infoDerived writes the numbers of the record cache and of derived state.
-func (s *Server) infoDerived(w *info.Writer) {
-	registry := s.db.Derived()
+func (r *Report) infoDerived(w *info.Writer) {
+	registry := r.DB.Derived()
 	all := registry.Stats()
 	var sum derived.Stats
 	for _, st := range all {
@@ -219,7 +188,7 @@ func (s *Server) infoDerived(w *info.Writer) {
 	}
 	w.Gauge("derived_state_bytes", info.Bytes, registry.Used())
 	w.Gauge("derived_state_limit_bytes", info.Bytes, registry.Limit())
-	hits, misses := s.db.RecordCacheLookups()
+	hits, misses := r.DB.RecordCacheLookups()
 	w.Counter("record_cache_hits", info.None, int64(hits))
 	w.Counter("record_cache_misses", info.None, int64(misses))
 	w.Counter("derived_state_hits", info.None, sum.Hits)
@@ -237,9 +206,9 @@ func (s *Server) infoDerived(w *info.Writer) {
 	}
 }
 
-func (s *Server) infoCommands(w *info.Writer, _ string) {
+func (r *Report) infoCommands(w *info.Writer, _ string) {
 	for i := range command.NumSpecs() {
-		n := s.sessions.Stats.Command(i)
+		n := r.Sessions.Stats.Command(i)
 		if n.Calls == 0 && n.Rejected == 0 {
 			continue
 		}
@@ -254,17 +223,17 @@ func (s *Server) infoCommands(w *info.Writer, _ string) {
 	}
 }
 
-func (s *Server) infoErrors(w *info.Writer, _ string) {
-	for _, e := range s.sessions.Stats.Errors() {
+func (r *Report) infoErrors(w *info.Writer, _ string) {
+	for _, e := range r.Sessions.Stats.Errors() {
 		w.Record("errorstat_"+e.Code, e.Code, func(w *info.Writer) { w.Counter("count", info.None, e.Count) })
 	}
 }
 
 // infoLatencies writes the Latencystats section.
-func (s *Server) infoLatencies(w *info.Writer, _ string) {
-	percentiles := s.percentiles()
+func (r *Report) infoLatencies(w *info.Writer, _ string) {
+	percentiles := r.percentiles()
 	for i := range command.NumSpecs() {
-		h := s.sessions.Stats.Command(i).Latency
+		h := r.Sessions.Stats.Command(i).Latency
 		if h == nil || len(percentiles) == 0 {
 			continue
 		}
@@ -284,7 +253,7 @@ func formatPercentile(p float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", s.cluster != nil) }
+func (r *Report) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", r.Cluster != nil) }
 
 // rated are the tickers of RocksDB of which INFO shows how fast they move, with the names of the fields.
 var rated = [...]struct {
@@ -303,20 +272,20 @@ const (
 )
 
 // rateTicker returns the value of a ticker that is sampled.
-func (s *Server) rateTicker(name string) int64 {
-	n, _ := s.db.Ticker(name)
+func (r *Report) rateTicker(name string) int64 {
+	n, _ := r.DB.Ticker(name)
 	if name == tickKeysRead {
-		more, _ := s.db.Ticker(tickKeysReadTogether)
+		more, _ := r.DB.Ticker(tickKeysReadTogether)
 		n += more
 	}
 	return int64(n)
 }
 
 // infoRocksDB writes the fields of the RocksDB section that the server itself counts.
-func (s *Server) infoRocksDB(w *info.Writer, _ string) {
-	rates := s.sessions.Stats.Samples.Rates()
-	for _, r := range rated {
-		w.Gauge(r.name, info.PerSec, int64(rates[r.rate]))
+func (r *Report) infoRocksDB(w *info.Writer, _ string) {
+	rates := r.Sessions.Stats.Samples.Rates()
+	for _, t := range rated {
+		w.Gauge(t.name, info.PerSec, int64(rates[t.rate]))
 	}
 	yesNo := func(name string, is bool) {
 		text := "no"
@@ -325,7 +294,34 @@ func (s *Server) infoRocksDB(w *info.Writer, _ string) {
 		}
 		w.Text(name, text)
 	}
-	work := s.work.Status()
+	work := r.Work.Status()
 	yesNo("is_bgsaving", work.Saving)
 	yesNo("is_compacting", work.Compacting)
 }
+
+// percentiles parses latency-tracking-info-percentiles; CONFIG has refused invalid numbers.
+func (r *Report) percentiles() []float64 {
+	var ps []float64
+	for _, w := range strings.Fields(r.Config.Text("latency-tracking-info-percentiles")) {
+		if p, err := strconv.ParseFloat(w, 64); err == nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// Sample samples the counters whose rates INFO shows.
+func (r *Report) Sample(now time.Time) {
+	x := metrics.Sample{At: now}
+	x.Counts[metrics.RateCommands] = r.Sessions.Stats.Commands.Load()
+	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = r.Sessions.Stats.NetIn.Load(),
+		r.Sessions.Stats.NetOut.Load()
+	x.Counts[metrics.RateReplIn], x.Counts[metrics.RateReplOut] = r.Replica.Received(), r.Master.Sent()
+	for _, t := range rated {
+		x.Counts[t.rate] = r.rateTicker(t.ticker)
+	}
+	r.Sessions.Stats.Samples.Add(x)
+}
+
+// KeysRead returns how many keys were read.
+func (r *Report) KeysRead() int64 { return r.rateTicker(tickKeysRead) }

@@ -1,0 +1,69 @@
+package options
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/session"
+)
+
+// Commands applies the lines of rename-command in order.
+func Commands(cfg *config.Config) (*command.Table, error) {
+	renames := cfg.Renames()
+	if len(renames) == 0 {
+		return command.DefaultTable(), nil
+	}
+	t := command.DefaultTable().Clone()
+	for i, r := range renames {
+		if err := t.Rename(r.Old, r.New); err != nil {
+			return nil, cfg.RenameError(i, err)
+		}
+	}
+	return t, nil
+}
+
+// Users returns the users declared by the configuration.
+func Users(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
+	var users []*acl.User
+	for i, d := range cfg.Users() {
+		u, err := t.Declare(d.Name, d.Rules, cfg.Text("acl-pubsub-default") == "allchannels")
+		if err != nil {
+			return nil, cfg.UserError(i, err)
+		}
+		users = append(users, u)
+	}
+	return users, nil
+}
+
+// DiagnosticNames are the settings of the slow log, the latency monitor and command statistics.
+var DiagnosticNames = []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len",
+	"latency-monitor-threshold", "profiling-sample-ratio", "profiling-sample-commands",
+	"profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"}
+
+// Diagnostics returns what is measured of commands.
+func Diagnostics(cfg *config.Config) session.Diagnostics {
+	d := session.Diagnostics{
+		Histograms: cfg.Bool("latency-tracking"),
+		Slow:       time.Duration(cfg.Int("slowlog-log-slower-than")) * time.Microsecond, Latency: -1,
+		SlowEntries:    int(cfg.Int("slowlog-max-len")),
+		Profile:        cfg.Text("profiling-sample-commands"),
+		ProfileRatio:   int(cfg.Int("profiling-sample-ratio")),
+		ProfileLeast:   time.Duration(cfg.Int("profiling-sample-record-threshold-ms")) * time.Millisecond,
+		ProfileEntries: int(cfg.Int("profiling-sample-record-max-len")),
+	}
+	if ms := cfg.Int("latency-monitor-threshold"); ms > 0 {
+		d.Latency = time.Duration(ms) * time.Millisecond
+	}
+	return d
+}
+
+// OutputLimits returns the limits of what waits for clients that do not read.
+func OutputLimits(cfg *config.Config) *session.OutputLimits {
+	limit := func(class config.Class) session.OutputLimit {
+		b := cfg.OutputLimits(class)
+		return session.OutputLimit{Hard: int(b.Hard), Soft: int(b.Soft), During: time.Duration(b.Seconds) * time.Second}
+	}
+	return &session.OutputLimits{Normal: limit(config.ClassNormal), PubSub: limit(config.ClassPubSub)}
+}
