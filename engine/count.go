@@ -36,8 +36,9 @@ type counts struct {
 	partial atomic.Bool
 	origin  time.Time // of the monotonic clock
 
-	cacheSize int          // of the block cache, in bytes
-	fits      atomic.Int32 // see fitsCache
+	cacheSize int           // of the block cache, in bytes
+	files     atomic.Uint32 // changes of the set of files
+	fits      atomic.Uint64 // see fitsCache
 }
 
 func (c *counts) init(cacheSize int) {
@@ -209,38 +210,31 @@ func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
 	return m, err == nil, nil
 }
 
-// Values of counts.fits.
-const (
-	fitsUnknown = iota
-	fitsYes
-	fitsNo
-)
-
 // fitsCache reports whether all files together fit the block cache, with room for the decompressed data. Then every
-// block is read from the disk at most once, and a blind write may read.
+// block is read from the disk at most once, and a blind write may read. The answer holds until the set of files
+// changes: counts.fits has the answer in bit 0 and, above it, 1 + the number of changes before the answer. Writers that
+// meet a change at the same time all compare the sizes: while one did, the others would have to guess.
 func (db *DB) fitsCache() bool {
-	f := &db.counts.fits
-	switch f.Load() {
-	case fitsYes:
-		return true
-	case fitsNo:
-		return false
+	c := &db.counts
+	files := uint64(c.files.Load()) + 1
+	if f := c.fits.Load(); f>>1 == files {
+		return f&1 != 0
 	}
-	f.Store(fitsNo) // a file that is added meanwhile resets it to unknown
 	size := db.DiskSize()
 	for _, fam := range db.fam {
 		n, _ := db.rocks.IntProperty(fam, "rocksdb.live-blob-file-size")
 		size += n
 	}
-	if size > uint64(db.counts.cacheSize)/2 {
+	if size > uint64(c.cacheSize)/2 {
+		c.fits.Store(files << 1)
 		return false
 	}
-	f.CompareAndSwap(fitsNo, fitsYes)
+	c.fits.Store(files<<1 | 1)
 	return true
 }
 
 // filesChanged makes fitsCache compare the sizes again.
-func (c *counts) filesChanged() { c.fits.Store(fitsUnknown) }
+func (c *counts) filesChanged() { c.files.Add(1) }
 
 // find returns the counter of a namespace, nil when the namespace has never had a key.
 func (c *counts) find(ns string) *keycount.Counter {

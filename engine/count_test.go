@@ -370,6 +370,33 @@ func randomWrite(tx *engine.Tx, key string, rng *rand.Rand) error {
 	return nil
 }
 
+// TestCountWhileFilesChange: the count of a database that fits the block cache stays exact when blind writers meet a
+// change of its files at the same time.
+func TestCountWhileFilesChange(t *testing.T) {
+	db := enginetest.Open(t)
+	const writers, rounds = 4, 1000
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range rounds {
+				key := fmt.Sprintf("k%d-%d", w, i)
+				db.FilesChanged()
+				if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+					s := tx.Fresh([]byte(key), cf.TypeString)
+					tx.SaveAppend(&s, nil)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if k := db.KeyCount(ns); !k.Exact || k.Keys != writers*rounds {
+		t.Errorf("%d keys, exact %v, want %d", k.Keys, k.Exact, writers*rounds)
+	}
+}
+
 // TestCountOfOldRecords counts what another server has written: records in the 32-bit form, emptied
 // collections, a record that cannot be read.
 func TestCountOfOldRecords(t *testing.T) {

@@ -28,3 +28,6 @@ func SetIngestStep(f func(step int)) (reset func()) {
 	ingestStep = f
 	return func() { ingestStep = old }
 }
+
+// FilesChanged does what a flush or a compaction does for the key count.
+func (db *DB) FilesChanged() { db.counts.filesChanged() }

@@ -32,16 +32,19 @@ type source struct {
 	asked []string // the files that were
 }
 
-// newSource makes a database of several table files, and its checkpoint.
+// newSource makes a database of several table files, and its checkpoint. The files are of a family of which a
+// compaction drops nothing, and fewer than start one.
 func newSource(t *testing.T) *source {
 	db := enginetest.Open(t)
 	for i := range 30 {
-		enginetest.Update(t, db, enginetest.Bytes("k"), func(tx *engine.Tx) error {
-			tx.Put(cf.PubSub, fmt.Append(nil, i), make([]byte, 1000))
+		key := fmt.Append(nil, i)
+		enginetest.Update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			rec := tx.Fresh(key, cf.TypeString)
+			tx.SaveAppend(&rec, make([]byte, 1000))
 			return nil
 		})
 		if i%8 == 0 {
-			if err := db.FlushMemtable(cf.PubSub); err != nil {
+			if err := db.FlushMemtable(cf.Metadata); err != nil {
 				t.Fatal(err)
 			}
 		}
