@@ -18,7 +18,7 @@ import (
 // The clients pause while a master dies: what its replica does not have yet is lost, as in every failover.
 func TestMigrationFailover(t *testing.T) {
 	slots := cf.SlotRange{First: 1, Last: 40}
-	m := startMover(t, slots, true, 1)
+	m := startMover(t, slots, batches, 1)
 	for shard := range m.shards {
 		m.caughtUp(shard)
 	}
@@ -72,6 +72,48 @@ func TestMigrationFailover(t *testing.T) {
 			t.Fatalf("case %+v", test)
 		}
 	}
+}
+
+// TestTableFilesWithReplicas: a source with a replica sends table files. A destination with a replica takes batches,
+// and goes on sending its replica the log.
+func TestTableFilesWithReplicas(t *testing.T) {
+	m := startMover(t, cf.SlotRange{First: 1, Last: 40}, tableFiles, 0)
+	replica := newClusterNode(t, "c")
+	m.shards[0] = append(m.shards[0], replica)
+	m.tell(0)
+	m.caughtUp(0)
+	m.load.resume()
+
+	source, destination := m.master(0), m.master(1)
+	destination.stopAt(stage.Ingested)
+	m.migrate()
+	destination.stopped(stage.Ingested)
+	destination.goOn(stage.Ingested)
+	if !m.end(source) {
+		t.Fatal("the slots do not move")
+	}
+	m.settle(source)
+	m.sameKeys(0)
+
+	source, destination = destination, source
+	copies := fullCopies(destination)
+	m.migrate()
+	if !m.end(source) {
+		t.Fatal("the slots do not move back")
+	}
+	source.says("the destination takes no table files")
+	m.settle(source)
+	m.sameKeys(0)
+	if n := fullCopies(destination); n != copies {
+		t.Errorf("sync_full was %s and is %s", copies, n)
+	}
+}
+
+// fullCopies returns how often replicas have synchronised in full with a node.
+func fullCopies(n *clusterNode) string {
+	_, rest, _ := strings.Cut(n.do("INFO", "stats"), "\r\nsync_full:")
+	line, _, _ := strings.Cut(rest, "\r\n")
+	return line
 }
 
 // caughtUp waits until the replica of a shard has what its master has.

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -20,7 +22,13 @@ import (
 // name of the step. When it stops it writes into the file.
 const stopsDir = "BASALT_TEST_STOPS"
 
+// filesFrom is the variable that sets how many bytes a range must have to go by table files.
+const filesFrom = "BASALT_TEST_FILES_FROM"
+
 func stopAtSteps() {
+	if n, err := strconv.ParseUint(os.Getenv(filesFrom), 10, 64); err == nil {
+		carry.FilesFrom = n
+	}
 	dir := os.Getenv(stopsDir)
 	if dir == "" {
 		return
@@ -46,6 +54,8 @@ type clusterNode struct {
 	proxy *servertest.Proxy
 	proc  *process
 	at    atomic.Pointer[string] // where clients reach it
+
+	logged sync.Map // the lines of its log since it was last started
 }
 
 func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
@@ -74,10 +84,24 @@ func (n *clusterNode) start() {
 	n.proc.ready(n.proc.await(" ready "))
 	n.at.Store(&n.proc.addr)
 	n.proxy.Target(n.proc.addr)
-	go func(p *process) { // its log must not fill the pipe
-		for range p.lines {
+	n.logged.Clear()
+	go func(p *process) {
+		for line := range p.lines {
+			n.logged.Store(line, nil)
 		}
 	}(n.proc)
+}
+
+// says waits until its log has a line with a text.
+func (n *clusterNode) says(text string) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("%s logs %q", n.id[:1], text), func() (found bool) {
+		n.logged.Range(func(line, _ any) bool {
+			found = strings.Contains(line.(string), text)
+			return !found
+		})
+		return found
+	})
 }
 
 func (n *clusterNode) kill() {
@@ -149,6 +173,7 @@ type mover struct {
 	nodes   []*clusterNode
 	shards  [2][]*clusterNode // the master first
 	slots   cf.SlotRange
+	by      way
 	tags    []string // of the slots
 	fixed   []string // keys that nobody changes
 	owner   int      // which shard has the slots
@@ -156,15 +181,19 @@ type mover struct {
 	load    *modelLoad
 }
 
-func startMover(t *testing.T, slots cf.SlotRange, raw bool, replicas int) *mover {
+func startMover(t *testing.T, slots cf.SlotRange, by way, replicas int) *mover {
 	t.Helper()
-	kind := "redis-command"
-	if raw {
-		kind = "raw-key-value"
+	args := []string{"--migrate-batch-rate-limit-mb", "0", "--migrate-type", "raw-key-value"}
+	switch by {
+	case commands:
+		args[3] = "redis-command"
+	case tableFiles:
+		args = append(args, "--migrate-batch-size-kb", "1") // so that the keys are several batches
+		t.Setenv(filesFrom, "1")
 	}
-	m := &mover{t: t, slots: slots, tags: tagsOf(slots)}
+	m := &mover{t: t, slots: slots, by: by, tags: tagsOf(slots)}
 	for i, letter := range []string{"a", "b", "c", "d"}[:2+2*replicas] {
-		n := newClusterNode(t, letter, "--migrate-type", kind, "--migrate-batch-rate-limit-mb", "0")
+		n := newClusterNode(t, letter, args...)
 		m.nodes = append(m.nodes, n)
 		m.shards[i%2] = append(m.shards[i%2], n)
 	}
@@ -265,23 +294,44 @@ func (m *mover) check() {
 	}
 }
 
-// sourceSteps and destinationSteps are where a process is stopped and one of both is killed.
+// way is how the keys of a migration travel.
+type way string
+
+const (
+	commands   way = "commands"
+	batches    way = "batches"
+	tableFiles way = "table files"
+)
+
+// sourceSteps and destinationSteps are where a process is stopped and one of both is killed; fileSteps are those that a
+// destination has besides when table files come.
 var (
 	sourceSteps = []stage.Stage{stage.Start, stage.Snapshot, stage.Log,
 		stage.Forbidden, stage.Rest, stage.Success, stage.Moved, stage.Done}
 	destinationSteps = []stage.Stage{stage.Importing, stage.ImportBegun, stage.Imported,
 		stage.ImportedKept, stage.ImportEnded}
+	fileSteps = []stage.Stage{stage.FilesBegun, stage.FilesCame, stage.FilesAll, stage.Ingested}
 )
 
-// moves are the migrations that the tests of faults make: single slots and ranges, of both types.
+// moves are the migrations that the tests of faults make: single slots and ranges, by all ways.
 var moves = []struct {
 	slots cf.SlotRange
-	raw   bool
+	by    way
 }{
-	{cf.SlotRange{First: 1, Last: 1}, false},
-	{cf.SlotRange{First: 1, Last: 40}, true},
-	{cf.SlotRange{First: 1, Last: 40}, false},
-	{cf.SlotRange{First: 1, Last: 1}, true},
+	{cf.SlotRange{First: 1, Last: 40}, tableFiles},
+	{cf.SlotRange{First: 1, Last: 1}, commands},
+	{cf.SlotRange{First: 1, Last: 40}, batches},
+	{cf.SlotRange{First: 1, Last: 40}, commands},
+	{cf.SlotRange{First: 1, Last: 1}, batches},
+	{cf.SlotRange{First: 1, Last: 1}, tableFiles},
+}
+
+// destinationSteps returns the steps of the destination of a migration.
+func (m *mover) destinationSteps() []stage.Stage {
+	if m.by == tableFiles {
+		return slices.Concat(destinationSteps, fileSteps)
+	}
+	return destinationSteps
 }
 
 // eachMove runs a test with each kind of migration; in short with some of them.
@@ -290,8 +340,8 @@ func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
 		if testing.Short() && !slices.Contains(short, i) {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s/raw=%v", mv.slots, mv.raw), func(t *testing.T) {
-			m := startMover(t, mv.slots, mv.raw, 0)
+		t.Run(fmt.Sprintf("%s/%s", mv.slots, mv.by), func(t *testing.T) {
+			m := startMover(t, mv.slots, mv.by, 0)
 			m.load.resume()
 			f(t, m)
 		})
@@ -305,19 +355,20 @@ func TestMigrationKilled(t *testing.T) {
 		atSource, sourceDies bool
 		step                 stage.Stage
 	}
-	var kills []kill
-	for _, dies := range []bool{true, false} {
-		for _, step := range sourceSteps {
-			kills = append(kills, kill{true, dies, step})
-		}
-		for _, step := range destinationSteps {
-			kills = append(kills, kill{false, dies, step})
-		}
-	}
 	turn := 0
-	eachMove(t, []int{0, 1}, func(t *testing.T, m *mover) {
+	eachMove(t, []int{0, 1, 2}, func(t *testing.T, m *mover) {
+		var kills []kill
+		for _, dies := range []bool{true, false} {
+			for _, step := range sourceSteps {
+				kills = append(kills, kill{true, dies, step})
+			}
+			for _, step := range m.destinationSteps() {
+				kills = append(kills, kill{false, dies, step})
+			}
+		}
 		for _, k := range kills {
-			if turn++; testing.Short() && turn%4 != 0 {
+			files := slices.Contains(fileSteps, k.step)
+			if turn++; testing.Short() && turn%4 != 0 && (!files || k.sourceDies) {
 				continue
 			}
 			source, destination := m.master(m.owner), m.master(1-m.owner)
@@ -346,7 +397,8 @@ func TestMigrationKilled(t *testing.T) {
 }
 
 // TestMigrationCut does with the connection between source and destination what networks do, at each step at which the
-// source has one. Clients reach both nodes all the time: their writes go on whatever happens to it.
+// source has one, and while the destination has table files. Clients reach both nodes all the time: their writes go on
+// whatever happens to it.
 func TestMigrationCut(t *testing.T) {
 	for n, fault := range []struct {
 		name  string
@@ -366,19 +418,27 @@ func TestMigrationCut(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			eachMove(t, []int{n % len(moves)}, func(t *testing.T, m *mover) {
-				for i, step := range sourceSteps[1:7] {
+				steps := sourceSteps[1:7]
+				if m.by == tableFiles {
+					steps = slices.Concat(steps, fileSteps)
+				}
+				for i, step := range steps {
 					if testing.Short() && (n+i)%3 != 0 {
 						continue
 					}
 					source, p := m.master(m.owner), m.master(1-m.owner).proxy
+					stops := source
+					if slices.Contains(fileSteps, step) {
+						stops = m.master(1 - m.owner)
+					}
 					if fault.quiet {
 						m.load.pause()
 					}
-					source.stopAt(step)
+					stops.stopAt(step)
 					m.migrate()
-					source.stopped(step)
+					stops.stopped(step)
 					fault.do(m, p)
-					source.goOn(step)
+					stops.goOn(step)
 					if fault.undo != nil {
 						fault.undo(m, p)
 					}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/cluster/migration/pace"
+	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
@@ -18,10 +18,11 @@ const filesBatch = 1 << 10
 
 // startFilesOrigin starts a source whose snapshots go by table files, however small they are.
 func startFilesOrigin(t testing.TB) *origin {
+	from := carry.FilesFrom
+	carry.FilesFrom = 1
+	t.Cleanup(func() { carry.FilesFrom = from })
 	o := startOrigin(t)
-	o.src.Close()
-	o.from, o.settings.BatchBytes = 1, filesBatch/16
-	o.open(t, pace.Real{})
+	o.settings.BatchBytes = filesBatch / 16
 	return o
 }
 

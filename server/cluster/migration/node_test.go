@@ -374,7 +374,6 @@ type origin struct {
 	slots    *slots
 	src      *source.Source
 	settings source.Settings
-	from     uint64 // Options.FilesFrom
 	step     func(stage.Stage)
 }
 
@@ -392,7 +391,7 @@ func startOriginAt(t testing.TB, clock pace.Clock) *origin {
 // open makes the source.
 func (o *origin) open(t testing.TB, clock pace.Clock) {
 	o.src = source.New(source.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
-		zaptest.Level(zap.WarnLevel)), Settings: func() source.Settings { return o.settings }, FilesFrom: o.from,
+		zaptest.Level(zap.WarnLevel)), Settings: func() source.Settings { return o.settings },
 		Step: func(s stage.Stage) { o.step(s) }})
 }
 

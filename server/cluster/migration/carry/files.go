@@ -1,8 +1,6 @@
 package carry
 
 import (
-	"cmp"
-
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
@@ -32,15 +30,15 @@ const (
 	maxFilesBatch = 1 << 20
 )
 
-// filesFrom is how many bytes a range must have to go by table files: for less, the files would be many and small.
-const filesFrom = 32 << 20
+// FilesFrom is how many bytes a range must have to go by table files: for less, the files would be many and small.
+// Tests lower it.
+var FilesFrom uint64 = 32 << 20
 
 // fileFamilies hold the records of slots, in the order in which they are sent.
 var fileFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
 
-// BeginFiles reports whether the snapshot goes by table files, for which the destination is ready then: if the range
-// has as many bytes as from, 0 = filesFrom.
-func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, from uint64, log *zap.Logger) (bool, error) {
+// BeginFiles reports whether the snapshot goes by table files, for which the destination is ready then.
+func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, log *zap.Logger) (bool, error) {
 	if !s.Knows.commands[ingest] {
 		return false, nil
 	}
@@ -48,7 +46,7 @@ func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, from uint64,
 	for _, id := range fileFamilies {
 		size += base.Size(id, slots)
 	}
-	if size < cmp.Or(from, filesFrom) {
+	if size < FilesFrom {
 		return false, nil
 	}
 	_, err := s.Peer.Do(ingest, "BEGIN")

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // Errors of an import by table files.
@@ -36,6 +37,7 @@ func (i *Import) BeginFiles(link Link) error {
 	}
 	var err error
 	i.files, err = i.opt.DB.NewIngest(i.opt.FilesDir, now.slots)
+	stage.Step(stage.FilesBegun)
 	return err
 }
 
@@ -46,7 +48,9 @@ func (i *Import) AddRecords(link Link, rep []byte) error {
 	if now := i.now.Load(); i.files == nil || now.state != Started || now.link != link {
 		return errNoFiles
 	}
-	return i.files.Add(rep)
+	err := i.files.Add(rep)
+	stage.Step(stage.FilesCame)
+	return err
 }
 
 // EndFiles brings what was collected into the database. Replicas that have come meanwhile are cut off: the log has a
@@ -58,12 +62,14 @@ func (i *Import) EndFiles(link Link) error {
 	if i.files == nil || now.state != Started || now.link != link {
 		return errNoFiles
 	}
+	stage.Step(stage.FilesAll)
 	resume := i.opt.Suspend()
 	err := i.files.Commit()
 	resume()
 	if err != nil {
 		return fmt.Errorf("ingesting the table files: %w", err)
 	}
+	stage.Step(stage.Ingested)
 	if err := i.dropFiles(); err != nil {
 		i.opt.Log.Warn("the directory of ingested table files was not removed", zap.Error(err))
 	}

@@ -69,8 +69,6 @@ type Options struct {
 	Log      *zap.Logger
 	// NoLog: writes do not go to the write-ahead log.
 	NoLog bool
-	// FilesFrom is how many bytes a range must have to go by table files; 0 = 32 MiB.
-	FilesFrom uint64
 	// Step is called before each step of a migration: tests stop there. nil = [stage.Step].
 	Step func(s stage.Stage)
 }
@@ -558,7 +556,7 @@ func (j *job) sendSnapshot() error {
 		s := carry.NewRaw(j.way, fresh)
 		j.carrier = s
 		var err error
-		if files, err = s.BeginFiles(j.base, j.slots, j.FilesFrom, j.log); err == nil && files {
+		if files, err = s.BeginFiles(j.base, j.slots, j.log); err == nil && files {
 			err = s.SendFiles(j.base, j.slots, count)
 		}
 		if err != nil {

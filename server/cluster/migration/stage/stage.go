@@ -25,6 +25,10 @@ const (
 const (
 	Importing    Stage = "importing"     // before what is there of the slots is deleted
 	ImportBegun  Stage = "import begun"  // before the answer to CLUSTER IMPORT range 0
+	FilesBegun   Stage = "files begun"   // before the answer to _ingest BEGIN
+	FilesCame    Stage = "files came"    // before the answer to each _ingest RECORDS: a table file is being written
+	FilesAll     Stage = "files all"     // before the table files are ingested
+	Ingested     Stage = "ingested"      // before the directory of the table files is removed
 	Imported     Stage = "imported"      // before it is kept that the slots are there
 	ImportedKept Stage = "imported kept" // before the mark of the import is removed
 	ImportEnded  Stage = "import ended"  // before the answer to CLUSTER IMPORT range 1
