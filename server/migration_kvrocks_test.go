@@ -3,10 +3,12 @@ package server_test
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -88,5 +90,95 @@ func fillMigrated(c *servertest.Client, few bool) {
 	}
 	for _, line := range lines {
 		c.Do(strings.Fields(line)...)
+	}
+}
+
+// TestKvrocksReplicasOfMigration: the source and the destination of a migration keep in the database what they have
+// told of the slots, and a real Kvrocks that is a replica of either takes these records as others: it goes on.
+func TestKvrocksReplicasOfMigration(t *testing.T) {
+	if os.Getenv(kvrocksServer) == "" {
+		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
+	}
+	var masters [2]*servertest.Harness
+	var all []*servertest.Client // masters first
+	for i := range masters {
+		masters[i] = startWith(t, engine.Options{Slots: true}, "cluster-enabled", "yes", "migrate-type", "raw-key-value")
+		all = append(all, masters[i].Dial(t))
+	}
+	for range masters {
+		all = append(all, startKvrocks(t, "cluster-enabled yes")())
+	}
+	ids := []string{strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40), strings.Repeat("d", 40)}
+	slot := strings.Trim(all[0].Do("CLUSTER", "KEYSLOT", "{s}"), ":\r\n")
+	n, _ := strconv.Atoi(slot)
+	tell := func(version int, slots ...string) {
+		t.Helper()
+		var text strings.Builder
+		for i := range masters {
+			fmt.Fprintf(&text, "%s 127.0.0.1 %d master - %s\n", ids[i], port(all[i]), slots[i])
+			fmt.Fprintf(&text, "%s 127.0.0.1 %d slave %s\n", ids[i+2], port(all[i+2]), ids[i])
+		}
+		for i, c := range all {
+			if version == 1 {
+				c.Want("CLUSTERX SETNODEID "+ids[i], "+OK\r\n")
+			}
+			if got := c.Do("CLUSTERX", "SETNODES", strings.TrimSpace(text.String()), strconv.Itoa(version)); got != "+OK\r\n" {
+				t.Fatal(got)
+			}
+		}
+	}
+	caughtUp := func() {
+		t.Helper()
+		for i, k := range all[2:] {
+			servertest.Eventually(t, "a Kvrocks has what its master has", func() bool {
+				return field(k, "replication", "master_link_status") == "up" &&
+					field(k, "replication", "slave_repl_offset") == fmt.Sprint(masters[i].DB.LatestSequence())
+			})
+		}
+	}
+	marks := func(want bool) {
+		t.Helper()
+		for i, h := range masters {
+			err := h.DB.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+				v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateSlotMarks))
+				if (len(v) > 0) != want {
+					t.Errorf("node %d has the marks %q", i, v)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	tell(1, "0-16383", "")
+	all[0].Want("SET {s} moves", "+OK\r\n")
+	all[0].Want("SET stays 1", "+OK\r\n")
+	caughtUp()
+	before := [2]int64{masters[0].Master().Stats().SyncFull, masters[1].Master().Stats().SyncFull}
+	if got := all[0].Do("CLUSTERX", "MIGRATE", slot, ids[1], "SYNC", "30"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	marks(true)
+	all[0].Want("SET stays 2", "+OK\r\n")
+	all[1].Want("SET {s} moved", "+OK\r\n")
+	caughtUp()
+	tell(2, fmt.Sprintf("0-%d %d-16383", n-1, n+1), slot)
+	marks(false)
+	for _, c := range all[:2] {
+		c.Do("CLIENT", "KILL", "TYPE", "replica")
+	}
+	all[0].Want("SET stays 3", "+OK\r\n")
+	all[1].Want("SET {s} stays", "+OK\r\n")
+	caughtUp()
+	for i, want := range []struct{ key, value string }{{"stays", "3"}, {"{s}", "stays"}} {
+		k := all[i+2]
+		k.Want("READONLY", "+OK\r\n")
+		k.Want("GET "+want.key, fmt.Sprintf("$%d\r\n%s\r\n", len(want.value), want.value))
+		k.Want("KEYS *", fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(want.key), want.key))
+		if got := masters[i].Master().Stats().SyncFull; got != before[i] {
+			t.Errorf("node %d: %d full synchronisations, and %d before", i, got, before[i])
+		}
 	}
 }
