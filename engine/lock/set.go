@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"cmp"
 	"runtime"
 	"slices"
 )
@@ -162,11 +161,15 @@ const keptIndex = 1024
 
 // find returns the index in held of the lock with a name, -1 = not held. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
-	i, ok := slices.BinarySearchFunc(s.held[:s.sorted], name, func(v Lock,
-		name uint64) int {
-		return cmp.Compare(v.Name(), name)
-	})
-	if ok {
+	i, end := 0, s.sorted
+	for i < end { // slices.BinarySearchFunc calls a function for each lock
+		if m := (i + end) / 2; s.held[m].Name() < name {
+			i = m + 1
+		} else {
+			end = m
+		}
+	}
+	if i < s.sorted && s.held[i].Name() == name {
 		return i
 	}
 	later := s.held[s.sorted:]

@@ -245,12 +245,15 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	return st.writeArray(w, t, depth)
 }
 
-// listTable returns a table for n elements, with the array size that adding them one after the other would give.
-func listTable(n int) *vm.LTable {
-	if n > 0 {
-		n = powerOfTwo(n)
+// listTable returns a table for n elements.
+func listTable(n int) *vm.LTable { return newTable(listPlaces(n), 0) }
+
+// listPlaces returns the array size that adding n elements one after the other would give.
+func listPlaces(n int) int {
+	if n == 0 {
+		return 0
 	}
-	return newTable(n, 0)
+	return powerOfTwo(n)
 }
 
 func (st *state) writeArray(w *resp.Writer, t *vm.LTable, depth int) error {

@@ -330,7 +330,7 @@ func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
 			return nil
 		}
 	}
-	// The content of libraries never changes, nor do globals, except KEYS and ARGV.
+	// Libraries and globals never change.
 	data := unsafe.StringData(name)
 	f := &st.found[(uintptr(unsafe.Pointer(data))>>3^uintptr(unsafe.Pointer(t))>>4)%keptFields]
 	if f.name == data && f.n == len(name) && f.t == t {
@@ -340,9 +340,7 @@ func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
 	if v == nil || isNil(v) {
 		return nil
 	}
-	if name != "KEYS" && name != "ARGV" {
-		*f = foundField{t, data, len(name), v}
-	}
+	*f = foundField{t, data, len(name), v}
 	return v
 }
 

@@ -362,7 +362,9 @@ func (st *state) libraries() environment {
 	}
 	raw := newTable(0, 64)
 	for list := entries(st.global); len(list) > 0; list = list[2:] {
-		store(nil, raw, list[0], list[1])
+		if list[1] != st.keys && list[1] != st.argv {
+			store(nil, raw, list[0], list[1])
+		}
 	}
 	raw.Metatable = st.global.Metatable
 	redis := newTable(0, 32)

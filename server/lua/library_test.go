@@ -93,6 +93,7 @@ func TestGlobalsOfFunctions(t *testing.T) {
 		{"redis.breakpoint", "nil"}, {"redis.debug", "nil"}, {"redis.replicate_commands",
 			"nil"}, {"redis.register_function", "nil"},
 		{"type(redis.call)", "function"}, {"_G.redis == redis", "true"}, {"_G.redis.debug", "nil"}, {"_G._G == _G", "true"},
+		{"pcall(loadstring('return KEYS'))", "false"},
 		{"pcall(setmetatable, _G, {})", "false"}, {"pcall(rawset, _G, 'x', 1)", "false"}, {"type(getmetatable(_G))", "table"},
 	} {
 		got, err := fcall(e, &echo{}, l, "f", false, tt.expr)

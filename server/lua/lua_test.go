@@ -119,6 +119,28 @@ func TestResults(t *testing.T) {
 }
 
 // What one script does must not be seen by the next one, whatever it tries.
+// KEYS and ARGV begin anew with each script, whatever the one before has done to them.
+func TestKeysBeginAnew(t *testing.T) {
+	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 }, States: 1})
+	const (
+		change = `for _, t in ipairs({KEYS, ARGV}) do
+				t.x, t[3], t[1], t[100] = 1, 'c', nil, 2
+				setmetatable(t, {__index = function() return 'stale' end})
+			end return 0`
+		look = `local n = 0 for _ in pairs(KEYS) do n = n + 1 end for _ in pairs(ARGV) do n = n + 1 end
+			return {n, #KEYS, KEYS[1] or '-', KEYS[2] or '-', tostring(KEYS.x), tostring(getmetatable(KEYS)),
+				#ARGV, ARGV[1] or '-', ARGV[3] or '-', tostring(ARGV.x)}`
+	)
+	for _, source := range []string{change, "error(KEYS[1])", change} {
+		eval(t, e, source, []string{"a", "b"}, []string{"1"})
+		want := "*10\r\n:1\r\n:1\r\n$1\r\nk\r\n$1\r\n-\r\n$3\r\nnil\r\n" +
+			"$3\r\nnil\r\n:0\r\n$1\r\n-\r\n$1\r\n-\r\n$3\r\nnil\r\n"
+		if got := eval(t, e, look, []string{"k"}); got != want {
+			t.Errorf("after %s: %q, want %q", source, got, want)
+		}
+	}
+}
+
 func TestSandbox(t *testing.T) {
 	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 },
 		Version: "7.2.5", States: 1})

@@ -92,13 +92,16 @@ func (st *state) exec(r *Run) error {
 			return &Error{Text: err.Error()}
 		}
 		L.Push(f)
-		L.Push(stringsTable(r.Keys))
-		L.Push(stringsTable(r.Args))
+		for _, list := range [][][]byte{r.Keys, r.Args} {
+			t := newTable(0, 0)
+			setStrings(t, list)
+			L.Push(t)
+		}
 		args = 2
 	} else {
 		f = st.function(r.Script.code)
-		globals := contentsOf(st.global).strdict // which has nodes for both, see newState
-		globals["KEYS"], globals["ARGV"] = stringsTable(r.Keys), stringsTable(r.Args)
+		setStrings(st.keys, r.Keys)
+		setStrings(st.argv, r.Args)
 		L.Push(f)
 	}
 	err := L.PCall(args, 1, st.handler)
@@ -141,9 +144,8 @@ func (st *state) done() {
 	st.unlist()
 	st.main.SetTop(0)
 	if st.run.Function == nil {
-		globals := contentsOf(st.global).strdict
-		delete(globals, "KEYS")
-		delete(globals, "ARGV")
+		setStrings(st.keys, nil)
+		setStrings(st.argv, nil)
 	}
 	st.running, st.run = false, nil
 	st.reply.release()
@@ -154,12 +156,13 @@ func (st *state) done() {
 	clear(st.callers)
 }
 
-func stringsTable(list [][]byte) *vm.LTable {
-	t := listTable(len(list))
-	for i, s := range list {
-		setPlace(contentsOf(t), i+1, vm.LString(s))
+// setStrings makes a table a list of strings, whatever it was before.
+func setStrings(t *vm.LTable, list [][]byte) {
+	c := contentsOf(t)
+	*c = contents{Metatable: vm.LNil, array: make([]vm.LValue, 0, listPlaces(len(list)))}
+	for _, s := range list {
+		c.array = append(c.array, vm.LString(s))
 	}
-	return t
 }
 
 // poll is called every pollTicks instructions and reports whether the run must stop. Usually it only reads the

@@ -25,6 +25,7 @@ type state struct {
 
 	global     *vm.LTable // the environment of scripts; they can only access globals
 	globals    *vm.LTable // _G
+	keys, argv *vm.LTable // KEYS and ARGV of scripts
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
 	strings    *vm.LTable // the functions of strings
@@ -97,9 +98,9 @@ func newState(e *Engine) *state {
 	shown := newTable(0, 1)
 	storeName(shown, "__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
-	for _, name := range []string{"KEYS", "ARGV"} { // each run sets its own values; the nodes remain
-		storeName(st.global, name, vm.LNil)
-	}
+	st.keys, st.argv = newTable(0, 0), newTable(0, 0)
+	storeName(st.global, "KEYS", st.keys)
+	storeName(st.global, "ARGV", st.argv)
 	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
 	st.attach(L)
 	return st

@@ -132,8 +132,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 		return errNoCluster
 	}
 	s.crossSlot = !named || flags&lua.AllowCrossSlotKeys != 0
-	s.slot = anySlot
-	if len(call.Keys) > 0 {
+	if s.slot = anySlot; c.srv.Cluster != nil && len(call.Keys) > 0 {
 		s.slot = int(cf.Slot(call.Keys[0]))
 	}
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
@@ -169,22 +168,22 @@ func (c *run) Eval(call command.ScriptCall) error {
 	c.tx.SwitchNamespace(began)
 	*r = lua.Run{}
 	s.caller, s.declared, s.frame.ctx, s.frame.req = nil, nil, command.Ctx{}, request{}
-	var failed *lua.Error
-	if errors.As(err, &failed) {
+	if failed := (*lua.Error)(nil); err != nil && errors.As(err, &failed) {
 		// The writes of the script stay, so this is a reply and not an error of the command.
 		c.out.Error("", failed.Text)
 		s.host.Failed(failed.Text, failed.Counted)
 		err = nil
 	}
-	if err == nil && s.failed {
-		c.srv.Stats.CallFailed(c.frame.ctx.Spec)
-	}
 	if err != nil {
 		clear(c.deferred[deferred:])
 		c.deferred = c.deferred[:deferred]
 		s.written = nil
+		return scripts.Error(err)
 	}
-	return scripts.Error(err)
+	if s.failed {
+		c.srv.Stats.CallFailed(c.frame.ctx.Spec)
+	}
+	return nil
 }
 
 // beginScript begins the frame of a script inside the frame of the command that runs it, and returns the outer frame.
