@@ -110,7 +110,7 @@ func confEntries(data []byte) ([]entry, error) {
 		if err != nil {
 			return nil, &Error{Line: i + 1, Err: err}
 		}
-		if key == "" || text == "" && !meansEmpty(key) && !isUserKey(key) {
+		if key == "" || ignored(key, text) {
 			continue
 		}
 		entries = append(entries, entry{key, text, i + 1})
@@ -118,11 +118,22 @@ func confEntries(data []byte) ([]entry, error) {
 	return entries, nil
 }
 
-// meansEmpty reports whether an empty value in a kvrocks.conf means the empty string. Kvrocks ignores such a line and
-// keeps the default, and its default is empty for the strings whose default is not empty here.
-func meansEmpty(key string) bool {
+// ignored reports whether a line counts for nothing because it has no value, as in Kvrocks, which keeps the default.
+// Its default is empty for the strings whose default is not empty here: for those the line means the empty string.
+func ignored(key, text string) bool {
 	s, _, ok := find(key)
-	return ok && s.Kind == String && s.Default != ""
+	return text == "" && !isUserKey(key) && !(ok && s.Kind == String && s.Default != "")
+}
+
+// lacksValue returns the key of a line, and whether the line is ignored although it asks for something: it has no
+// value, or an empty one for a setting that is not empty by default.
+func lacksValue(line string) (key string, lacks bool) {
+	key, text, from, to, err := scanConfLine(line)
+	if err != nil || key == "" || !ignored(key, text) {
+		return key, false
+	}
+	s, _, ok := find(key)
+	return key, from == to || !ok || s.Default != ""
 }
 
 // confLines returns the lines without their ends.

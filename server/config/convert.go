@@ -136,8 +136,10 @@ func (v *converter) parse(line string) (e entry, err error) {
 		if err != nil {
 			key, _, _ = strings.Cut(trimmed, " ")
 		}
-		if err == nil && text == "" && !meansEmpty(key) {
-			key = "" // it counts for nothing
+		if _, lacks := lacksValue(line); lacks {
+			err = errIgnored
+		} else if err == nil && ignored(key, text) {
+			key = ""
 		}
 		return entry{key: key, text: text}, err
 	}
@@ -147,6 +149,9 @@ func (v *converter) parse(line string) (e entry, err error) {
 		return entry{key: key}, errors.New("the quotes are not balanced")
 	}
 	e.key = string(args[0])
+	if len(args) == 1 {
+		return e, errNoValue
+	}
 	words := make([]string, len(args)-1)
 	for i, a := range args[1:] {
 		words[i] = string(a)

@@ -22,9 +22,15 @@ func TestConvert(t *testing.T) {
 			"timeout = 5", []string{
 				"line 1: workers 16: without effect: the Go scheduler serves all connections", "line 2: nosuch 1: unknown key",
 				"line 3: port many: argument couldn't be parsed into an integer",
+				"line 5: \": " + errIgnored.Error(),
 				"line 6: hash-length-mode no: a setting of another version of Kvrocks",
 				"line 7: masterauth: malformed line: config line ends unexpectedly in quoted string",
 				"line 8: user: wants the name of a user, then rules; quotes must be balanced"}},
+		{"kvrocks.conf", "requirepass\nmasterauth \"\"\nlog-dir\nport '' # no\nslaveof # of none", `log-dir = ""`, []string{
+			"line 1: requirepass: " + errIgnored.Error(), "line 4: port: " + errIgnored.Error(),
+			"line 5: slaveof: " + errIgnored.Error()}},
+		{"redis.conf", "requirepass\nmasterauth \"\"\nappendonly", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`,
+			[]string{"line 1: requirepass: " + errNoValue.Error(), "line 3: appendonly: " + errNoValue.Error()}},
 		{"kvrocks.conf", "bind 127.0.0.1\nunixsocket /s", `bind = "127.0.0.1"|unixsocket = "/s"`, nil},
 		{"kvrocks.conf", "namespace.a secret\nworkers 8\nnamespace.b secret", "", []string{
 			"line 1: namespace.a: " + errPassEmpty.Error(), "line 3: namespace.b: the token is given to two namespaces"}},

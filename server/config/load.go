@@ -61,6 +61,7 @@ var (
 	errUnknown    = errors.New("unknown key")
 	errNoFile     = errors.New("wants the name of a file")
 	errNoValue    = errors.New("wants a value")
+	errIgnored    = errors.New("has no value: the line is ignored")
 	errNoOption   = errors.New("neither an option nor a sub-command; basalt --help lists both")
 	errTokenTwice = errors.New("the token is given to two namespaces")
 	errNameTwice  = errors.New("the namespace has two tokens")
@@ -186,6 +187,9 @@ func (l *loader) read(file string, stdin io.Reader) error {
 		}
 		return err
 	}
+	if l.c.format == kvrocksConf {
+		l.warnIgnored(file, data)
+	}
 	for _, e := range entries {
 		err := l.add(file, e, l.c.format == kvrocksConf)
 		if bad := (*Error)(nil); errors.As(err, &bad) && l.c.format == kvrocksConf && looksLikeRedis(file, data) {
@@ -196,6 +200,15 @@ func (l *loader) read(file string, stdin io.Reader) error {
 		}
 	}
 	return nil
+}
+
+// warnIgnored warns about the lines of a kvrocks.conf that are ignored although they ask for something.
+func (l *loader) warnIgnored(file string, data []byte) {
+	for i, line := range confLines(data) {
+		if key, lacks := lacksValue(line); lacks {
+			l.c.warnings = append(l.c.warnings, (&Error{File: file, Line: i + 1, Key: key, Err: errIgnored}).Error())
+		}
+	}
 }
 
 // format is the grammar of a file.

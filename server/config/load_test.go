@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -83,6 +84,20 @@ GET = "GET2"
 		if err == nil && cfg.File() != "" {
 			t.Errorf("file of standard input is %q", cfg.File())
 		}
+	}
+}
+
+// A line of a kvrocks.conf without a value changes nothing, as in Kvrocks; the start says so.
+func TestIgnoredLines(t *testing.T) {
+	path := write(t, "kvrocks.conf", "port 7000\nrequirepass\nmasterauth ''\nport \"\"\nnosuch\n")
+	cfg, err := Load([]string{"-c", path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{path + ":2: requirepass: " + errIgnored.Error(), path + ":4: port: " + errIgnored.Error(),
+		path + ":5: nosuch: " + errIgnored.Error()}
+	if !slices.Equal(cfg.Warnings(), want) || cfg.Port() != 7000 {
+		t.Errorf("port %d, warnings %q", cfg.Port(), cfg.Warnings())
 	}
 }
 
