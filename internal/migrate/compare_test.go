@@ -15,12 +15,13 @@ import (
 
 const kvrocksServer = "KVROCKS_SERVER"
 
-// startKvrocks starts a Kvrocks and returns its address.
-func startKvrocks(t *testing.T) string {
+// startKvrocks starts a Kvrocks and returns its address. settings are lines of its configuration.
+func startKvrocks(t *testing.T, settings ...string) string {
 	t.Helper()
 	port, dir := servertest.FreePort(t), t.TempDir()
 	file := filepath.Join(dir, "kvrocks.conf")
-	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\ndaemonize no\nworkers 1\n", port, dir)
+	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\ndaemonize no\nworkers 1\n", port, dir) +
+		strings.Join(settings, "\n")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}

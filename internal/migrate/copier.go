@@ -122,9 +122,12 @@ const (
 	retryEvery = time.Second
 )
 
-// run copies until ctx ends, or nothing works for retryFor. progress in between counts.
+// run copies until ctx ends, or nothing works for retryFor. Progress in between counts, unless a server gives the same
+// error reply each time: a copy that begins anew would end there again.
 func (c *copier) run(ctx context.Context) error {
 	last, seen := time.Now(), int64(-1)
+	var refused transfer.ReplyError
+	since := last
 	for {
 		err := c.attempt(ctx)
 		if ctx.Err() != nil {
@@ -133,8 +136,12 @@ func (c *copier) run(ctx context.Context) error {
 		if now := c.applied() + c.copied.Load(); now != seen {
 			last, seen = time.Now(), now
 		}
+		var reply transfer.ReplyError
+		if !errors.As(err, &reply) || reply != refused {
+			refused, since = reply, time.Now()
+		}
 		var final finalError
-		if errors.As(err, &final) || time.Since(last) > retryFor {
+		if errors.As(err, &final) || time.Since(last) > retryFor || time.Since(since) > retryFor && reply != "" {
 			return err
 		}
 		text := err.Error()
@@ -510,8 +517,14 @@ func (c *copier) copyFunctions() error {
 		if len(libraries) == 0 && len(old[0].Elems) == 0 { // or it has no functions
 			return nil
 		}
-		if _, err := p.do("FUNCTION", "FLUSH"); err != nil {
-			return err
+		for i := range old[0].Elems { // a Kvrocks knows no FLUSH
+			name := member(&old[0].Elems[i], "library_name")
+			if name == nil {
+				continue
+			}
+			if _, err := p.do("FUNCTION", "DELETE", string(name.Text)); err != nil {
+				return err
+			}
 		}
 		for _, code := range libraries {
 			if _, err := p.do("FUNCTION", "LOAD", code); err != nil {

@@ -76,20 +76,28 @@ func (b *lockedBuffer) String() string {
 // startCluster starts basalts that share the slots, and returns the address of one of them.
 func startCluster(t *testing.T, n int) string {
 	t.Helper()
-	var text strings.Builder
-	var addrs []string
-	for i := range n {
-		h := servertest.Start(t, "cluster-enabled", "yes")
-		addrs = append(addrs, h.Addr())
-		_, port, _ := net.SplitHostPort(h.Addr())
-		fmt.Fprintf(&text, "%s 127.0.0.1 %s master - %d-%d\n", nodeID(i), port, i*16384/n, (i+1)*16384/n-1)
+	var nodes []transfer.Address
+	for range n {
+		nodes = append(nodes, transfer.Address{Network: "tcp", Host: servertest.Start(t, "cluster-enabled", "yes").Addr()})
 	}
-	for i, addr := range addrs {
-		c := dialTest(t, addr)
+	return share(t, nodes)
+}
+
+// share makes a cluster of nodes, which share the slots, and returns the address of one of them.
+func share(t *testing.T, nodes []transfer.Address) string {
+	t.Helper()
+	var text strings.Builder
+	for i, a := range nodes {
+		_, port, _ := net.SplitHostPort(a.Host)
+		fmt.Fprintf(&text, "%s 127.0.0.1 %s master - %d-%d\n", nodeID(i), port, i*16384/len(nodes),
+			(i+1)*16384/len(nodes)-1)
+	}
+	for i, a := range nodes {
+		c := dialAddress(t, a)
 		c.do("CLUSTERX", "SETNODEID", nodeID(i))
 		c.do("CLUSTERX", "SETNODES", strings.TrimSpace(text.String()), "1")
 	}
-	return addrs[0]
+	return nodes[0].Host
 }
 
 func nodeID(i int) string { return strings.Repeat(string(rune('a'+i)), 40) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -235,5 +236,51 @@ func TestKvrocks(t *testing.T) {
 		if r := migrated(t, o); !r.CutOver {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// A Kvrocks follows a basalt; a Redis is copied into a Kvrocks or a cluster of them, which take no streams.
+func TestIntoKvrocks(t *testing.T) {
+	if os.Getenv(kvrocksServer) == "" {
+		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
+	}
+	alone := func(t *testing.T) string { return startKvrocks(t) }
+	redis := func(t *testing.T) string { return startRedis(t) }
+	for _, x := range []struct {
+		name     string
+		from, to func(t *testing.T) string
+		values   []string
+	}{
+		{"basalt", func(t *testing.T) string { return servertest.Start(t).Addr() }, alone,
+			[]string{`JSON.SET j $ {"a":1}`, "SIADD si 3 1 2", "BF.ADD bloom a", "XADD empty 1-1 f v"}},
+		{"redis", redis, alone, []string{"DEL x"}},
+		{"redis to a cluster", redis, func(t *testing.T) string {
+			var nodes []transfer.Address
+			for range 2 {
+				nodes = append(nodes, transfer.Address{Network: "tcp", Host: startKvrocks(t, "cluster-enabled yes")})
+			}
+			return share(t, nodes)
+		}, []string{"DEL x"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			from, to := x.from(t), x.to(t)
+			source := dialTest(t, from)
+			source.fill(x.values...)
+			if x.name == "basalt" {
+				source.do("XADD", "empty", "2-1", "", "") // a Kvrocks returns null for empty
+			} else {
+				source.do("DEL", "manyx")
+			}
+			migrated(t, options(t, from, to))
+			source.lines("SET later v", "DEL l", "HSET h f w", "SETBIT bits 3 1")
+			o := options(t, from, to)
+			o.Cutover = true
+			if r := migrated(t, o); !r.CutOver || len(r.LeftOut) > 0 {
+				t.Errorf("%+v", r)
+			}
+			if _, err := connectTest(t, to).do("FCALL", "f", "0"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -28,6 +28,7 @@ type peer struct {
 	addr    transfer.Address
 	kind    Kind
 	version string
+	valkey  bool // a Redis that is a Valkey
 	cluster bool
 
 	mu   sync.Mutex
@@ -53,7 +54,7 @@ func connect(ctx context.Context, addr transfer.Address) (*peer, error) {
 		}
 	}
 	if v := server["valkey_version"]; v != "" {
-		x.version = v
+		x.version, x.valkey = v, true
 	}
 	return x, nil
 }
@@ -84,6 +85,9 @@ func (p *peer) do(args ...string) (r transfer.Reply, err error) {
 
 func (p *peer) String() string {
 	what := string(p.kind)
+	if p.valkey {
+		what = "valkey"
+	}
 	if p.cluster {
 		what += " cluster"
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/internal/testcert"
+	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -25,6 +26,16 @@ func TestMigrateTLS(t *testing.T) {
 			return append(files(""), "tls-port", servertest.FreePort(t), "tls-auth-clients", "yes", "tls-replication", "yes")
 		}).Addr()
 	}
+	cluster := func(t *testing.T) string { // the nodes announce their ports for TLS
+		var nodes []transfer.Address
+		for range 2 {
+			h := servertest.StartOnPorts(t, func() []string {
+				return append(files(""), "tls-port", servertest.FreePort(t), "tls-auth-clients", "yes", "cluster-enabled", "yes")
+			})
+			nodes = append(nodes, transfer.Address{Network: "tcp", Host: h.Addr(), TLS: ca.Client("client")})
+		}
+		return share(t, nodes)
+	}
 	for _, x := range []struct {
 		name     string
 		from, to func(t *testing.T) string
@@ -33,6 +44,7 @@ func TestMigrateTLS(t *testing.T) {
 		{"redis to basalt", redis, basalt, "follow"},
 		{"basalt to basalt", basalt, basalt, "follow"},
 		{"basalt to redis", basalt, redis, "copy"},
+		{"basalt to cluster", basalt, cluster, "copy"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			o := options(t, "rediss://"+x.from(t), "rediss://"+x.to(t))
@@ -47,7 +59,14 @@ func TestMigrateTLS(t *testing.T) {
 			if r := migrated(t, o); !r.CutOver || r.How != x.how {
 				t.Errorf("%+v", r)
 			}
-			dialAddress(t, o.To).do("SET", "late", "v")
+			k, err := open(t.Context(), &peer{addr: o.To, cluster: x.name == "basalt to cluster"}, 0)
+			if err == nil {
+				_, err = k.do("SET", "late", "v")
+				k.close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

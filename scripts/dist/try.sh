@@ -4,8 +4,8 @@
 #
 # usage: scripts/dist/try.sh OLD.deb NEW.deb [KVROCKS]
 #
-# KVROCKS is a program of Kvrocks 2.10; without it that step is left out. TRY_ROOT names a clean root of debootstrap to
-# copy instead of making one.
+# KVROCKS is a program of Kvrocks 2.10; without it that step is left out. SUITE in the environment is the Debian for
+# which the packages were built (bookworm). TRY_ROOT names a clean root of debootstrap to copy instead of making one.
 set -euo pipefail
 old=$(realpath "${1:?usage: scripts/dist/try.sh OLD.deb NEW.deb [KVROCKS]}") new=$(realpath "${2:?no NEW.deb}")
 kvrocks=${3:+$(realpath "$3")}
@@ -22,7 +22,7 @@ if [ -n "${TRY_ROOT:-}" ]; then
 else
 	# What the packages depend on, and what the steps below need.
 	debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,redis-tools,procps,libsnappy1v5,liblz4-1,libbz2-1.0,zlib1g,libzstd1,libstdc++6 \
-		bookworm "$root" >"$work/debootstrap.log" || { tail -n 5 "$work/debootstrap.log"; exit 1; }
+		"${SUITE:-bookworm}" "$root" >"$work/debootstrap.log" || { tail -n 5 "$work/debootstrap.log"; exit 1; }
 fi
 cp "$old" "$root/root/old.deb"
 cp "$new" "$root/root/new.deb"
