@@ -29,8 +29,9 @@ func TestConvert(t *testing.T) {
 		{"kvrocks.conf", "requirepass\nmasterauth \"\"\nlog-dir\nport '' # no\nslaveof # of none", `log-dir = ""`, []string{
 			"line 1: requirepass: " + errIgnored.Error(), "line 4: port: " + errIgnored.Error(),
 			"line 5: slaveof: " + errIgnored.Error()}},
-		{"redis.conf", "requirepass\nmasterauth \"\"\nappendonly", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`,
-			[]string{"line 1: requirepass: " + errNoValue.Error(), "line 3: appendonly: " + errNoValue.Error()}},
+		{"redis.conf", "requirepass\nmasterauth \"\"\nappendonly",
+			`bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, []string{
+				"line 1: requirepass: " + errNoValue.Error(), "line 3: appendonly: " + errNoValue.Error()}},
 		{"kvrocks.conf", "bind 127.0.0.1\nunixsocket /s", `bind = "127.0.0.1"|unixsocket = "/s"`, nil},
 		{"kvrocks.conf", "namespace.a secret\nworkers 8\nnamespace.b secret", "", []string{
 			"line 1: namespace.a: " + errPassEmpty.Error(), "line 3: namespace.b: the token is given to two namespaces"}},
