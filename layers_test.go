@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,8 +97,9 @@ func sameRoom(a, b string) bool {
 		nameB, _ := room(b)
 		return nameA == nameB
 	}
-	// server/replication and server/replication/proto
-	return strings.Split(a, "/")[1] == strings.Split(b, "/")[1]
+	// server/replication and server/replication/proto, but not server
+	inA, inB := strings.Split(a, "/"), strings.Split(b, "/")
+	return len(inB) > 1 && inA[1] == inB[1]
 }
 
 // Imports go downwards only.
@@ -150,27 +152,42 @@ func TestLayersOfRooms(t *testing.T) {
 
 // No room has more lines than a reader can keep in mind.
 func TestRoomSizes(t *testing.T) {
-	for pkg := range packageImports(t) {
-		if name, _ := room(pkg); name != rooms && !slices.Contains(bounded, name) {
+	lines := map[string]int{}
+	for _, f := range sources(t) {
+		if !f.test {
+			lines[f.pkg] += f.lines
+		}
+	}
+	for pkg, n := range lines {
+		if name, _ := room(pkg); (name == rooms || slices.Contains(bounded, name)) && n > maxRoom {
+			t.Errorf("%s has %d lines, more than %d", pkg, n, maxRoom)
+		}
+	}
+}
+
+// A package of a room has a test that needs neither a socket nor another room; so have the packages between server and
+// session. Packages whose names end in "test" are for tests.
+func TestRoomTests(t *testing.T) {
+	wants, has := map[string]bool{}, map[string]bool{}
+	for _, f := range sources(t) {
+		name, layer := room(f.pkg)
+		if name != rooms && (path.Dir(name) != "server" || !slices.Contains(bounded, name)) {
 			continue
 		}
-		files, err := filepath.Glob(pkg + "/*.go")
-		if err != nil {
-			t.Fatal(err)
+		needs := func(to string) bool {
+			_, toLayer := room(to)
+			return toLayer >= 0 && toLayer <= layer && !sameRoom(f.pkg, to)
 		}
-		lines := 0
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += bytes.Count(b, []byte("\n"))
+		switch {
+		case !f.test:
+			wants[f.pkg] = wants[f.pkg] || f.functions && !strings.HasSuffix(f.pkg, "test")
+		case !slices.ContainsFunc(f.own, needs) && !f.sockets:
+			has[f.pkg] = true
 		}
-		if lines > maxRoom {
-			t.Errorf("%s has %d lines, more than %d", pkg, lines, maxRoom)
+	}
+	for pkg := range wants {
+		if wants[pkg] && !has[pkg] {
+			t.Errorf("%s has no test that needs neither a socket nor another room", pkg)
 		}
 	}
 }
@@ -179,8 +196,34 @@ func TestRoomSizes(t *testing.T) {
 // module.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
-	const module = "github.com/basaltdb/basalt"
 	imports := map[string][]string{}
+	for _, f := range sources(t) {
+		if !f.test {
+			imports[f.pkg] = append(imports[f.pkg], f.own...)
+		}
+	}
+	if len(imports["server"]) == 0 {
+		t.Fatal("no imports were found")
+	}
+	return imports
+}
+
+// source is what the tests know of a file of this module.
+type source struct {
+	pkg       string // relative to the module
+	test      bool
+	lines     int
+	functions bool
+	sockets   bool     // it opens some
+	own       []string // imports of this module, relative to it
+}
+
+var opensSocket = regexp.MustCompile(`net\.(Listen|Dial)|httptest\.New\w*Server|syscall\.Socket`)
+
+// sources returns the files of this module.
+func sources(t *testing.T) (list []source) {
+	t.Helper()
+	const module = "github.com/basaltdb/basalt"
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -192,34 +235,33 @@ func packageImports(t *testing.T) map[string][]string {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+		if !strings.HasSuffix(file, ".go") {
 			return nil
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		pkg := filepath.ToSlash(filepath.Dir(file))
+		f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		s := source{pkg: filepath.ToSlash(filepath.Dir(file)), test: strings.HasSuffix(file, "_test.go"),
+			lines: bytes.Count(text, []byte("\n")), functions: bytes.Contains(text, []byte("\nfunc ")),
+			sockets: opensSocket.Match(text)}
 		for _, spec := range f.Imports {
 			to, _ := strconv.Unquote(spec.Path.Value)
 			if to == module {
-				to = "."
+				s.own = append(s.own, ".")
 			} else if rest, ok := strings.CutPrefix(to, module+"/"); ok {
-				to = rest
-			} else {
-				continue
-			}
-			if !slices.Contains(imports[pkg], to) {
-				imports[pkg] = append(imports[pkg], to)
+				s.own = append(s.own, rest)
 			}
 		}
+		list = append(list, s)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(imports["server"]) == 0 {
-		t.Fatal("no imports were found")
-	}
-	return imports
+	return list
 }

@@ -5,25 +5,8 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/server/acl"
-	"github.com/basaltdb/basalt/server/acl/accounts"
-	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/acl/acltest"
 )
-
-func args(words ...string) (out [][]byte) {
-	for _, w := range words {
-		out = append(out, []byte(w))
-	}
-	return out
-}
-
-func id(name string) acl.ID {
-	for i := range command.NumSpecs() {
-		if command.ByID(i).FullName() == name {
-			return acl.ID(i)
-		}
-	}
-	panic("no command " + name)
-}
 
 func TestCheck(t *testing.T) {
 	key := func(arg int, use string) acl.Key {
@@ -74,17 +57,17 @@ func TestCheck(t *testing.T) {
 		{"(+ping) (+ping ~*)", "ping x", []acl.Key{key(1, "r")}, acl.Channels{First: 1, Last: 2}, acl.DeniedChannel, 1},
 	} {
 		u := user(t, strings.Fields(tt.rules)...)
-		raw := args(strings.Fields(tt.line)...)
-		reason, at := u.Check(id(string(raw[0])), raw, tt.keys, tt.channels)
+		raw := acltest.Args(strings.Fields(tt.line)...)
+		reason, at := u.Check(acltest.ID(string(raw[0])), raw, tt.keys, tt.channels)
 		if reason != tt.reason || at != tt.at {
 			t.Errorf("%s: %s: %v at %d, want %v at %d", tt.rules, tt.line, reason, at, tt.reason, tt.at)
 		}
 	}
-	if reason, _ := user(t, "+@all", "~a").Check(acl.ID(1<<40), args("x"), nil,
+	if reason, _ := user(t, "+@all", "~a").Check(acl.ID(1<<40), acltest.Args("x"), nil,
 		acl.Channels{}); reason != acl.DeniedCommand {
 		t.Errorf("a command that is not in the table: %v", reason)
 	}
-	if reason, _ := user(t, "+@all", "~a").Check(-1, args("x"), nil, acl.Channels{}); reason != acl.DeniedCommand {
+	if reason, _ := user(t, "+@all", "~a").Check(-1, acltest.Args("x"), nil, acl.Channels{}); reason != acl.DeniedCommand {
 		t.Errorf("a command with a negative ID: %v", reason)
 	}
 }
@@ -146,7 +129,7 @@ func TestAccess(t *testing.T) {
 	}
 	for rules, want := range map[string]bool{"+sort ~*": true, "+sort ~k": false, "+sort %R~*": true,
 		"+sort %R~* ~k": true, "~* (+sort ~k)": false, "~*": false, "+sort %W~*": false} {
-		if got := user(t, strings.Fields(rules)...).MayReadAllKeys(id("sort"), args("sort", "k"),
+		if got := user(t, strings.Fields(rules)...).MayReadAllKeys(acltest.ID("sort"), acltest.Args("sort", "k"),
 			[]acl.Key{{Arg: 1, Read: true}}); got != want {
 			t.Errorf("%s may read all keys: %v", rules, got)
 		}
@@ -164,8 +147,8 @@ func TestAccess(t *testing.T) {
 
 func TestCheckDoesNotAllocate(t *testing.T) {
 	u := user(t, "+@read", "-@dangerous", "+select|0", "~user:*", "~cache:*", "(+set ~x)")
-	get, raw, keys := id("get"), args("get", "cache:1"), []acl.Key{{Arg: 1, Read: true}}
-	sel, zero := id("select"), args("select", "0")
+	get, raw, keys := acltest.ID("get"), acltest.Args("get", "cache:1"), []acl.Key{{Arg: 1, Read: true}}
+	sel, zero := acltest.ID("select"), acltest.Args("select", "0")
 	if n := testing.AllocsPerRun(100, func() {
 		if reason, _ := u.Check(get, raw, keys, acl.Channels{}); reason != acl.Allowed {
 			t.Fatal(reason)
@@ -187,15 +170,11 @@ func BenchmarkCheck(b *testing.B) {
 		{"denied", "+@all -get ~* &*"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			store := accounts.NewStore(table(), accounts.Options{})
-			if err := store.SetUser("u", append(strings.Fields(bm.rules), "on", "nopass")...); err != nil {
-				b.Fatal(err)
-			}
-			who, _ := store.Authenticate("u", nil)
-			get, raw, keys := id("get"), args("get", "user:1000"), []acl.Key{{Arg: 1, Read: true}}
+			u := user(b, strings.Fields(bm.rules)...)
+			get, raw, keys := acltest.ID("get"), acltest.Args("get", "user:1000"), []acl.Key{{Arg: 1, Read: true}}
 			b.ReportAllocs()
 			for b.Loop() {
-				who.Account.User().Check(get, raw, keys, acl.Channels{})
+				u.Check(get, raw, keys, acl.Channels{})
 			}
 		})
 	}

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -165,27 +163,6 @@ func TestOnlyGet(t *testing.T) {
 	}
 	if status, _ := get(t, h, "/etc/passwd", "", ""); status != 404 {
 		t.Error(status)
-	}
-}
-
-func TestOpenAndClose(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := Open(l, options())
-	r, err := http.Get("http://" + l.Addr().String() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body.Close()
-	if err != nil || string(body) != "ok\n" {
-		t.Fatal(string(body), err)
-	}
-	d.Close()
-	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		t.Error("the listener is open after Close")
 	}
 }
 

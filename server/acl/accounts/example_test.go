@@ -5,11 +5,11 @@ import (
 
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
-	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/acl/acltest"
 )
 
 func Example() {
-	store := accounts.NewStore(command.ACLTable(), accounts.Options{})
+	store := accounts.NewStore(acltest.Table(), accounts.Options{})
 	if err := store.SetUser("worker", "on", ">secret", "~jobs:*", "+@list", "+get", "-lset"); err != nil {
 		fmt.Println(err)
 		return
@@ -17,16 +17,11 @@ func Example() {
 	who, ok := store.Authenticate("worker", []byte("secret"))
 	fmt.Println(ok, who.Admin)
 
-	args := [][]byte{[]byte("LPOP"), []byte("mail:1")}
-	spec, err := command.Resolve(args)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	user := who.Account.User()
-	keys := spec.ACLKeys(nil, spec.AppendKeys(nil, args), args)
-	if denied, at := user.Check(acl.ID(spec.ID), args, keys, spec.ACLChannels(args)); denied != acl.Allowed {
-		fmt.Println(denied.Text(user.Name(), spec.FullName(), string(args[at])))
+	pop, args := acltest.ID("lpop"), acltest.Args("LPOP", "mail:1")
+	keys := []acl.Key{{Arg: 1, Read: true, Write: true}}
+	if denied, at := user.Check(pop, args, keys, acl.Channels{}); denied != acl.Allowed {
+		fmt.Println(denied.Text(user.Name(), "lpop", string(args[at])))
 	}
 	// Output:
 	// true true

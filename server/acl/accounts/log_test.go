@@ -8,10 +8,11 @@ import (
 
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
+	"github.com/basaltdb/basalt/server/acl/acltest"
 )
 
 func newLog(n int) *accounts.Log {
-	return accounts.NewStore(table(), accounts.Options{LogEntries: n}).Log()
+	return accounts.NewStore(acltest.Table(), accounts.Options{LogEntries: n}).Log()
 }
 
 func TestLogGroups(t *testing.T) {

@@ -13,7 +13,10 @@ import (
 
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
+	"github.com/basaltdb/basalt/server/acl/acltest"
 )
+
+const hashOfP = "#148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"
 
 // changes notes what OnChange is told.
 type changes struct{ list []string }
@@ -43,13 +46,14 @@ func must(t testing.TB, err error) {
 }
 
 func mayGet(a *accounts.Account) bool {
-	reason, _ := a.User().Check(id("get"), args("get", "x"), []acl.Key{{Arg: 1, Read: true}}, acl.Channels{})
+	reason, _ := a.User().Check(acltest.ID("get"), acltest.Args("get", "x"), []acl.Key{{Arg: 1, Read: true}},
+		acl.Channels{})
 	return reason == acl.Allowed
 }
 
 func TestStore(t *testing.T) {
 	var told changes
-	s := accounts.NewStore(table(), accounts.Options{OnChange: told.note})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{OnChange: told.note})
 	if got := s.Lines(); !slices.Equal(got, []string{"user default on nopass sanitize-payload ~* &* +@all"}) {
 		t.Fatalf("%q", got)
 	}
@@ -109,7 +113,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestAuthenticate(t *testing.T) {
-	s := accounts.NewStore(table(), accounts.Options{})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{})
 	const admin = "admin in "
 	try := func(name, password string) string {
 		id, ok := s.Authenticate(name, []byte(password))
@@ -180,12 +184,12 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestDeclare(t *testing.T) {
-	s := accounts.NewStore(table(), accounts.Options{})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{})
 	declare := func(s *accounts.Store, lines ...string) (err error) {
 		var users []*acl.User
 		for _, line := range lines {
 			words := strings.Fields(line)
-			u, e := table().Declare(words[0], words[1:], false)
+			u, e := acltest.Table().Declare(words[0], words[1:], false)
 			users, err = append(users, u), errors.Join(err, e)
 		}
 		if err == nil {
@@ -218,7 +222,7 @@ func TestDeclare(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
-	if _, err := table().Declare("a b", nil, false); err == nil {
+	if _, err := acltest.Table().Declare("a b", nil, false); err == nil {
 		t.Error("a name with a blank is accepted")
 	}
 }
@@ -226,7 +230,7 @@ func TestDeclare(t *testing.T) {
 func TestLoadAndSave(t *testing.T) {
 	var told changes
 	path := filepath.Join(t.TempDir(), "users.acl")
-	s := accounts.NewStore(table(), accounts.Options{File: path, OnChange: told.note})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{File: path, OnChange: told.note})
 	if _, err := s.Load(); err == nil ||
 		err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
 		t.Error(err)
@@ -300,7 +304,7 @@ func TestLoadAndSave(t *testing.T) {
 	must(t, os.Chmod(path, 0o640))
 	link := filepath.Join(t.TempDir(), "link.acl")
 	must(t, os.Symlink(path, link))
-	must(t, accounts.NewStore(table(), accounts.Options{File: link}).Save())
+	must(t, accounts.NewStore(acltest.Table(), accounts.Options{File: link}).Save())
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v", err)
 	}
@@ -312,12 +316,12 @@ func TestLoadAndSave(t *testing.T) {
 	}
 
 	warned := ""
-	lost := accounts.NewStore(table(), accounts.Options{File: filepath.Join(path, "x"),
+	lost := accounts.NewStore(acltest.Table(), accounts.Options{File: filepath.Join(path, "x"),
 		Warn: func(text string) { warned = text }})
 	if err := lost.Save(); !errors.Is(err, accounts.ErrSave) || !strings.HasPrefix(warned, "saving the aclfile: ") {
 		t.Errorf("%v, warned of %q", err, warned)
 	}
-	none := accounts.NewStore(table(), accounts.Options{})
+	none := accounts.NewStore(acltest.Table(), accounts.Options{})
 	if err := none.Save(); !errors.Is(err, accounts.ErrNoFile) {
 		t.Error(err)
 	}
@@ -327,7 +331,7 @@ func TestLoadAndSave(t *testing.T) {
 }
 
 func TestAllChannels(t *testing.T) {
-	s := accounts.NewStore(table(), accounts.Options{AllChannels: true})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{AllChannels: true})
 	must(t, s.SetUser("a", "(+get)"))
 	must(t, s.SetUser("a", "resetchannels"))
 	must(t, s.SetUser("b", "resetchannels", "reset"))
@@ -341,7 +345,7 @@ func TestAllChannels(t *testing.T) {
 // Users are changed, deleted, listed, loaded and authenticated at once.
 func TestConcurrentUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
-	s := accounts.NewStore(table(), accounts.Options{File: path, OnChange: func(old, next *acl.User) {}})
+	s := accounts.NewStore(acltest.Table(), accounts.Options{File: path, OnChange: func(old, next *acl.User) {}})
 	must(t, s.Save())
 	var wg sync.WaitGroup
 	for g := range 4 {
