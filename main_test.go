@@ -82,6 +82,7 @@ func TestRefusals(t *testing.T) {
 	conf := func(name, text string) string { return write(t, base+"/files/"+name, text) }
 	file := conf("file", "x")
 	write(t, base+"/photos/db/photo.jpg", "x")
+	write(t, base+"/checkpoint/CURRENT", "MANIFEST-000005\n")
 	write(t, base+"/broken/db/CURRENT", "x")
 	locked := t.TempDir() + "/locked" // its owner writes to it meanwhile
 	holder := start(t, "--dir", locked)
@@ -125,6 +126,7 @@ func TestRefusals(t *testing.T) {
 		{"locked", []string{"--dir", locked}, "dir: the data directory is locked by another process: " + locked + "/db"},
 		{"no database", []string{"--dir", base + "/photos"},
 			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},
+		{"a database itself", []string{"--dir", base + "/checkpoint"}, "dir: " + base + "/checkpoint: is a database itself"},
 		{"broken database", []string{"--dir", base + "/broken"},
 			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/broken/db"},
 	} {

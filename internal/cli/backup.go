@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/backup"
 	"github.com/basaltdb/basalt/internal/progress"
 )
@@ -251,8 +253,8 @@ REPOSITORY is ` + repoHelp + ".",
 				for _, d := range v.Damage {
 					fmt.Fprintln(env.Out, strings.ReplaceAll(d, "\n", " "))
 				}
-				_, err = fmt.Fprintf(env.Out, "%d backups, %d files, %d segments of the log, %s: %d damaged\n", v.Backups, v.Files,
-					v.Segments, progress.Size(v.Bytes), len(v.Damage))
+				_, err = fmt.Fprintf(env.Out, "%s, %s, %s of the log, %s: %d damaged\n", plural(int64(v.Backups), "backup"),
+					plural(int64(v.Files), "file"), plural(int64(v.Segments), "segment"), progress.Size(v.Bytes), len(v.Damage))
 			}
 			if len(v.Damage) > 0 {
 				return Damaged(fmt.Errorf("%d objects are damaged", len(v.Damage)))
@@ -294,8 +296,9 @@ REPOSITORY is ` + repoHelp + ".",
 			if o.DryRun {
 				what = "to be removed"
 			}
-			_, err = fmt.Fprintf(env.Out, "%d backups are kept\n%s: %d backups, %d files, %d segments of the log, %s\n",
-				len(p.Kept), what, len(p.Removed), p.Files, p.Segments, progress.Size(p.Bytes))
+			_, err = fmt.Fprintf(env.Out, "kept: %s\n%s: %s, %s, %s of the log, %s\n",
+				plural(int64(len(p.Kept)), "backup"), what, plural(int64(len(p.Removed)), "backup"),
+				plural(int64(p.Files), "file"), plural(int64(p.Segments), "segment"), progress.Size(p.Bytes))
 			return err
 		},
 	}
@@ -341,8 +344,7 @@ REPOSITORY is ` + repoHelp + ".",
 				return env.JSON(found)
 			}
 			for _, f := range found {
-				fmt.Fprintf(env.Out, "%s  came at %s, keys %.40q to %.40q\n", f.Before, f.Time.Local().Format(exactTime), f.From,
-					f.To)
+				fmt.Fprintf(env.Out, "%s  came at %s, %s\n", f.Before, f.Time.Local().Format(exactTime), rangeText(f.From, f.To))
 			}
 			return nil
 		},
@@ -375,4 +377,21 @@ func damagedOr(err error) error {
 		return Damaged(err)
 	}
 	return err
+}
+
+// rangeText describes a range of metadata keys that was deleted.
+func rangeText(from, to []byte) string {
+	if len(from) == 0 && bytes.Count(to, []byte{0xff}) == len(to) {
+		return "all keys"
+	}
+	ns, key, err := cf.SplitNSKey(from, false)
+	if err == nil && len(key) == 0 {
+		if after, _ := cf.AppendSuccessor(nil, from); bytes.Equal(after, to) {
+			if n, ok := cf.NamespaceDatabase(string(ns)); ok {
+				return fmt.Sprintf("all keys of database %d", n)
+			}
+			return fmt.Sprintf("all keys of namespace %q", ns)
+		}
+	}
+	return fmt.Sprintf("keys %.40q to %.40q", from, to)
 }

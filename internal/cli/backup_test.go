@@ -111,7 +111,8 @@ func TestBackupCommands(t *testing.T) {
 		!strings.HasPrefix(out, "restored the state of ") || !strings.Contains(stderr, "there is nothing later than ") {
 		t.Errorf("a time in the future: %d, %q, %q", code, out, stderr)
 	}
-	if out := ok("backup", "prune", repo, "--keep-last", "1"); !strings.HasPrefix(out, "1 backups are kept\nremoved: 1 ") {
+	out = ok("backup", "prune", repo, "--keep-last", "1")
+	if !strings.HasPrefix(out, "kept: 1 backup\nremoved: 1 backup, ") {
 		t.Errorf("%q", out)
 	}
 	damageTable(t, repo)
@@ -125,6 +126,20 @@ func TestBackupCommands(t *testing.T) {
 	cancel()
 	if code, _, stderr := runWith(ctx, "backup", "--from", data, "--to", repo); code != ExitInterrupted {
 		t.Errorf("interrupted: %d, %q", code, stderr)
+	}
+}
+
+func TestRangeText(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{"", strings.Repeat("\xff", 255), "all keys"},
+		{"\x0b__namespace", "\x0b__namespacf", "all keys of database 0"},
+		{"\x02ns", "\x02nt", `all keys of namespace "ns"`},
+		{"\x02nsa", "\x02nsb", `keys "\x02nsa" to "\x02nsb"`},
+		{"\x02ns", "\x02nx", `keys "\x02ns" to "\x02nx"`},
+	} {
+		if have := rangeText([]byte(tt.from), []byte(tt.to)); have != tt.want {
+			t.Errorf("%q to %q: %s, want %s", tt.from, tt.to, have, tt.want)
+		}
 	}
 }
 

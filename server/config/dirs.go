@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -13,11 +14,19 @@ const writeAndSearch = 2 | 1
 var (
 	errNotDir      = errors.New("is not a directory")
 	errNotWritable = errors.New("is not writable")
+	errIsDatabase  = errors.New("is a database itself, such as a backup: move it to the directory db in another one, " +
+		"and name that")
 )
 
-// PrepareDir makes sure that the base directory exists and can be written to. It is created when only its last part
-// is missing, so that a mistyped path does not leave a tree behind. undo removes the created directory while it is
-// empty, and is meant for a start that fails later. The error is of type [*Error] and names the directory.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// PrepareDir makes sure that the base directory exists, can be written to, and is not a database itself. It is created
+// when only its last part is missing, so that a mistyped path does not leave a tree behind. undo removes the created
+// directory while it is empty, and is meant for a start that fails later. The error is of type [*Error] and names the
+// directory.
 func (c *Config) PrepareDir() (undo func(), err error) {
 	d := c.Dir()
 	fail := func(err error) (func(), error) { return nil, &Error{File: "dir", Key: d, Err: err} }
@@ -40,6 +49,8 @@ func (c *Config) PrepareDir() (undo func(), err error) {
 		return fail(errNotDir)
 	case syscall.Access(d, writeAndSearch) != nil:
 		return fail(errNotWritable)
+	case exists(filepath.Join(d, "CURRENT")) && !exists(c.DBDir()):
+		return fail(errIsDatabase) // the server would begin with an empty one below it
 	}
 	return func() {}, nil
 }
