@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
 // TestDiskFullAssertions walks the error paths on which a RocksDB that is built with assertions, as Debian's, could
@@ -18,7 +19,7 @@ import (
 // and the closing of a database that cannot write. What was acknowledged is there afterwards.
 func TestDiskFullAssertions(t *testing.T) {
 	t.Logf("assertions: %v", rocksAssertions())
-	disk := mountSmall(t, 16<<20)
+	disk := enginetest.MountSmall(t, 16<<20)
 	ro := engine.DefaultRocksOptions()
 	ro.WriteBufferSize = 1 << 20
 	o := engine.Options{Dir: disk + "/db", Rocks: ro}
@@ -26,7 +27,7 @@ func TestDiskFullAssertions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillDisk(t, disk+"/ballast")
+	enginetest.FillDisk(t, disk+"/ballast")
 	var failed atomic.Bool
 	var acked sync.Map
 	var wg sync.WaitGroup

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,40 +15,8 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 )
-
-// mountSmall mounts a file system of the given size in bytes, in memory, and returns its directory. It skips the
-// test where that is not permitted.
-func mountSmall(t *testing.T, size int) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", size)); err != nil {
-		t.Skipf("a disk cannot be filled here: mounting a file system for it failed: %v (root may)", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
-}
-
-// fillDisk writes to a file until the file system is full.
-func fillDisk(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for n := 1 << 20; n > 0; {
-		if _, err := f.Write(make([]byte, n)); errors.Is(err, syscall.ENOSPC) {
-			n /= 2
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // logEvents returns a logger and a channel that is closed when a message that holds text is logged.
 func logEvents(text string) (*zap.Logger, <-chan struct{}) {
@@ -83,7 +50,7 @@ func TestDiskFull(t *testing.T) {
 	}{{"log", false, 2000}, {"log, sync", true, 2000}, {"memtables", false, 60000}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // RocksDB looks for space every five seconds
-			disk := mountSmall(t, 32<<20)
+			disk := enginetest.MountSmall(t, 32<<20)
 			log, recovered := logEvents("has recovered and writes again")
 			ro := engine.DefaultRocksOptions()
 			ro.WriteBufferSize = 1 << 20
@@ -150,7 +117,7 @@ func TestDiskFull(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			fillDisk(t, disk+"/ballast")
+			enginetest.FillDisk(t, disk+"/ballast")
 			const writers = 16
 			var wg sync.WaitGroup
 			var full atomic.Bool

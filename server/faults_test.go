@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,13 +27,13 @@ type throughProxy struct {
 	stop func()
 }
 
-func newThroughProxy(t *testing.T, o engine.Options, settings ...string) *throughProxy {
+func newThroughProxy(t *testing.T, master, replica engine.Options, settings ...string) *throughProxy {
 	x := &throughProxy{t: t}
 	settings = append(settings, "use-rsid-psync", "yes")
-	x.m = startBeside(t, o, settings...)
+	x.m = startBeside(t, master, settings...)
 	x.p = servertest.NewProxy(t, x.m.Addr())
 	x.m.Dial(t).RandomWrites(rand.New(rand.NewPCG(1, 1)), 300, false)
-	x.r = startBeside(t, quiet(), "use-rsid-psync", "yes", "slaveof", "127.0.0.1 "+strconv.Itoa(x.p.Port()))
+	x.r = startBeside(t, replica, "use-rsid-psync", "yes", "slaveof", "127.0.0.1 "+strconv.Itoa(x.p.Port()))
 	x.write(x.m)
 	return x
 }
@@ -40,7 +41,9 @@ func newThroughProxy(t *testing.T, o engine.Options, settings ...string) *throug
 // startBeside is startWith for tests that run beside others: which native objects are whose cannot be told then.
 func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
 	t.Helper()
-	o.Dir = t.TempDir() + "/db"
+	if o.Dir == "" {
+		o.Dir = t.TempDir() + "/db"
+	}
 	db, err := engine.Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +204,7 @@ func TestFaults(t *testing.T) {
 				t.Skip("long")
 			}
 			t.Parallel()
-			x := newThroughProxy(t, quiet(), "replication-send-timeout-ms", "500")
+			x := newThroughProxy(t, quiet(), quiet(), "replication-send-timeout-ms", "500")
 			tt.fault(x)
 			x.check()
 			if got := x.fulls(); got != tt.fulls {
@@ -324,8 +327,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 				t.Skip("long")
 			}
 			t.Parallel()
-			o := withoutLogs()
-			x := newThroughProxy(t, o)
+			x := newThroughProxy(t, withoutLogs(), quiet())
 			x.follows()
 			before := x.fulls()
 			tt.fault(x)
@@ -333,4 +335,46 @@ func TestFaultsOfFullSync(t *testing.T) {
 			x.check()
 		})
 	}
+}
+
+// TestReplicaDiskFull fills the disk of a replica while files of a full synchronisation come. The replica says so and
+// serves its old data. When there is room again it synchronises.
+func TestReplicaDiskFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	disk := enginetest.MountSmall(t, 256<<20)
+	o := quiet()
+	o.Dir = disk + "/db"
+	x := newThroughProxy(t, withoutLogs(), o)
+	x.follows()
+	x.stop()
+	caughtUp(t, x.r, x.m)
+	m := x.m.Dial(t)
+	m.Want("SET old value", "+OK\r\n")
+	caughtUp(t, x.r, x.m)
+	x.p.Target("")
+	x.p.Cut()
+	rnd := rand.NewChaCha8([32]byte{})
+	big := make([]byte, 1<<20) // does not compress
+	for i := range 8 {
+		rnd.Read(big)
+		m.Do("SET", "big"+strconv.Itoa(i), string(big))
+		flushFiles(t, x.m.DB) // what the replica lacks is in the log no more
+	}
+	before := x.fulls()
+	x.p.After(3_000_000, func() { // amid the table files of the big values
+		enginetest.FillDisk(t, disk+"/ballast")
+	})
+	x.p.Target(x.m.Addr())
+	servertest.Eventually(t, "the replica says why it is down", func() bool {
+		st, _ := x.r.Replica().Status()
+		return strings.Contains(st.Err, syscall.ENOSPC.Error())
+	})
+	x.r.Dial(t).Want("GET old", "$5\r\nvalue\r\n")
+	if err := os.Remove(disk + "/ballast"); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Eventually(t, "a full synchronisation", func() bool { return x.fulls() == before+1 })
+	x.check()
 }

@@ -114,7 +114,7 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 	rest := 2 * b.duration // how long to wait for the disk
 	switch r.kind {
 	case load:
-		l.Requests, rest = int64(b.data.keys), 3*b.duration
+		l.Requests, rest = int64(b.data.keys), 12*b.duration // the rows that follow measure no compactions of it
 	case compacting:
 		l.Duration = 2 * b.duration
 	case restarted:

@@ -2,6 +2,7 @@ package fullsync
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
@@ -28,8 +30,9 @@ type source struct {
 	dir   string
 	names []string
 	mu    sync.Mutex
-	left  int      // bytes until connections end; < 0 = they do not
-	asked []string // the files that were
+	left  int               // bytes until connections end; < 0 = they do not
+	asked []string          // the files that were
+	amid  func(name string) // called when half of a file is sent
 }
 
 // newSource makes a database of several table files, and its checkpoint. The files are of a family of which a
@@ -103,7 +106,14 @@ func (s *source) serve(c net.Conn) {
 		s.mu.Lock()
 		s.asked = append(s.asked, name)
 		s.mu.Unlock()
-		if !s.send(c, proto.AppendFileHead(nil, int64(len(b)))) || !s.send(c, b) {
+		half := len(b) / 2
+		if !s.send(c, proto.AppendFileHead(nil, int64(len(b)))) || !s.send(c, b[:half]) {
+			return
+		}
+		if s.amid != nil {
+			s.amid(name)
+		}
+		if !s.send(c, b[half:]) {
 			return
 		}
 	}
@@ -129,9 +139,9 @@ func TestFetch(t *testing.T) {
 	s := newSource(t)
 	f := s.fetcher(t)
 	attempts := 0
-	for bytes := 500; ; bytes += 2000 {
+	for left := 500; ; left += 2000 {
 		s.mu.Lock()
-		s.left = bytes
+		s.left = left
 		s.mu.Unlock()
 		attempts++
 		err := attempt(f)
@@ -183,6 +193,46 @@ func TestFetch(t *testing.T) {
 	}
 	if _, err := os.Stat(f.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestFullDisk: when the disk is full amid a file, the attempt fails with the reason. The next one, when there is room
+// again, fetches that file whole, and no table file that had come before.
+func TestFullDisk(t *testing.T) {
+	s := newSource(t)
+	const big = "000999.sst" // more than what buffers hold: half of it arrives only after the look at the disk
+	if err := os.WriteFile(s.dir+"/"+big, bytes.Repeat([]byte("big"), 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.names = append(s.names, big)
+	disk := enginetest.MountSmall(t, spaceLeft+16<<20)
+	f := s.fetcher(t)
+	f.Dir = disk + "/sync"
+	s.amid = func(name string) {
+		if name == big {
+			enginetest.FillDisk(t, disk+"/ballast")
+		}
+	}
+	if err := attempt(f); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), big) {
+		t.Fatalf("%v, want %v", err, syscall.ENOSPC)
+	}
+	if err := attempt(f); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("still full: %v", err)
+	}
+	s.amid = nil
+	if err := os.Remove(disk + "/ballast"); err != nil {
+		t.Fatal(err)
+	}
+	s.asked = nil
+	if err := attempt(f); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(f.Dir + "/" + big)
+	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte("big"), 1<<20)) {
+		t.Errorf("%s: %d bytes, %v", big, len(got), err)
+	}
+	if i := slices.IndexFunc(s.asked, func(name string) bool { return lasting(name) && name != big }); i >= 0 {
+		t.Errorf("%s was asked for again", s.asked[i])
 	}
 }
 
