@@ -1,7 +1,7 @@
 // Benchmigrate measures how long a slot migration of many small keys takes between two basalts, and what it costs.
 //
 //	go run ./scripts/benchmigrate [-mb 1000] [-value 100] [-slots 0-16383] [-runs files,batches,commands]
-//		[-- --key value ...]
+//		[-load 20000] [-- --key value ...]
 //
 // It fills a source with strings under keys of 16 bytes, and migrates the slots to a new destination for each run:
 //
@@ -10,10 +10,11 @@
 //	commands  redis-command
 //
 // Settings of the source may follow, with blanks between: "batches migrate-batch-size-kb=1024". The limits of the rate
-// are off. Arguments after the flags go to both basalts.
+// are off. Arguments after the flags go to both basalts. With -load clients write so many keys a second during the
+// migration, a second before and a second after it.
 //
-// For each run it prints the time, keys and MB a second, the processor time of both, the peaks of their memory, and the
-// time for which writes have paused.
+// For each run it prints the time, keys and MB a second, the processor time of both, the peaks of their memory, the
+// time for which writes have paused, and how long the writes of the clients have taken.
 package main
 
 import (
@@ -44,6 +45,7 @@ type bench struct {
 	slots  string
 	value  int
 	keys   int
+	load   int
 	extra  []string
 
 	source  *launch.Server
@@ -65,6 +67,7 @@ func main() {
 	mb := flag.Int("mb", 1000, "million bytes of keys and values")
 	flag.IntVar(&b.value, "value", 100, "bytes of a value")
 	flag.StringVar(&b.slots, "slots", "0-16383", "the slots that are migrated, of 16,384 with keys")
+	flag.IntVar(&b.load, "load", 0, "writes a second during a migration, by 8 connections")
 	runs := flag.String("runs", "files,batches", "what is measured, comma-separated")
 	flag.Parse()
 	b.extra = flag.Args()
@@ -300,6 +303,11 @@ func (b *bench) migrate(run string) error {
 			return err
 		}
 	}
+	var load *writers
+	if b.load > 0 {
+		load = b.startWriters(b.load)
+		time.Sleep(time.Second)
+	}
 	keys, err := order(b.source.Addr, "DBSIZE")
 	if err != nil {
 		return err
@@ -312,6 +320,13 @@ func (b *bench) migrate(run string) error {
 	took := time.Since(began)
 	for i, s := range both {
 		if after[i], err = usage(s.Pid()); err != nil {
+			return err
+		}
+	}
+	noticed := ""
+	if load != nil {
+		time.Sleep(time.Second)
+		if noticed, err = load.end(); err != nil {
 			return err
 		}
 	}
@@ -337,6 +352,9 @@ func (b *bench) migrate(run string) error {
 	fmt.Printf("%-10s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n",
 		run, result, took.Seconds(), n,
 		keys, float64(n)/took.Seconds(), float64(n*(keyLen+b.value))/1e6/took.Seconds(), pause)
+	if noticed != "" {
+		fmt.Println(noticed)
+	}
 	for i, name := range []string{"source", "destination"} {
 		fmt.Printf("  %-12s cpu %6.2f s, peak of memory %4d MiB", name, (after[i].cpu - before[i].cpu).Seconds(),
 			after[i].peak>>20)
