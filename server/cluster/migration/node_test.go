@@ -201,7 +201,9 @@ func startDestination(t testing.TB) *sink {
 				return
 			}
 			d.linked(1)
-			wg.Go(func() { defer d.linked(-1); d.serve(t, conn) })
+			// Numbered here: the goroutines may begin in another order than that of the connections.
+			ln := &link{conn, d.numbers.Add(1), make(chan struct{})}
+			wg.Go(func() { defer d.linked(-1); d.serve(t, ln) })
 		}
 	})
 	return d
@@ -230,8 +232,8 @@ func (l *link) ID() int64              { return l.id }
 func (l *link) Close()                 { l.Conn.Close() }
 func (l *link) Ended() <-chan struct{} { return l.ended }
 
-func (d *sink) serve(t testing.TB, conn net.Conn) {
-	ln := &link{conn, d.numbers.Add(1), make(chan struct{})}
+func (d *sink) serve(t testing.TB, ln *link) {
+	conn := ln.Conn
 	back, err := net.Dial("tcp", d.Addr())
 	if err != nil {
 		t.Error(err)
