@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	migrationsource "github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -25,9 +26,16 @@ const stopsDir = "BASALT_TEST_STOPS"
 // filesFrom is the variable that sets how many bytes a range must have to go by table files.
 const filesFrom = "BASALT_TEST_FILES_FROM"
 
+// pauseLimit is the variable that sets how long the last writes of a migration, and then the answer of the destination,
+// may take.
+const pauseLimit = "BASALT_TEST_PAUSE_LIMIT"
+
 func stopAtSteps() {
 	if n, err := strconv.ParseUint(os.Getenv(filesFrom), 10, 64); err == nil {
 		carry.FilesFrom = n
+	}
+	if d, err := time.ParseDuration(os.Getenv(pauseLimit)); err == nil {
+		migrationsource.StandardLimits.Rest, migrationsource.StandardLimits.Answer = d, d
 	}
 	dir := os.Getenv(stopsDir)
 	if dir == "" {
@@ -183,6 +191,7 @@ type mover struct {
 
 func startMover(t *testing.T, slots cf.SlotRange, by way, replicas int) *mover {
 	t.Helper()
+	t.Setenv(pauseLimit, "3s") // a disk that is slow to sync fails no migration
 	args := []string{"--migrate-batch-rate-limit-mb", "0", "--migrate-type", "raw-key-value"}
 	switch by {
 	case commands:

@@ -143,9 +143,11 @@ func TestDestinationKilled(t *testing.T) {
 				d.openImport(path)
 				return true
 			}
+			o.limits = source.StandardLimits // the answer never comes
 			if err := o.migrate(d, r); err == nil {
 				t.Fatal("the migration has not failed")
 			}
+			o.limits = patient
 			d.idle()
 			if n := len(contents(t, d.db, r, false)); n != 0 {
 				t.Errorf("there are %d keys", n)
@@ -327,9 +329,15 @@ func TestPauseIsBounded(t *testing.T) {
 				if s == stage.Forbidden {
 					ends++
 					o.ok(fmt.Sprintf("SET {foo}b %d", ends))
+					// The time is up of what hangs, and of nothing else.
+					o.limits = patient
+					if ends == 1 && tt.step == stage.Rest {
+						o.limits.Rest = source.StandardLimits.Rest
+					}
 				}
 				if s == tt.step && ends == 1 {
 					hangs.Store(true)
+					o.limits.Answer = source.StandardLimits.Answer
 				}
 			}
 			d.hear = func([]string) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
+	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
@@ -56,7 +57,9 @@ func TestFiles(t *testing.T) {
 				}
 				return ended != 1 || cmd[0] != "CLUSTER" || cmd[3] != "1" // the first try is cut before its success
 			}
+			o.limits = source.StandardLimits // the answer never comes
 			err := o.migrate(d, r)
+			o.limits = patient
 			d.idle()
 			failed(t, o, d, r, err, nil)
 			if err := o.migrate(d, r); err != nil {

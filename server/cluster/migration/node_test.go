@@ -376,14 +376,18 @@ type origin struct {
 	slots    *slots
 	src      *source.Source
 	settings source.Settings
+	limits   source.Limits
 	step     func(stage.Stage)
 }
+
+// patient are limits that a machine which stalls does not exceed.
+var patient = source.Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute}
 
 func startOrigin(t testing.TB) *origin { return startOriginAt(t, pace.Real{}) }
 
 func startOriginAt(t testing.TB, clock pace.Clock) *origin {
 	t.Helper()
-	o := &origin{node: startNode(t), slots: &slots{}, step: func(stage.Stage) {}}
+	o := &origin{node: startNode(t), slots: &slots{}, limits: patient, step: func(stage.Stage) {}}
 	o.settings = source.Settings{Raw: true, Gap: 10000, Settings: carry.Settings{Pipeline: 16, BatchBytes: 16 << 10}}
 	o.open(t, clock)
 	t.Cleanup(func() { o.src.Close() })
@@ -394,7 +398,7 @@ func startOriginAt(t testing.TB, clock pace.Clock) *origin {
 func (o *origin) open(t testing.TB, clock pace.Clock) {
 	o.src = source.New(source.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
 		zaptest.Level(zap.WarnLevel)), Settings: func() source.Settings { return o.settings },
-		Step: func(s stage.Stage) { o.step(s) }})
+		Step: func(s stage.Stage) { o.step(s) }, Limits: func() source.Limits { return o.limits }})
 }
 
 // migrate moves slots and returns the result.

@@ -71,7 +71,26 @@ type Options struct {
 	NoLog bool
 	// Step is called before each step of a migration: tests stop there. nil = [stage.Step].
 	Step func(s stage.Stage)
+	// Limits are asked for at the end of each migration. nil = [StandardLimits].
+	Limits func() Limits
 }
+
+// Limits are how long each part of the pause of writes may take, at the end of a migration.
+type Limits struct {
+	// Rest is for the last writes. When they are not sent in that time writes are allowed again, and the end is tried
+	// once more. A client that is told to try again does so for about a second (go-redis less, ioredis 1.6 s), and then
+	// reports an error; usually the pause takes some milliseconds.
+	Rest time.Duration
+	// Answer is how long after that the destination may take to say that it has the slots.
+	Answer time.Duration
+	// Confirm is how long the destination may take to answer that it has heard that clients will come. It would ask by
+	// itself otherwise, and they would be told to try again meanwhile.
+	Confirm time.Duration
+}
+
+// StandardLimits are those of a server.
+var StandardLimits = Limits{Rest: 500 * time.Millisecond, Answer: 500 * time.Millisecond,
+	Confirm: 100 * time.Millisecond}
 
 // Source moves slots away. There is one migration at a time.
 type Source struct {
@@ -120,6 +139,9 @@ func New(opt Options) *Source {
 	}
 	if opt.Step == nil {
 		opt.Step = stage.Step
+	}
+	if opt.Limits == nil {
+		opt.Limits = func() Limits { return StandardLimits }
 	}
 	s := &Source{opt: opt, last: Status{State: StateNone}, begun: map[string]int{}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -370,15 +392,8 @@ func (j *job) migrate() error {
 	}
 }
 
-const (
-	// longestRest is how long writes may be forbidden while the last ones are sent. Then they are allowed again, and the
-	// end is tried once more, mostPauses times in all. A client that is told to try again does so for about a second
-	// (go-redis less, ioredis 1.6 s), and then reports an error; usually the pause takes some milliseconds.
-	longestRest = 500 * time.Millisecond
-	mostPauses  = 10
-	// longestAnswer is how long after that the destination may take to say that it has the slots.
-	longestAnswer = 500 * time.Millisecond
-)
+// mostPauses is how often the end is tried.
+const mostPauses = 10
 
 // end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and
 // the destination is as it was before.
@@ -437,10 +452,10 @@ func (j *job) hand() bool {
 }
 
 // handOver tells the destination that it has all. If its answer is lost it is asked again: it has the slots or does
-// not, and as long as nobody knows, nobody may write here. When it cannot be asked for longestAnswer, writes go on
+// not, and as long as nobody knows, nobody may write here. When it cannot be asked within the limit, writes go on
 // here; what it may have done is revoked as soon as it can be told.
 func (j *job) handOver() error {
-	deadline := time.Now().Add(longestAnswer)
+	deadline := time.Now().Add(j.Limits().Answer)
 	j.peer.Until = deadline
 	_, err := j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "1")
 	if err != nil && !peer.IsReply(err) {
@@ -456,16 +471,12 @@ func (j *job) handOver() error {
 	return err
 }
 
-// longestConfirm is how long the destination may take to answer that it has heard that clients will come. It would ask
-// by itself otherwise, and they would be told to try again meanwhile.
-const longestConfirm = 100 * time.Millisecond
-
 // confirm tells the destination that clients will come.
 func (j *job) confirm() {
 	if j.peer.Broken() || !j.verified {
 		return
 	}
-	j.peer.Until = time.Now().Add(longestConfirm)
+	j.peer.Until = time.Now().Add(j.Limits().Confirm)
 	j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "65")
 }
 
@@ -642,7 +653,7 @@ func (j *job) sendLog(end uint64) error {
 	return j.carrier.Flush()
 }
 
-// forbid refuses writes, for longestRest. Scripts that do not end may hold locks: it tries for some time.
+// forbid refuses writes, until the limit of the rest. Scripts that do not end may hold locks: it tries for some time.
 func (j *job) forbid() (err error) {
 	for range logRetries {
 		if err := j.check(); err != nil {
@@ -650,7 +661,7 @@ func (j *job) forbid() (err error) {
 		}
 		j.paused.Lock()
 		j.writes = forbidden
-		j.resumes = time.AfterFunc(longestRest, func() { j.allow(false) })
+		j.resumes = time.AfterFunc(j.Limits().Rest, func() { j.allow(false) })
 		j.paused.Unlock()
 		if err = j.Slots.Forbid(j.slots); err == nil {
 			j.paused.Lock()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -79,7 +80,7 @@ func TestMigrate(t *testing.T) {
 			}}
 			src := New(Options{DB: db, Slots: s, Dial: node.Dial, Log: zap.NewNop(), Settings: func() Settings {
 				return Settings{Raw: true, Gap: 100, Settings: carry.Settings{Pipeline: 16, BatchBytes: 1 << 10}}
-			}})
+			}, Limits: func() Limits { return Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute} }})
 			defer src.Close()
 			done := make(chan error, 1)
 			slot := cf.Slot([]byte("foo"))
