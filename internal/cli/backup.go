@@ -115,7 +115,7 @@ REPOSITORY is ` + repoHelp + ".",
 }
 
 func describe(c *backup.Created) string {
-	return fmt.Sprintf("%d files with %s, of which %d with %s are new, in %s", len(c.Files)+len(c.Log),
+	return fmt.Sprintf("%s with %s, of which %d with %s are new, in %s", plural(int64(len(c.Files)+len(c.Log)), "file"),
 		progress.Size(c.Size()), c.NewFiles, progress.Size(c.NewBytes), c.Took.Round(10*time.Millisecond))
 }
 
@@ -217,7 +217,7 @@ func printList(env *Env, backups []*backup.Backup, spans []backup.Span) error {
 		fmt.Fprint(w, "\nANY MOMENT FROM\tTO\n")
 	}
 	for _, s := range spans {
-		fmt.Fprintf(w, "%s\t%s\n", s.From.Local().Format(time.RFC3339), s.To.Local().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%s\n", s.From.Local().Format(exactTime), s.To.Local().Format(exactTime))
 	}
 	return w.Flush()
 }
@@ -257,7 +257,7 @@ REPOSITORY is ` + repoHelp + ".",
 					plural(int64(v.Files), "file"), plural(int64(v.Segments), "segment"), progress.Size(v.Bytes), len(v.Damage))
 			}
 			if len(v.Damage) > 0 {
-				return Damaged(fmt.Errorf("%d objects are damaged", len(v.Damage)))
+				return Damaged(fmt.Errorf("damaged: %s", plural(int64(len(v.Damage)), "object")))
 			}
 			return err
 		},
@@ -324,10 +324,10 @@ begins with the state just before the deletion, for basalt restore --at.
 REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			var times [2]time.Time
-			for i, s := range []string{since, until} {
+			for i, parse := range []func(string) (time.Time, error){parseTime, parseEnd} {
 				var err error
-				if s != "" {
-					if times[i], err = parseTime(s); err != nil {
+				if s := []string{since, until}[i]; s != "" {
+					if times[i], err = parse(s); err != nil {
 						return err
 					}
 				}
@@ -369,6 +369,15 @@ func parseTime(s string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, Usage("%q is no time: 2026-01-31T23:59:59Z, or 2026-01-31 23:59:59 in local time", s)
+}
+
+// parseEnd parses a time as the end of something: whole seconds are meant to their last millisecond.
+func parseEnd(s string) (time.Time, error) {
+	t, err := parseTime(s)
+	if err == nil && !strings.ContainsAny(s, ".,") {
+		t = t.Add(time.Second - time.Millisecond)
+	}
+	return t, err
 }
 
 // damagedOr gives errors about damage the exit code ExitDamage.

@@ -129,6 +129,26 @@ func TestBackupCommands(t *testing.T) {
 	}
 }
 
+// A time in whole seconds is the end of that second for a restore, as seconds are what people know.
+func TestParseEnd(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"2026-01-31T23:59:59Z", "2026-01-31T23:59:59.999Z"},
+		{"2026-01-31T23:59:59.5Z", "2026-01-31T23:59:59.500Z"},
+		{"2026-01-31T23:59:59.000+01:00", "2026-01-31T22:59:59.000Z"},
+	} {
+		if have, err := parseEnd(tt.in); err != nil || have.UTC().Format(exactTime) != tt.want {
+			t.Errorf("%s: %v, %v, want %s", tt.in, have, err, tt.want)
+		}
+	}
+	local, err := parseEnd("2026-01-31 23:59:59")
+	if want := time.Date(2026, 1, 31, 23, 59, 59, 999e6, time.Local); err != nil || !local.Equal(want) {
+		t.Errorf("%v, %v, want %v", local, err, want)
+	}
+	if _, err := parseEnd("soon"); err == nil {
+		t.Error("soon is a time")
+	}
+}
+
 func TestRangeText(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
 		{"", strings.Repeat("\xff", 255), "all keys"},

@@ -34,7 +34,7 @@ REPOSITORY is ` + repoHelp + ".",
 				o.ID = at
 			} else if at != "" {
 				var err error
-				if o.At, err = parseTime(at); err != nil {
+				if o.At, err = parseEnd(at); err != nil {
 					return err
 				}
 			}
@@ -59,8 +59,9 @@ REPOSITORY is ` + repoHelp + ".",
 					Batches  int64     `json:"batches"`
 				}{r.Backup.ID, r.Reached, r.Sequence, r.Batches})
 			} else {
-				_, err = fmt.Fprintf(env.Out, "restored the state of %s from backup %s and %d batches of the log\n"+
-					"start it with: basalt --dir %s\n", r.Reached.Local().Format(exactTime), r.Backup.ID, r.Batches, to)
+				_, err = fmt.Fprintf(env.Out, "restored the state of %s from backup %s and %s of the log\n"+
+					"start it with: basalt --dir %s\n", r.Reached.Local().Format(exactTime), r.Backup.ID,
+					batches(r.Batches), to)
 			}
 			switch {
 			case err != nil:
@@ -78,10 +79,18 @@ REPOSITORY is ` + repoHelp + ".",
 	f.StringVar(&from, "from", "", "the repository")
 	f.StringVar(&to, "to", "", "the directory to make")
 	f.StringVar(&at, "at", "",
-		"time (2026-01-31T23:59:59Z, or '2026-01-31 23:59:59' in local time), id of a backup, or TIMELINE@SEQUENCE")
+		"time (2026-01-31T23:59:59Z, or '2026-01-31 23:59:59' in local time; whole seconds: their end), id of a backup, "+
+			"or TIMELINE@SEQUENCE")
 	f.IntVar(&parallel, "parallel", 4, "files at a time")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	c.MarkFlagRequired("from")
 	c.MarkFlagRequired("to")
 	return c
+}
+
+func batches(n int64) string {
+	if n == 1 {
+		return "1 batch"
+	}
+	return fmt.Sprintf("%d batches", n)
 }
