@@ -24,7 +24,8 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	dir = filepath.Clean(dir)
 	fresh := dir + ".rebuilt"
 	if _, err := os.Lstat(fresh); err == nil {
-		return "", 0, fmt.Errorf("%s is there: remove what an interrupted repair has left", fresh)
+		return "", 0, fmt.Errorf("%s is there: an interrupted repair has left it. It may be the damaged database itself: "+
+			"move it away", fresh)
 	}
 	r, err := engine.OpenDamaged(dir)
 	if err != nil {
@@ -38,7 +39,7 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	if unread, err = copyRecords(ctx, r, fresh, o); err != nil {
 		return "", 0, errors.Join(err, os.RemoveAll(fresh))
 	}
-	aside = dir + ".damaged-" + o.Now().UTC().Format("20060102T150405")
+	aside = unused(dir + ".damaged-" + o.Now().UTC().Format("20060102T150405"))
 	if err := exchange(fresh, dir); err != nil {
 		return "", 0, err
 	}
@@ -46,6 +47,16 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 		return "", 0, err
 	}
 	return aside, unread, manifest.SyncDir(filepath.Dir(dir))
+}
+
+// unused returns a name that no file has: the given one, or one that begins with it.
+func unused(name string) string {
+	for n, try := 2, name; ; n++ {
+		if _, err := os.Lstat(try); err != nil {
+			return try
+		}
+		try = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // exchange swaps two directories, atomically where the file system supports it.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -66,6 +67,27 @@ func TestRebuild(t *testing.T) {
 	})
 	if n := db.KeyCount(cf.DefaultNamespace); n.Keys != again.Types["string"].Keys+1 {
 		t.Errorf("%+v keys", n)
+	}
+}
+
+// Two repairs in the same second keep two damaged databases.
+func TestRebuildTwice(t *testing.T) {
+	dir := large(t, *engine.DefaultRocksOptions())
+	now := time.Now()
+	for kept := 1; kept <= 2; kept++ {
+		tables, _ := filepath.Glob(dir + "/*.sst")
+		overwrite(t, tables[0], 100000)
+		r, err := Repair(t.Context(), dir, Options{Now: func() time.Time { return now },
+			Dropped: filepath.Join(t.TempDir(), "dropped")})
+		if err != nil || r.Left != 0 || r.Found[BadFile] != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if aside, _ := filepath.Glob(dir + ".damaged-*"); len(aside) != kept {
+			t.Errorf("kept: %v", aside)
+		}
+	}
+	if left, _ := filepath.Glob(dir + ".rebuilt*"); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 
