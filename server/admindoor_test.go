@@ -65,7 +65,7 @@ func TestMetricsOfAServer(t *testing.T) {
 	for _, series := range []string{`basalt_cmdstat_calls_total{command="set"}`,
 		`basalt_errorstat_count_total{error="WRONGTYPE"}`,
 		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata",level="0"}`,
-		`basalt_namespace_keys{namespace="__namespace"} 2`, `basalt_info{`,
+		`basalt_namespace_keys{namespace="__namespace"} 2`, `basalt_info{`, "basalt_ready",
 		`basalt_command_duration_seconds_count{command="hset"}`} {
 		if !strings.Contains(body, series) {
 			t.Errorf("no series %s", series)
@@ -77,10 +77,10 @@ func TestMetricsOfAServer(t *testing.T) {
 	rc.Send(servertest.Pipeline(replicaOf(r, h)))
 	rc.Reply()
 	caughtUp(t, r, h)
-	_, replica := get(r, t, "/metrics", "", "")
-	if !strings.Contains(replica, "\nbasalt_master_link_up 1\n") {
-		t.Error("no basalt_master_link_up on a replica")
-	}
+	servertest.Eventually(t, "the link is up", func() bool {
+		_, replica := get(r, t, "/metrics", "", "")
+		return strings.Contains(replica, "\nbasalt_master_link_up 1\n")
+	})
 	seen["basalt_master_link_up"] = true
 	// What exists on masters only, and in clusters.
 	replicas := 0

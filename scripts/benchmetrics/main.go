@@ -1,10 +1,12 @@
-// Benchmetrics measures what /metrics costs under full load: the processor time a request of a server without
-// admin-listen, and of one that is scraped every -every, in turns.
+// Benchmetrics measures what /metrics costs: the processor time a request under full load of a server without
+// admin-listen, and of one that is scraped every -every, in turns; then that of a second without load, and of a scrape.
 //
 //	go run ./scripts/benchmetrics [-rounds 9] [-time 5s] [-every 15s] [-- --key value ...]
 //
 // The last column is the median of the ratios of the rounds, of which each loads both servers, and their quartiles.
-// It ends with 1 when a median is above 1.01. Arguments after the flags go to both servers. The machine must be quiet.
+// Every other round begins with the scraped server. It ends with 1 when a median is above 1.01. Two servers differ by
+// some percent by chance, as do two loads of one: the last rows tell what a ratio near 1 cannot. Arguments after the
+// flags go to both servers. The machine must be quiet.
 package main
 
 import (
@@ -33,6 +35,7 @@ const (
 	keys      = 100_000
 	valueSize = 128
 	most      = 1.01 // the bar
+	scrapes   = 50   // at the end
 )
 
 var (
@@ -80,6 +83,9 @@ type server struct {
 	metrics string // where its metrics are, "" = nowhere
 }
 
+// pair are the server without admin-listen and the one with it.
+type pair [2]server
+
 // address finds where the metrics are in the log.
 var address = regexp.MustCompile(`HTTP \{"address": "([^"]+)"`)
 
@@ -89,7 +95,7 @@ func run(ctx context.Context) (bad bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	var servers [2]server
+	var servers pair
 	for i, extra := range [][]string{nil, {"--admin-listen", "127.0.0.1:0"}} {
 		args := slices.Concat(flag.Args(), extra)
 		s, err := launch.Start(launch.Basalt(*program, args...), filepath.Join(dir, strconv.Itoa(i)))
@@ -112,16 +118,16 @@ func run(ctx context.Context) (bad bool, err error) {
 		pipeline int
 	}{{"SET P=16", &set, 16}, {"GET P=16", &get, 16}, {"SET P=1", &set, 1}, {"GET P=1", &get, 1}} {
 		var alone, scraped, ratios []float64
-		for range *rounds {
-			a, err := servers[0].load(ctx, l.op, l.pipeline)
-			if err != nil {
-				return bad, err
+		for round := range *rounds {
+			var took [2]float64
+			for i := range servers {
+				i ^= round & 1
+				if took[i], err = servers[i].load(ctx, l.op, l.pipeline); err != nil {
+					return bad, err
+				}
 			}
-			b, err := servers[1].load(ctx, l.op, l.pipeline)
-			if err != nil {
-				return bad, err
-			}
-			alone, scraped, ratios = append(alone, a), append(scraped, b), append(ratios, b/a)
+			alone, scraped = append(alone, took[0]), append(scraped, took[1])
+			ratios = append(ratios, took[1]/took[0])
 		}
 		for _, list := range [][]float64{alone, scraped, ratios} {
 			slices.Sort(list)
@@ -134,7 +140,48 @@ func run(ctx context.Context) (bad bool, err error) {
 		fmt.Printf("%-24s %14.3f %13.3f   %.3f (%.3f to %.3f)%s\n", l.name, alone[n/2], scraped[n/2], ratios[n/2],
 			ratios[n/4], ratios[3*n/4], verdict)
 	}
-	return bad, nil
+	return bad, servers.rest(ctx)
+}
+
+// rest prints what a second without load costs, and a scrape.
+func (s *pair) rest(ctx context.Context) error {
+	var idle [2]time.Duration
+	for i := range s {
+		before, err := s[i].processorTime()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(*during):
+		}
+		after, err := s[i].processorTime()
+		if err != nil {
+			return err
+		}
+		idle[i] = after - before
+	}
+	seconds := during.Seconds()
+	fmt.Printf("a second without load, not scraped: %.2f ms without admin-listen, %.2f ms with it\n",
+		idle[0].Seconds()*1000/seconds, idle[1].Seconds()*1000/seconds)
+	before, err := s[1].processorTime()
+	if err != nil {
+		return err
+	}
+	for range scrapes {
+		if err := s[1].read(); err != nil {
+			return err
+		}
+	}
+	after, err := s[1].processorTime()
+	if err != nil {
+		return err
+	}
+	each := (after - before) / scrapes
+	fmt.Printf("a scrape: %.2f ms, one every %v: %.3f %% of a processor\n", each.Seconds()*1000, *every,
+		100*each.Seconds()/every.Seconds())
+	return nil
 }
 
 // load loads a server and returns the processor time of a request in microseconds.
@@ -163,13 +210,7 @@ func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float6
 // scrape reads the metrics until ctx is done.
 func (s *server) scrape(ctx context.Context) error {
 	for s.metrics != "" {
-		response, err := http.Get(s.metrics)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		if err != nil {
+		if err := s.read(); err != nil {
 			return err
 		}
 		select {
@@ -179,6 +220,17 @@ func (s *server) scrape(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// read reads the metrics.
+func (s *server) read() error {
+	response, err := http.Get(s.metrics)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }
 
 // processorTime is what the server's process has used.

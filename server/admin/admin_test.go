@@ -20,6 +20,8 @@ func (source) Sections(f func(string, []info.Field)) {
 	var w info.Writer
 	w.Text("redis_version", "7.2.0")
 	w.Text("os", "a \"quoted\" name")
+	w.Text("master_link_status", "down")
+	w.Text("rdb_last_bgsave_status", "ok")
 	w.Gauge("uptime_in_seconds", info.Seconds, 12)
 	f("Server", w.Fields())
 	w = info.Writer{}
@@ -89,6 +91,8 @@ func TestMetrics(t *testing.T) {
 		"basalt_latency_seconds_total 2.5",
 		"basalt_uptime_in_seconds 12",
 		"basalt_loading 1",
+		"basalt_master_link_up 0",
+		"basalt_rdb_last_bgsave_ok 1",
 		"basalt_instantaneous_input_bytes_per_second 1536",
 		`basalt_estimate_keys{family="default"} 7`,
 		`basalt_cmdstat_calls_total{command="get"} 3`,

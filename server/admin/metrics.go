@@ -53,7 +53,7 @@ type Latency struct {
 //	                                      basalt_cmdstat_usec_total{command="get"} 6
 //	estimate_keys[default]:7              basalt_estimate_keys{family="default"} 7
 //
-// Texts are not metrics, but for a few that make labels of basalt_info.
+// Texts are not metrics, but for states, which are 1 or 0, and a few that make labels of basalt_info.
 type collector struct{ source Source }
 
 // Describe describes nothing: which fields exist follows from the server's state.
@@ -81,6 +81,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 var about = map[string]string{
 	"basalt_version": "version", "redis_version": "redis_version", "rocksdb_version": "rocksdb_version",
 	"go_version": "go_version", "role": "role", "run_id": "run_id", "os": "os", "arch_bits": "arch_bits",
+}
+
+// states are texts of INFO that say whether something is well: a metric that is 1 with that text, else 0.
+var states = map[string]struct{ metric, well string }{
+	"master_link_status":     {"basalt_master_link_up", "up"},
+	"rdb_last_bgsave_status": {"basalt_rdb_last_bgsave_ok", "ok"},
 }
 
 // labels names the label of fields that exist several times, by their family; it is "name" where none is given.
@@ -125,6 +131,14 @@ func (s *series) add(section string, f *info.Field) {
 	case info.Text:
 		if key, ok := about[f.Name]; ok {
 			s.about[key] = f.Text
+		}
+		if state, ok := states[f.Name]; ok {
+			value := 0.0
+			if f.Text == state.well {
+				value = 1
+			}
+			s.send(state.metric, "INFO "+strings.ToLower(section)+": 1 when "+f.Name+" is "+state.well+", else 0.",
+				prometheus.GaugeValue, value, nil)
 		}
 	default:
 		s.number(section, f, name, label)

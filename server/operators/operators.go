@@ -54,11 +54,6 @@ func Open(o Options) (*admin.Door, error) {
 	return d, nil
 }
 
-func (o *Options) isReplica() bool {
-	_, _, ok := o.Config.Master()
-	return ok
-}
-
 // console returns what the web console needs, nil = admin-console is off.
 func (o *Options) console() *admin.Console {
 	if !o.Config.Bool("admin-console") {

@@ -24,11 +24,6 @@ func (a source) Sections(f func(section string, fields []info.Field)) {
 	want := func(section string) bool { return section != "latencystats" && section != "modules" }
 	a.Info.Each(want, cf.DefaultNamespace, f)
 	var w info.Writer
-	if a.isReplica() { // INFO has a text, master_link_status
-		w.Flag("master_link_up", a.Replica.Up())
-		f("Replication", w.Fields())
-		w = info.Writer{}
-	}
 	admin.RocksDB(a.DB, &w)
 	f("RocksDB", w.Fields())
 }
@@ -63,6 +58,11 @@ func (a source) Vitals() (v admin.Vitals) {
 
 // Series implements admin.Source.
 func (a source) Series(f func(admin.Series)) {
+	ready := admin.Series{Name: "ready", Help: "1 when /readyz says that the server is ready, else 0."}
+	if a.ready() == nil {
+		ready.Value = 1
+	}
+	f(ready)
 	admin.Levels(a.DB, f)
 	a.namespaces(f)
 	a.replicas(f)
