@@ -11,6 +11,7 @@ if [ -z "${VERSION:-}" ]; then
 	VERSION=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo "v0.0.0+$(git rev-parse --short HEAD)")
 	VERSION=${VERSION#v}
 fi
+made=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 # The package needs the C and C++ libraries of the system that it is made on, or newer ones.
 LIBC=$(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2)
 LIBSTDCXX=$(g++ -dumpversion)
@@ -32,13 +33,13 @@ gzip -9nc "$root/doc/basalt.1" >"$out/basalt.1.gz"
 # The packaged server keeps its data where its unit says.
 sed -e 's|^dir = .*|dir = "/var/lib/basalt"|' -e 's|^pidfile = .*|pidfile = ""|' kvrocks.toml >"$root/kvrocks.toml"
 grep -q '^dir = "/var/lib/basalt"$' "$root/kvrocks.toml"
-cp README.md docs/*.md "$root/doc/"
-cp third_party/README.md "$root/doc/third-party.md"
+# The documents lie as in the repository, so that their links lead somewhere.
+cp -r --parents README.md CONTRIBUTING.md LICENSE kvrocks.toml docs third_party/README.md server/lua/README.md "$root/doc/"
 cp LICENSE "$root/doc/copyright"
 cp LICENSE scripts/dist/basalt.service scripts/dist/basalt-backup.service scripts/dist/backup.env "$root/"
 
 name=basalt-$VERSION-linux-amd64
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
+tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$made" \
 	--transform "s|^\\.|$name|" -C "$root" -czf "dist/$name.tar.gz" .
 (cd scripts/dist/nfpm && GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -o ../../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
 build/tools/nfpm package -f scripts/dist/nfpm.yaml -p deb -t dist/ >/dev/null

@@ -64,20 +64,31 @@ systemctl start basalt
 same downgraded
 checked
 
-if [ -x /usr/local/bin/kvrocks ]; then
-	printf '%s\n' 'bind 127.0.0.1' 'port 6666' 'dir /var/lib/basalt' 'requirepass sample-admin' 'log-dir stdout' \
-		'pidfile /var/lib/basalt/kvrocks.pid' >/root/kvrocks.conf
-	chmod 644 /root/kvrocks.conf
-	cp /root/kvrocks.conf /etc/kvrocks.conf
-	runuser -u basalt -- kvrocks -c /etc/kvrocks.conf >/root/kvrocks.log 2>&1 &
+# serves waits until the server at a port answers.
+serves() {
 	for _ in $(seq 100); do
-		redis-cli -p 6666 -a sample-admin --no-auth-warning PING 2>/dev/null | grep -q PONG && break
+		redis-cli -p "$1" -a sample-admin --no-auth-warning PING 2>/dev/null | grep -q PONG && return
 		sleep 0.2
 	done
-	same "Kvrocks has the directory"
+	return 1
+}
+
+if [ -x /usr/local/bin/kvrocks ]; then
+	cp -a /var/lib/basalt /root/copy
+	printf '%s\n' 'bind 127.0.0.1' 'port 6666' 'dir /var/lib/basalt' 'requirepass sample-admin' 'log-dir stdout' \
+		'namespace.ns1 ns1-token' 'pidfile /var/lib/basalt/kvrocks.pid' >/etc/kvrocks.conf
+	chmod 644 /etc/kvrocks.conf
+	runuser -u basalt -- kvrocks -c /etc/kvrocks.conf >/root/kvrocks.log 2>&1 &
+	basalt --dir /root/copy --port 6667 --requirepass sample-admin >/root/copy.log 2>&1 &
+	serves 6666
+	serves 6667
+	# Their replies differ in the form of numbers and errors, the keys and values must not.
+	compared=$(basalt migrate --compare-only --from redis://:sample-admin@127.0.0.1:6666 \
+		--to redis://:sample-admin@127.0.0.1:6667)
+	say "ok: Kvrocks has the directory: ${compared%%$'\n'*}"
 	redis-cli -p 6666 -a sample-admin --no-auth-warning SET of:kvrocks 1
-	kill %1
-	wait %1 || true
+	kill %1 %2
+	wait %1 %2 || true
 	dpkg --force-confold -i /root/new.deb >/dev/null
 	systemctl start basalt
 	redis-cli -p 6666 -a sample-admin --no-auth-warning GET of:kvrocks
