@@ -327,11 +327,10 @@ func TestRedis(t *testing.T) {
 	go func() { io.Copy(&log, out); close(logged) }()
 	redis := &Address{Network: "unix", Host: socket}
 	var c *Conn
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if c, err = Dial(t.Context(), *redis); err == nil || time.Now().After(deadline) {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	if err != nil {
 		cmd.Process.Kill()
