@@ -35,9 +35,13 @@ func main() {
 	if *nodes < 2 || *nodes/2 > cf.NumSlots {
 		log.Fatal("the number of nodes must be from 2 to 32768")
 	}
-	s := newSim(*nodes)
+	simulate(*nodes, *clients, *rate)
+}
+
+func simulate(nodes, clients int, rate float64) {
+	s := newSim(nodes)
 	s.costs()
-	fmt.Printf("\n%d clients, each with %g commands a second for random slots:\n\n", *clients, *rate)
+	fmt.Printf("\n%d clients, each with %g commands a second for random slots:\n\n", clients, rate)
 	fmt.Printf("| change | slots | learns | redirects | half know after | 99 %% | all |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range []struct {
 		name    string
@@ -51,7 +55,7 @@ func main() {
 	} {
 		before := s.owners()
 		c.change()
-		s.learn(c.name, c.learned, c.whole, before, *clients, *rate)
+		s.learn(c.name, c.learned, c.whole, before, clients, rate)
 	}
 }
 
@@ -84,6 +88,9 @@ func newSim(nodes int) *sim {
 			Lead:        func() error { return nil },
 			Barrier:     func() error { return nil },
 			DeleteSlots: func(cf.SlotRange) error { return nil },
+			Record:      func(string) error { return nil },
+			Recorded:    func() (string, error) { return "", nil },
+			Replicated:  func() {},
 			Empty:       func() bool { return true },
 			Changed:     func(*topology.Topology) {},
 		}))
