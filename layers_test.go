@@ -47,6 +47,11 @@ var inside = map[string][][]string{
 		{"history", "lineconn", "redislink"},
 		{"proto"},
 	},
+	"server/config": {
+		{"convert"},
+		{"conffile", "memplan"},
+		{"setting"},
+	},
 	"server/cluster": {
 		{"migration"},
 		{"topology"},
@@ -62,7 +67,7 @@ var inside = map[string][][]string{
 // maxRoom bounds the lines of a package without its tests: of one of a room, and of those in bounded.
 const maxRoom = 1500
 
-var bounded = []string{"server", "server/operators", "server/options", "server/report", "server/acl"}
+var bounded = []string{"server", "server/operators", "server/options", "server/report", "server/acl", "server/config"}
 
 // forbidden are imports that the layers would allow.
 var forbidden = []struct {

@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/procs"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/setting"
 	"github.com/basaltdb/basalt/server/logging"
 	"github.com/basaltdb/basalt/server/options"
 )
@@ -101,7 +102,7 @@ func run(cfg *config.Config) (err error) {
 	for _, w := range cfg.Warnings() {
 		log.Warn(w)
 	}
-	for _, name := range config.Inert() {
+	for _, name := range setting.Inert() {
 		cfg.OnChange(name, func(_, _ string) error { // the value may be a password
 			log.Warn("a setting without effect was changed", zap.String("key", name))
 			return nil

@@ -11,11 +11,12 @@ import (
 	"github.com/basaltdb/basalt/internal/cli"
 	"github.com/basaltdb/basalt/internal/doctor"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 )
 
 // logChoices logs in four lines what this start has chosen, the fifth being "ready", and a warning for each thing that
 // is wrong with the machine, or puts data, security or service at risk.
-func logChoices(log *zap.Logger, cfg *config.Config, mem config.MemoryPlan) {
+func logChoices(log *zap.Logger, cfg *config.Config, mem memplan.Plan) {
 	rocks, _ := engine.RocksDB()
 	log.Info(fmt.Sprintf("basalt %s: RocksDB %s, %s, process %d", version, rocks, runtime.Version(), os.Getpid()))
 	log.Info("memory: " + mem.String())

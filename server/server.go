@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
 	"github.com/basaltdb/basalt/server/metrics"
@@ -41,7 +42,7 @@ type Server struct {
 	log       *zap.Logger
 	sessions  *session.Shared
 	auth      *auth.Auth
-	plan      config.MemoryPlan
+	plan      memplan.Plan
 	report    *report.Report
 	memory    info.Memory
 	sweep     *sweep.Sweep

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/conffile"
 	"github.com/basaltdb/basalt/server/options"
 )
 
@@ -34,7 +34,7 @@ func (s *Server) newAuth() *auth.Auth {
 
 // presentUsers returns the users for CONFIG REWRITE: none if they are in the aclfile, and the default user only if
 // requirepass does not describe it completely. So a file without users remains readable for Kvrocks.
-func (s *Server) presentUsers(requirePass string) (list []config.User) {
+func (s *Server) presentUsers(requirePass string) (list []conffile.User) {
 	if s.auth.HasFile() {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (s *Server) presentUsers(requirePass string) (list []config.User) {
 	for _, u := range users.Users() {
 		if u.Name() != acl.DefaultUser || !users.DefaultIs(requirePass) {
 			words := strings.Split(u.String(), " ")
-			list = append(list, config.User{Name: words[1], Rules: words[2:]})
+			list = append(list, conffile.User{Name: words[1], Rules: words[2:]})
 		}
 	}
 	return list

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/convert"
 )
 
 func init() { register(convertConfigCommand) }
@@ -50,7 +50,7 @@ func convertConfig(env *Env, file, from, to string) error {
 	if err != nil {
 		return err
 	}
-	r, err := config.Convert(file, data, from)
+	r, err := convert.File(file, data, from)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -3,59 +3,41 @@ package config
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // Indices in the table of the settings that have an accessor or a rule of their own.
 var (
-	aclFile                 = position("aclfile")
-	backupDir               = position("backup-dir")
-	bind                    = position("bind")
-	checkerCron             = position("compaction-checker-cron")
-	checkerRange            = position("compaction-checker-range")
-	clientOutputBufferLimit = position("client-output-buffer-limit")
-	clusterEnabled          = position("cluster-enabled")
-	databases               = position("databases")
-	dir                     = position("dir")
-	logDir                  = position("log-dir")
-	logRetentionDays        = position("log-retention-days")
-	masterAuth              = position("masterauth")
-	maxClients              = position("maxclients")
-	pidFile                 = position("pidfile")
-	port                    = position("port")
-	protoMaxBulkLen         = position("proto-max-bulk-len")
-	redisDatabases          = position("redis-databases")
-	renameCommand           = position("rename-command")
-	maxMemory               = position("maxmemory")
-	maxMemoryPolicy         = position("maxmemory-policy")
-	appendFsync             = position("appendfsync")
-	writeSync               = position("rocksdb.write_options.sync")
-	replNamespaceEnabled    = position("repl-namespace-enabled")
-	requirePass             = position("requirepass")
-	slaveOf                 = position("slaveof")
-	tcpBacklog              = position("tcp-backlog")
-	timeout                 = position("timeout")
-	unixSocket              = position("unixsocket")
+	aclFile                 = setting.Index("aclfile")
+	backupDir               = setting.Index("backup-dir")
+	bind                    = setting.Index("bind")
+	checkerCron             = setting.Index("compaction-checker-cron")
+	checkerRange            = setting.Index("compaction-checker-range")
+	clientOutputBufferLimit = setting.Index("client-output-buffer-limit")
+	clusterEnabled          = setting.Index("cluster-enabled")
+	databases               = setting.Index("databases")
+	dir                     = setting.Index("dir")
+	logDir                  = setting.Index("log-dir")
+	logRetentionDays        = setting.Index("log-retention-days")
+	masterAuth              = setting.Index("masterauth")
+	maxClients              = setting.Index("maxclients")
+	pidFile                 = setting.Index("pidfile")
+	port                    = setting.Index("port")
+	protoMaxBulkLen         = setting.Index("proto-max-bulk-len")
+	redisDatabases          = setting.Index("redis-databases")
+	renameCommand           = setting.Index("rename-command")
+	maxMemory               = setting.Index("maxmemory")
+	maxMemoryPolicy         = setting.Index("maxmemory-policy")
+	appendFsync             = setting.Index("appendfsync")
+	writeSync               = setting.Index("rocksdb.write_options.sync")
+	replNamespaceEnabled    = setting.Index("repl-namespace-enabled")
+	requirePass             = setting.Index("requirepass")
+	slaveOf                 = setting.Index("slaveof")
+	tcpBacklog              = setting.Index("tcp-backlog")
+	timeout                 = setting.Index("timeout")
+	unixSocket              = setting.Index("unixsocket")
 )
-
-// position is index for package variables, which are initialised before the table is filled.
-func position(name string) int {
-	i := 0
-	for _, g := range groups {
-		for _, s := range g.settings {
-			if s.Name == name {
-				return i
-			}
-			i++
-		}
-	}
-	for _, s := range redisSettings {
-		if s.Name == name {
-			return i
-		}
-		i++
-	}
-	panic("config: no setting " + name)
-}
 
 // Bind returns the addresses to listen on, with a "-" in front of those that may be missing on this machine. Without
 // addresses the server listens on the Unix socket only. Redis's names for all addresses, * and ::*, are 0.0.0.0 and ::.
@@ -96,7 +78,9 @@ func (c *Config) ProtoMaxBulkLen() int { return int(c.num(protoMaxBulkLen)) }
 func (c *Config) OutputLimit() int { return int(c.num(clientOutputBufferLimit)) }
 
 // OutputLimits returns the limits of a class of clients.
-func (c *Config) OutputLimits(class Class) BufferLimit { return c.state.Load().limits[class] }
+func (c *Config) OutputLimits(class setting.Class) setting.BufferLimit {
+	return c.state.Load().limits[class]
+}
 
 // RequirePass returns the administrator's password; empty = no password is required.
 func (c *Config) RequirePass() string { return c.text(requirePass) }
@@ -122,7 +106,7 @@ type Rename struct {
 // Renames returns the renamed commands in the order in which they were given.
 func (c *Config) Renames() []Rename {
 	var renames []Rename
-	for _, line := range lines(c.text(renameCommand)) {
+	for _, line := range setting.Lines(c.text(renameCommand)) {
 		words := strings.Fields(line)
 		renames = append(renames, Rename{words[0], strings.Trim(words[1], `"'`)})
 	}
@@ -152,12 +136,4 @@ func (st *state) master() (host, port string, ok bool) {
 func (st *state) replica() bool {
 	_, _, ok := st.master()
 	return ok
-}
-
-// lines returns the lines of a text of a Multi setting.
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
 }

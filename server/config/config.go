@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // Config is the settings of a running server. Reading is lock-free; all methods may be called concurrently.
@@ -17,19 +20,19 @@ type Config struct {
 	hooks    map[int][]Hook
 	store    NamespaceStore // nil = none
 	file     string         // absolute; empty = none
-	format   format
+	format   conffile.Format
 	warnings []string
-	renames  []Error // position of each line of rename-command
-	users    []User
-	userAt   []Error // position of each user's declaration
+	renames  []conffile.Error // position of each line of rename-command
+	users    []conffile.User
+	userAt   []conffile.Error // position of each user's declaration
 
-	presentUsers func(requirePass string) []User // nil = the file's
+	presentUsers func(requirePass string) []conffile.User // nil = the file's
 }
 
 // state is all values at one time. It is never changed, only replaced.
 type state struct {
-	values []value // by index in the table
-	limits [numClasses]BufferLimit
+	values []setting.Value // by index in the table
+	limits [setting.NumClasses]setting.BufferLimit
 	tokens map[string]string // namespace to token
 }
 
@@ -42,18 +45,18 @@ type Pair struct {
 // Default returns the settings of a server without file and command line.
 func Default() *Config {
 	c := &Config{hooks: map[int][]Hook{}}
-	st := &state{values: make([]value, len(table)), tokens: map[string]string{}}
-	for i, s := range table {
-		if s.Kind == Multi {
+	st := &state{values: make([]setting.Value, len(setting.Table)), tokens: map[string]string{}}
+	for i, s := range setting.Table {
+		if s.Kind == setting.Multi {
 			continue
 		}
-		v, err := s.parse("", s.Default)
+		v, err := s.Parse("", s.Default)
 		if err != nil {
 			panic("config: default of " + s.Name + ": " + err.Error())
 		}
 		st.values[i] = v
 	}
-	st.limits, _ = parseLimits("", st.values[clientOutputBufferLimit].text)
+	st.limits, _ = setting.ParseLimits("", st.values[clientOutputBufferLimit].Text)
 	c.state.Store(st)
 	return c
 }
@@ -63,10 +66,10 @@ func (st *state) clone() *state {
 }
 
 // set stores a value.
-func (st *state) set(i int, v value) {
+func (st *state) set(i int, v setting.Value) {
 	st.values[i] = v
 	if i == clientOutputBufferLimit {
-		st.limits, _ = parseLimits("", v.text)
+		st.limits, _ = setting.ParseLimits("", v.Text)
 	}
 }
 
@@ -75,51 +78,40 @@ func (st *state) set(i int, v value) {
 func (st *state) text(i int) string {
 	switch i {
 	case databases:
-		return strconv.FormatInt(max(1, st.values[redisDatabases].num), 10)
+		return strconv.FormatInt(max(1, st.values[redisDatabases].Num), 10)
 	case appendFsync:
 		return st.fsync()
 	}
-	v := st.values[i].text
+	v := st.values[i].Text
 	if v != "" {
 		return v
 	}
 	switch i {
 	case backupDir:
-		return st.values[dir].text + "/backup"
+		return st.values[dir].Text + "/backup"
 	case pidFile:
-		return st.values[dir].text + "/kvrocks.pid"
+		return st.values[dir].Text + "/kvrocks.pid"
 	case logDir:
-		return st.values[dir].text
+		return st.values[dir].Text
 	case bind:
-		if st.values[unixSocket].text == "" {
-			return table[bind].Default
+		if st.values[unixSocket].Text == "" {
+			return setting.Table[bind].Default
 		}
 	case checkerCron:
-		if r := st.values[checkerRange].text; r != "" {
-			return rangeCron(r)
+		if r := st.values[checkerRange].Text; r != "" {
+			return setting.RangeCron(r)
 		}
 	}
 	return v
 }
 
 // Names returns the names of all settings, with their aliases, sorted.
-func (c *Config) Names() []string { return names }
-
-// Inert returns the names of the settings that have no effect.
-func Inert() []string {
-	var list []string
-	for _, s := range table {
-		if s.Inert != "" {
-			list = append(list, s.Name)
-		}
-	}
-	return list
-}
+func (c *Config) Names() []string { return setting.Names() }
 
 // Get returns the text of a setting as CONFIG GET shows it; of rename-command, its lines. The name's case does
 // not matter.
 func (c *Config) Get(name string) (string, bool) {
-	_, i, ok := find(name)
+	_, i, ok := setting.Find(name)
 	if !ok {
 		return "", false
 	}
@@ -131,17 +123,17 @@ func (c *Config) Get(name string) (string, bool) {
 func (c *Config) Match(match func(name string) bool) []Pair {
 	st := c.state.Load()
 	var pairs []Pair
-	for _, name := range names {
+	for _, name := range setting.Names() {
 		if !match(name) {
 			continue
 		}
-		s, i, _ := find(name)
+		s, i, _ := setting.Find(name)
 		text := st.text(i)
-		if s.Kind != Multi {
+		if s.Kind != setting.Multi {
 			pairs = append(pairs, Pair{name, text, s.Redis})
 			continue
 		}
-		for _, line := range lines(text) {
+		for _, line := range setting.Lines(text) {
 			pairs = append(pairs, Pair{name, line, s.Redis})
 		}
 	}
@@ -150,38 +142,20 @@ func (c *Config) Match(match func(name string) bool) []Pair {
 
 // Text, Int and Bool return the value of a setting by its name in lower case. A name that is not in the table is
 // a mistake in the program and panics.
-func (c *Config) Text(name string) string { return c.state.Load().text(index(name)) }
+func (c *Config) Text(name string) string { return c.state.Load().text(setting.Index(name)) }
 
 // Int returns the number of a Bool, Int, Bytes or Octal setting.
-func (c *Config) Int(name string) int64 { return c.num(index(name)) }
+func (c *Config) Int(name string) int64 { return c.num(setting.Index(name)) }
 
 // Bool reports whether a Bool setting is yes.
-func (c *Config) Bool(name string) bool { return c.num(index(name)) != 0 }
+func (c *Config) Bool(name string) bool { return c.num(setting.Index(name)) != 0 }
 
-func (c *Config) num(i int) int64 { return c.state.Load().values[i].num }
+func (c *Config) num(i int) int64 { return c.state.Load().values[i].Num }
 
 func (c *Config) text(i int) string { return c.state.Load().text(i) }
-
-// index returns the index of a name in the table. The name must exist.
-func index(name string) int {
-	_, i, ok := find(name)
-	if !ok {
-		panic("config: no setting " + name)
-	}
-	return i
-}
 
 // File returns the absolute path of the configuration file; empty = no file.
 func (c *Config) File() string { return c.file }
 
 // Warnings returns the warnings about the settings, one line each, for the log.
 func (c *Config) Warnings() []string { return c.warnings }
-
-// Settings returns a description of each setting, in the order of kvrocks.toml.
-func Settings() []Setting {
-	all := make([]Setting, len(table))
-	for i, s := range table {
-		all[i] = *s
-	}
-	return all
-}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
 )
 
 // permissions of access(2): write and search.
@@ -29,7 +31,7 @@ func exists(path string) bool {
 // directory.
 func (c *Config) PrepareDir() (undo func(), err error) {
 	d := c.Dir()
-	fail := func(err error) (func(), error) { return nil, &Error{File: "dir", Key: d, Err: err} }
+	fail := func(err error) (func(), error) { return nil, &conffile.Error{File: "dir", Key: d, Err: err} }
 	err = os.Mkdir(d, 0o755)
 	switch {
 	case err == nil:

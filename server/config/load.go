@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // ErrVersion and ErrHelp are returned by [Load] when the command line asks for the version or for help instead of a
@@ -25,43 +27,8 @@ const Usage = `usage: basalt [-c FILE] [--KEY VALUE]...
   -h, --help         print this
 `
 
-// Error is an error in a file or on the command line. Its text is one line.
-type Error struct {
-	File string // as given; "command line"
-	Line int    // from 1; 0 = not known
-	Key  string // as given; empty when it is not about one key
-	Err  error
-}
-
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d", e.Line)
-	}
-	if e.Key != "" {
-		b.WriteString(": " + printable(e.Key))
-	}
-	return b.String() + ": " + printable(e.Err.Error())
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// printable makes any string fit for one line of the log.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
 var (
-	errUnknown    = errors.New("unknown key")
 	errNoFile     = errors.New("wants the name of a file")
-	errNoValue    = errors.New("wants a value")
-	errIgnored    = errors.New("has no value: the line is ignored")
 	errNoOption   = errors.New("neither an option nor a sub-command; basalt --help lists both")
 	errTokenTwice = errors.New("the token is given to two namespaces")
 	errNameTwice  = errors.New("the namespace has two tokens")
@@ -75,58 +42,55 @@ var (
 
 const commandLine = "command line"
 
-// entry is one setting of a file or of the command line.
-type entry struct {
-	key, text string
-	line      int
-}
-
-// namespacePrefix starts the keys of namespaces: namespace.NAME TOKEN.
-const namespacePrefix = "namespace."
-
-// loader collects settings before they become a Config.
-type loader struct {
+// Draft collects settings before they become a [Config].
+type Draft struct {
 	c     *Config
 	st    *state
-	given map[int]entry // the last position of each setting, by index
+	given map[int]conffile.Entry // the last position of each setting, by index
 	files map[int]string
 	inert []string // settings given with a value that has no effect here
 }
 
+// NewDraft returns the settings of a server without file and command line.
+func NewDraft() *Draft {
+	c := Default()
+	return &Draft{c: c, st: c.state.Load().clone(), given: map[int]conffile.Entry{}, files: map[int]string{}}
+}
+
 // Load reads the settings that args, a command line without the program's name, asks for. stdin is read for the
-// file "-". Apart from [ErrVersion] and [ErrHelp] errors are of type [*Error]. Nothing is created or changed.
+// file "-". Apart from [ErrVersion] and [ErrHelp] errors are of type [*conffile.Error]. Nothing is created or changed.
 func Load(args []string, stdin io.Reader) (*Config, error) {
 	file, options, err := parseArgs(args)
 	if err != nil {
 		return nil, err
 	}
-	c := Default()
-	l := &loader{c: c, st: c.state.Load().clone(), given: map[int]entry{}, files: map[int]string{}}
+	d := NewDraft()
+	c := d.c
 	switch file {
 	case "":
 		c.warnings = append(c.warnings, "no configuration file: defaults are used; basalt -c FILE names one, "+
 			"basalt --help lists options and sub-commands, basalt doctor looks at this machine")
 	default:
-		if err := l.read(file, stdin); err != nil {
+		if err := d.read(file, stdin); err != nil {
 			return nil, err
 		}
 	}
 	for _, o := range options {
-		if err := l.add(commandLine, o, true); err != nil {
+		if err := d.Add(commandLine, o, true); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.finish(); err != nil {
+	if err := d.Finish(); err != nil {
 		return nil, err
 	}
-	c.state.Store(l.st)
+	c.state.Store(d.st)
 	return c, nil
 }
 
 // parseArgs splits a command line; the keys of options are without the dashes.
-func parseArgs(args []string) (file string, options []entry, err error) {
-	bad := func(key string, err error) (string, []entry, error) {
-		return "", nil, &Error{File: commandLine, Key: key, Err: err}
+func parseArgs(args []string) (file string, options []conffile.Entry, err error) {
+	bad := func(key string, err error) (string, []conffile.Entry, error) {
+		return "", nil, &conffile.Error{File: commandLine, Key: key, Err: err}
 	}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -142,12 +106,12 @@ func parseArgs(args []string) (file string, options []entry, err error) {
 			file = args[i]
 		case len(arg) > 2 && strings.HasPrefix(arg, "--"):
 			if i++; i == len(args) {
-				if _, _, ok := find(arg[2:]); !ok {
+				if _, _, ok := setting.Find(arg[2:]); !ok {
 					return bad(arg, errNoOption)
 				}
-				return bad(arg, errNoValue)
+				return bad(arg, conffile.ErrNoValue)
 			}
-			options = append(options, entry{key: arg[2:], text: args[i]})
+			options = append(options, conffile.Entry{Key: arg[2:], Text: args[i]})
 		default:
 			return bad(arg, errNoOption)
 		}
@@ -156,7 +120,7 @@ func parseArgs(args []string) (file string, options []entry, err error) {
 }
 
 // read reads a file, "-" for stdin.
-func (l *loader) read(file string, stdin io.Reader) error {
+func (d *Draft) read(file string, stdin io.Reader) error {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -168,7 +132,7 @@ func (l *loader) read(file string, stdin io.Reader) error {
 	} else {
 		data, err = os.ReadFile(file)
 		if err == nil {
-			l.c.file, err = filepath.Abs(file)
+			d.c.file, err = filepath.Abs(file)
 		}
 	}
 	if err != nil {
@@ -176,23 +140,24 @@ func (l *loader) read(file string, stdin io.Reader) error {
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return &Error{File: file, Err: err}
+		return &conffile.Error{File: file, Err: err}
 	}
-	l.c.format = detectFormat(file, data)
-	entries, err := l.c.format.entries(data)
+	d.c.format = conffile.Detect(file, data)
+	entries, err := d.c.format.Entries(data)
 	if err != nil {
-		var e *Error
+		var e *conffile.Error
 		if errors.As(err, &e) {
 			e.File = file
 		}
 		return err
 	}
-	if l.c.format == kvrocksConf {
-		l.warnIgnored(file, data)
+	if d.c.format == conffile.Conf {
+		d.warnIgnored(file, data)
 	}
 	for _, e := range entries {
-		err := l.add(file, e, l.c.format == kvrocksConf)
-		if bad := (*Error)(nil); errors.As(err, &bad) && l.c.format == kvrocksConf && looksLikeRedis(file, data) {
+		conf := d.c.format == conffile.Conf
+		err := d.Add(file, e, conf)
+		if bad := (*conffile.Error)(nil); conf && errors.As(err, &bad) && conffile.LooksLikeRedis(file, data) {
 			bad.Err = fmt.Errorf("%w (a redis.conf? basalt convert-config %s translates it)", bad.Err, file)
 		}
 		if err != nil {
@@ -202,57 +167,19 @@ func (l *loader) read(file string, stdin io.Reader) error {
 	return nil
 }
 
-// warnIgnored warns about the lines of a kvrocks.conf that are ignored although they ask for something.
-func (l *loader) warnIgnored(file string, data []byte) {
-	for i, line := range confLines(data) {
-		if key, lacks := lacksValue(line); lacks {
-			l.c.warnings = append(l.c.warnings, (&Error{File: file, Line: i + 1, Key: key, Err: errIgnored}).Error())
+// warnIgnored warns about the lines of a kvrocks.conf that are conffile.Ignored although they ask for something.
+func (d *Draft) warnIgnored(file string, data []byte) {
+	for i, line := range conffile.Lines(data) {
+		if key, lacks := conffile.LacksValue(line); lacks {
+			at := conffile.Error{File: file, Line: i + 1, Key: key, Err: conffile.ErrIgnored}
+			d.c.warnings = append(d.c.warnings, at.Error())
 		}
 	}
 }
 
-// format is the grammar of a file.
-type format int
-
-const (
-	tomlFile format = iota
-	kvrocksConf
-)
-
-func (f format) entries(data []byte) ([]entry, error) {
-	if f == tomlFile {
-		return tomlEntries(data)
-	}
-	return confEntries(data)
-}
-
-// tomlLine matches a line that TOML has and a kvrocks.conf has not: a table, or a key and an equals sign.
-var tomlLine = regexp.MustCompile(`^(\[|("[^"]*"|'[^']*'|[A-Za-z0-9_.-]+)\s*(\.\s*("[^"]*"|[A-Za-z0-9_-]+)\s*)*=)`)
-
-// detectFormat decides by the file's extension, else by the first line that is neither blank nor a comment.
-func detectFormat(file string, data []byte) format {
-	switch strings.ToLower(filepath.Ext(file)) {
-	case ".toml":
-		return tomlFile
-	case ".conf":
-		return kvrocksConf
-	}
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if tomlLine.MatchString(line) {
-			return tomlFile
-		}
-		break
-	}
-	return kvrocksConf
-}
-
-// add adds one setting. If lenient, keys of other versions of Kvrocks are accepted, and listed as inert.
-func (l *loader) add(file string, e entry, lenient bool) error {
-	at := Error{File: file, Line: e.line, Key: e.key}
+// Add adds one setting. If lenient, keys of other versions of Kvrocks are accepted, and listed as inert.
+func (d *Draft) Add(file string, e conffile.Entry, lenient bool) error {
+	at := conffile.Error{File: file, Line: e.Line, Key: e.Key}
 	if file == commandLine {
 		at.Key = "--" + at.Key
 	}
@@ -260,39 +187,39 @@ func (l *loader) add(file string, e entry, lenient bool) error {
 		at.Err = err
 		return &at
 	}
-	if len(e.key) > len(namespacePrefix) && strings.EqualFold(e.key[:len(namespacePrefix)], namespacePrefix) {
-		if err := l.addNamespace(e.key[len(namespacePrefix):], e.text); err != nil {
+	if name, ok := conffile.CutNamespace(e.Key); ok {
+		if err := d.addNamespace(name, e.Text); err != nil {
 			return fail(err)
 		}
 		return nil
 	}
-	if isUserKey(e.key) {
-		return l.addUser(e.text, at)
+	if conffile.IsUserKey(e.Key) {
+		return d.addUser(e.Text, at)
 	}
-	s, i, ok := find(e.key)
+	s, i, ok := setting.Find(e.Key)
 	if !ok {
-		if lenient && foreign[strings.ToLower(e.key)] {
-			l.inert = append(l.inert, strings.ToLower(e.key))
+		if lenient && setting.Foreign(e.Key) {
+			d.inert = append(d.inert, strings.ToLower(e.Key))
 			return nil
 		}
-		return fail(errUnknown)
+		return fail(conffile.ErrUnknown)
 	}
-	v, err := s.parse(l.st.values[i].text, e.text)
+	v, err := s.Parse(d.st.values[i].Text, e.Text)
 	if err != nil {
 		return fail(err)
 	}
 	if i == renameCommand {
-		for range lines(e.text) {
-			l.c.renames = append(l.c.renames, at)
+		for range setting.Lines(e.Text) {
+			d.c.renames = append(d.c.renames, at)
 		}
 	}
-	l.st.set(i, v)
-	l.given[i], l.files[i] = e, file
+	d.st.set(i, v)
+	d.given[i], d.files[i] = e, file
 	return nil
 }
 
-func (l *loader) addNamespace(name, token string) error {
-	for other, t := range l.st.tokens {
+func (d *Draft) addNamespace(name, token string) error {
+	for other, t := range d.st.tokens {
 		if other == name && t != token {
 			return errNameTwice
 		}
@@ -303,69 +230,80 @@ func (l *loader) addNamespace(name, token string) error {
 	if token == "" {
 		return ErrTokenEmpty
 	}
-	l.st.tokens[name] = token
+	d.st.tokens[name] = token
 	return nil
 }
 
 // derive drops the default address and the default cron where another setting replaces them.
-func (l *loader) derive() {
-	if _, given := l.given[bind]; !given && l.st.values[unixSocket].text != "" {
-		l.st.values[bind] = value{}
+func (d *Draft) derive() {
+	if _, given := d.given[bind]; !given && d.st.values[unixSocket].Text != "" {
+		d.st.values[bind] = setting.Value{}
 	}
-	if _, given := l.given[checkerCron]; !given && l.st.values[checkerRange].text != "" {
-		l.st.values[checkerCron] = value{}
+	if _, given := d.given[checkerCron]; !given && d.st.values[checkerRange].Text != "" {
+		d.st.values[checkerCron] = setting.Value{}
 	}
 }
 
-// finish applies the rules between settings.
-func (l *loader) finish() error {
-	l.derive()
-	st := l.st
-	cluster, noTCP := st.values[clusterEnabled].num != 0, st.text(bind) == ""
+// Finish applies the rules between settings.
+func (d *Draft) Finish() error {
+	d.derive()
+	st := d.st
+	cluster, noTCP := st.values[clusterEnabled].Num != 0, st.text(bind) == ""
 	switch {
-	case len(st.tokens) > 0 && st.values[requirePass].text == "":
-		return l.fail(requirePass, errPassEmpty)
+	case len(st.tokens) > 0 && st.values[requirePass].Text == "":
+		return d.fail(requirePass, errPassEmpty)
 	case cluster && len(st.tokens) > 0:
-		return l.fail(clusterEnabled, errClusterNS)
-	case st.values[redisDatabases].num != 0 && len(st.tokens) > 0:
-		return l.fail(redisDatabases, errDBsNS)
-	case st.values[redisDatabases].num != 0 && cluster:
-		return l.fail(redisDatabases, errDBsCluster)
+		return d.fail(clusterEnabled, errClusterNS)
+	case st.values[redisDatabases].Num != 0 && len(st.tokens) > 0:
+		return d.fail(redisDatabases, errDBsNS)
+	case st.values[redisDatabases].Num != 0 && cluster:
+		return d.fail(redisDatabases, errDBsCluster)
 	case cluster && noTCP:
-		return l.fail(clusterEnabled, errClusterTCP)
-	case st.values[slaveOf].text != "" && noTCP:
-		return l.fail(slaveOf, errReplicaTCP)
-	case len(l.c.users) > 0 && st.values[aclFile].text != "":
-		return l.fail(aclFile, errUsersAndFile)
+		return d.fail(clusterEnabled, errClusterTCP)
+	case st.values[slaveOf].Text != "" && noTCP:
+		return d.fail(slaveOf, errReplicaTCP)
+	case len(d.c.users) > 0 && st.values[aclFile].Text != "":
+		return d.fail(aclFile, errUsersAndFile)
 	}
 	if err := st.checkCheckerRange(); err != nil {
-		return l.fail(checkerRange, err)
+		return d.fail(checkerRange, err)
 	}
 	if err := st.checkPasswords(); err != nil {
-		return l.fail(requirePass, err)
+		return d.fail(requirePass, err)
 	}
-	for i := range table {
-		if _, given := l.given[i]; !given {
+	for i := range setting.Table {
+		if _, given := d.given[i]; !given {
 			continue
 		}
 		if err := st.checkRedis(i); err != nil {
-			return l.fail(i, err)
+			return d.fail(i, err)
 		}
-		if s := table[i]; s.Inert != "" && st.values[i].text != s.Default {
-			l.inert = append(l.inert, s.Name)
+		if s := setting.Table[i]; s.Inert != "" && st.values[i].Text != s.Default {
+			d.inert = append(d.inert, s.Name)
 		}
 	}
-	if len(l.inert) > 0 {
-		l.c.warnings = append(l.c.warnings, "settings without effect here: "+strings.Join(l.inert, ", "))
+	if len(d.inert) > 0 {
+		d.c.warnings = append(d.c.warnings, "settings without effect here: "+strings.Join(d.inert, ", "))
 	}
 	return nil
 }
 
 // fail gives an error the position of its setting.
-func (l *loader) fail(i int, err error) error {
-	e, given := l.given[i]
+func (d *Draft) fail(i int, err error) error {
+	e, given := d.given[i]
 	if !given {
-		return &Error{File: "configuration", Key: table[i].Name, Err: err}
+		return &conffile.Error{File: "configuration", Key: setting.Table[i].Name, Err: err}
 	}
-	return &Error{File: l.files[i], Line: e.line, Key: table[i].Name, Err: err}
+	return &conffile.Error{File: d.files[i], Line: e.Line, Key: setting.Table[i].Name, Err: err}
+}
+
+// Given returns where a setting, by its index, was given last.
+func (d *Draft) Given(i int) (conffile.Entry, bool) {
+	e, ok := d.given[i]
+	return e, ok
+}
+
+// Content returns the values, with what each occurrence of a setting and the rules between settings have made of them.
+func (d *Draft) Content() *conffile.Content {
+	return &conffile.Content{Values: d.st.values, Tokens: d.st.tokens, Users: d.c.users}
 }

@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
+
+	"github.com/basaltdb/basalt/compaction"
 )
 
 func TestLoadFormats(t *testing.T) {
@@ -94,8 +98,9 @@ func TestIgnoredLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{path + ":2: requirepass: " + errIgnored.Error(), path + ":4: port: " + errIgnored.Error(),
-		path + ":5: nosuch: " + errIgnored.Error()}
+	want := []string{path + ":2: requirepass: " + conffile.ErrIgnored.Error(),
+		path + ":4: port: " + conffile.ErrIgnored.Error(),
+		path + ":5: nosuch: " + conffile.ErrIgnored.Error()}
 	if !slices.Equal(cfg.Warnings(), want) || cfg.Port() != 7000 {
 		t.Errorf("port %d, warnings %q", cfg.Port(), cfg.Warnings())
 	}
@@ -211,7 +216,7 @@ func TestLoadErrors(t *testing.T) {
 		if have != c.want || strings.Contains(have, "\n") {
 			t.Errorf("%q:\n have %s\n want %s", c.text, have, c.want)
 		}
-		var e *Error
+		var e *conffile.Error
 		if !errors.As(err, &e) {
 			t.Errorf("%q: error is a %T", c.text, err)
 		}
@@ -241,7 +246,10 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-func errCronText(cron string) string { return checkCron(cron).Error() }
+func errCronText(cron string) string {
+	_, err := compaction.ParseCron(cron)
+	return err.Error()
+}
 
 // TestDerived checks the settings whose default depends on others.
 func TestDerived(t *testing.T) {

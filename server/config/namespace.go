@@ -3,6 +3,9 @@ package config
 import (
 	"errors"
 	"maps"
+	"slices"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // Errors of namespaces. Their texts are those of Kvrocks.
@@ -102,14 +105,14 @@ func (c *Config) updateNamespaces(change func(*state) error) error {
 
 // canKeep reports whether a change of the namespaces can be stored, so that it outlives the process.
 func (c *Config) canKeep(st *state) bool {
-	return c.file != "" || st.values[replNamespaceEnabled].num != 0
+	return c.file != "" || st.values[replNamespaceEnabled].Num != 0
 }
 
 // keepNamespaces stores the namespaces of the current state st: in the file; or, when they are replicated, in the
 // database, and in the file only the setting for that. On an error nothing is stored; stored is the content of the
 // database.
 func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
-	toDB := c.store != nil && st.values[replNamespaceEnabled].num != 0 && !st.replica()
+	toDB := c.store != nil && st.values[replNamespaceEnabled].Num != 0 && !st.replica()
 	if toDB {
 		if err := c.store.StoreNamespaces(st.tokens); err != nil {
 			return err
@@ -119,7 +122,7 @@ func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
 		return nil
 	}
 	if err := c.rewrite(); err != nil {
-		err = replyError("Rewriting config file: " + err.Error())
+		err = setting.ReplyError("Rewriting config file: " + err.Error())
 		if toDB {
 			return errors.Join(err, c.store.StoreNamespaces(stored))
 		}
@@ -144,8 +147,8 @@ func (c *Config) ReloadNamespaces() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.state.Load()
-	if c.store == nil || st.values[clusterEnabled].num != 0 || st.values[replNamespaceEnabled].num == 0 ||
-		st.values[redisDatabases].num != 0 {
+	if c.store == nil || st.values[clusterEnabled].Num != 0 || st.values[replNamespaceEnabled].Num == 0 ||
+		st.values[redisDatabases].Num != 0 {
 		return nil
 	}
 	stored, err := c.store.LoadNamespaces()
@@ -162,11 +165,11 @@ func (c *Config) ReloadNamespaces() error {
 // database; nil when it would start.
 func (c *Config) MayStoreNamespaces() error {
 	switch st := c.state.Load(); {
-	case st.values[clusterEnabled].num != 0:
+	case st.values[clusterEnabled].Num != 0:
 		return nil // the server would not check
-	case st.values[replNamespaceEnabled].num == 0:
+	case st.values[replNamespaceEnabled].Num == 0:
 		return ErrNamespacesStored
-	case st.values[redisDatabases].num != 0:
+	case st.values[redisDatabases].Num != 0:
 		return ErrStoredDatabases
 	}
 	return nil
@@ -176,26 +179,26 @@ func (c *Config) MayStoreNamespaces() error {
 // want them. For a namespace or a token in both, the file wins.
 func (c *Config) moveNamespaces() error {
 	st := c.state.Load()
-	if c.store == nil || st.values[clusterEnabled].num != 0 { // a cluster has no namespaces
+	if c.store == nil || st.values[clusterEnabled].Num != 0 { // a cluster has no namespaces
 		return nil
 	}
 	stored, err := c.store.LoadNamespaces()
 	switch {
 	case err != nil:
 		return err
-	case len(stored) > 0 && st.values[replNamespaceEnabled].num == 0:
+	case len(stored) > 0 && st.values[replNamespaceEnabled].Num == 0:
 		return ErrNamespacesStored
-	case len(stored) > 0 && st.values[redisDatabases].num != 0:
+	case len(stored) > 0 && st.values[redisDatabases].Num != 0:
 		return ErrStoredDatabases
 	}
 	merged := st.clone()
-	for _, name := range sortedKeys(stored) {
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, ok := merged.tokens[name]; !ok && !merged.tokenUsed(name, stored[name]) {
 			merged.tokens[name] = stored[name]
 		}
 	}
 	c.state.Store(merged)
-	if len(st.tokens) == 0 || st.values[replNamespaceEnabled].num == 0 {
+	if len(st.tokens) == 0 || st.values[replNamespaceEnabled].Num == 0 {
 		return nil
 	}
 	if err := c.keepNamespaces(merged, stored); err != nil {
@@ -213,11 +216,11 @@ func (c *Config) putNamespace(st *state, name, token string) error {
 		return ErrNamespaceLength
 	case name[len(name)-1] == 0x7f:
 		return ErrNamespaceLetter
-	case st.values[requirePass].text == "":
+	case st.values[requirePass].Text == "":
 		return ErrNamespaceNoPass
-	case st.values[clusterEnabled].num != 0:
+	case st.values[clusterEnabled].Num != 0:
 		return ErrNamespaceCluster
-	case st.values[redisDatabases].num != 0:
+	case st.values[redisDatabases].Num != 0:
 		return errDBsNS
 	case !c.canKeep(st):
 		return ErrNamespaceNowhere
@@ -225,7 +228,7 @@ func (c *Config) putNamespace(st *state, name, token string) error {
 		return ErrNamespaceAddDefault
 	case token == "":
 		return ErrTokenEmpty
-	case token == st.values[requirePass].text, token == st.values[masterAuth].text:
+	case token == st.values[requirePass].Text, token == st.values[masterAuth].Text:
 		return ErrTokenIsPassword
 	case st.tokenUsed(name, token):
 		return ErrTokenExists

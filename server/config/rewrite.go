@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // ErrNoFile is returned by [Config.Rewrite] when the settings did not come from a file.
-var ErrNoFile error = replyError("The server is running without a config file")
+var ErrNoFile error = setting.ReplyError("The server is running without a config file")
 
 // Rewrite writes the settings to the file that they came from, in its own grammar. Comments, unknown lines and the
 // order stay; a value that has changed is replaced in its place, a key that is missing is added when its value is
@@ -23,7 +26,7 @@ func (c *Config) Rewrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.rewrite(); err != nil {
-		return replyError("Rewriting config file: " + err.Error())
+		return setting.ReplyError("Rewriting config file: " + err.Error())
 	}
 	return nil
 }
@@ -42,53 +45,66 @@ func (c *Config) rewrite() error {
 		return err
 	}
 	st := c.state.Load()
-	var data []byte
-	users := c.usersForFile(st)
-	if c.format == tomlFile {
-		data, err = rewriteTOML(old, st, users)
-	} else {
-		data, err = rewriteConf(old, st, users)
-	}
+	content := c.content(st)
+	data, err := c.format.Rewrite(old, content)
 	if err != nil {
 		return err
 	}
-	if err := verify(c.format, data, st, users); err != nil {
+	if err := verify(c.format, data, content); err != nil {
 		return err
 	}
 	return replaceFile(path, data, perm)
 }
 
+// content is what the file is to say.
+func (c *Config) content(st *state) *conffile.Content {
+	content := &conffile.Content{Values: st.values, Tokens: st.tokens, KeepUsers: c.presentUsers == nil}
+	if st.values[replNamespaceEnabled].Num != 0 { // the namespaces are in the database
+		content.Tokens = nil
+	}
+	if !content.KeepUsers {
+		content.Users = c.presentUsers(st.values[requirePass].Text)
+	}
+	return content
+}
+
 // verify checks the content of a file before it is written.
-func verify(f format, data []byte, want *state, users *fileUsers) error {
-	entries, err := f.entries(data)
+func verify(f conffile.Format, data []byte, want *conffile.Content) error {
+	entries, err := f.Entries(data)
 	if err != nil {
 		return err
 	}
-	l := &loader{c: Default(), given: map[int]entry{}, files: map[int]string{}}
-	l.st = l.c.state.Load().clone()
+	d := NewDraft()
 	for _, e := range entries {
-		if err := l.add("file", e, true); err != nil && !errors.Is(err, errUnknown) {
+		if err := d.Add("file", e, true); err != nil && !errors.Is(err, conffile.ErrUnknown) {
 			return err
 		}
 	}
-	l.derive()
-	for i, v := range want.values {
-		if table[i].Kind != Multi && !table[i].Redis && l.st.values[i] != v {
-			return fmt.Errorf("%s cannot be written", table[i].Name)
+	d.derive()
+	for i, v := range want.Values {
+		if s := setting.Table[i]; s.Kind != setting.Multi && !s.Redis && d.st.values[i] != v {
+			return fmt.Errorf("%s cannot be written", s.Name)
 		}
 	}
-	if !maps.Equal(l.st.tokens, want.fileTokens()) {
+	if !maps.Equal(d.st.tokens, want.Tokens) {
 		return errors.New("a namespace cannot be written")
 	}
-	return users.check(l.c.users)
+	if !want.KeepUsers && !sameUsers(d.c.users, want.Users) {
+		return errors.New("a user cannot be written")
+	}
+	return nil
 }
 
-// fileTokens returns the namespaces that belong in the file.
-func (st *state) fileTokens() map[string]string {
-	if st.values[replNamespaceEnabled].num != 0 {
-		return map[string]string{}
+// sameUsers reports whether two lists have the same users, in any order.
+func sameUsers(a, b []conffile.User) bool {
+	for _, u := range b {
+		if !slices.ContainsFunc(a, func(v conffile.User) bool {
+			return v.Name == u.Name && slices.Equal(v.Rules, u.Rules)
+		}) {
+			return false
+		}
 	}
-	return st.tokens
+	return len(a) == len(b)
 }
 
 // replaceFile writes path.tmp, syncs it and gives it the name path.
@@ -123,27 +139,3 @@ func replaceFile(path string, data []byte, perm fs.FileMode) (err error) {
 	defer d.Close()
 	return d.Sync()
 }
-
-// missing returns the settings that a file lacks and must have, because their values differ from the defaults of such
-// a file. Settings that only Redis has are not written.
-func missing(st *state, written map[int]bool) []int {
-	var list []int
-	for i, s := range table {
-		def, _ := s.parse("", s.Default)
-		if i == bind && st.values[unixSocket].text != "" {
-			def = value{}
-		}
-		if !written[i] && s.Kind != Multi && !s.Redis && st.values[i] != def {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-// inFile reports whether a string in a file means a value. Each string is compared as if it stood alone.
-func inFile(s *Setting, text string, v value) bool {
-	have, err := s.parse(s.Default, text)
-	return err == nil && have == v
-}
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,13 +2,16 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 func readBack(t testing.TB, c *Config) string {
@@ -276,21 +279,21 @@ func TestRewriteThroughLink(t *testing.T) {
 }
 
 // randomText makes a value for a setting.
-func randomText(r *rand.Rand, s *Setting) string {
+func randomText(r *rand.Rand, s *setting.Setting) string {
 	switch s.Kind {
-	case Bool:
+	case setting.Bool:
 		return []string{"yes", "no"}[r.Intn(2)]
-	case Int, Bytes:
+	case setting.Int, setting.Bytes:
 		lo, hi := s.Min, s.Max
 		if span := uint64(hi) - uint64(lo); span > 0 {
 			lo += int64(r.Uint64() % span)
 		}
 		return strconv.FormatInt(lo, 10)
-	case Octal:
+	case setting.Octal:
 		return strconv.FormatInt(1+r.Int63n(0o7777), 8)
-	case Enum:
+	case setting.Enum:
 		return s.Names[r.Intn(len(s.Names))]
-	case Limits:
+	case setting.Limits:
 		return fmt.Sprintf("pubsub %dkb %d 3", r.Intn(1000), r.Intn(1000))
 	}
 	switch {
@@ -313,22 +316,22 @@ func TestRewriteThenLoad(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for round := range 100 {
 		name := []string{"a.conf", "a.toml"}[round%2]
-		f := []format{kvrocksConf, tomlFile}[round%2]
+		f := []conffile.Format{conffile.Conf, conffile.TOML}[round%2]
 		random := func() *state {
 			st := Default().state.Load().clone()
-			for i, s := range table {
-				if s.Kind == Multi || s.Redis || r.Intn(3) > 0 {
+			for i, s := range setting.Table {
+				if s.Kind == setting.Multi || s.Redis || r.Intn(3) > 0 {
 					continue
 				}
-				v, err := s.parse(st.values[i].text, randomText(r, s))
+				v, err := s.Parse(st.values[i].Text, randomText(r, s))
 				if err != nil {
 					t.Fatalf("%s: %v", s.Name, err)
 				}
 				st.set(i, v)
 			}
-			st.set(clusterEnabled, value{"no", 0})
-			st.set(redisDatabases, value{"0", 0})
-			pass, _ := table[requirePass].parse("", "the password")
+			st.set(clusterEnabled, setting.Value{Text: "no"})
+			st.set(redisDatabases, setting.Value{Text: "0"})
+			pass, _ := setting.Table[requirePass].Parse("", "the password")
 			st.set(requirePass, pass)
 			for range r.Intn(4) {
 				st.tokens[fmt.Sprintf("n%d.x", r.Intn(9))] = fmt.Sprintf("token %d", r.Intn(1e9))
@@ -338,13 +341,9 @@ func TestRewriteThenLoad(t *testing.T) {
 		var data []byte
 		for step := range 3 {
 			st := random()
+			content := (&Config{}).content(st)
 			var err error
-			if f == tomlFile {
-				data, err = rewriteTOML(data, st, &fileUsers{keep: true})
-			} else {
-				data, err = rewriteConf(data, st, &fileUsers{keep: true})
-			}
-			if err != nil {
+			if data, err = f.Rewrite(data, content); err != nil {
 				t.Fatal(err)
 			}
 			c, err := Load([]string{"-c", write(t, name, string(data))}, nil)
@@ -352,12 +351,12 @@ func TestRewriteThenLoad(t *testing.T) {
 				t.Fatalf("round %d step %d: %v\n%s", round, step, err, data)
 			}
 			have := c.state.Load()
-			for i, s := range table {
+			for i, s := range setting.Table {
 				if have.values[i] != st.values[i] {
-					t.Fatalf("%s: %q became %q in\n%s", s.Name, st.values[i].text, have.values[i].text, data)
+					t.Fatalf("%s: %q became %q in\n%s", s.Name, st.values[i].Text, have.values[i].Text, data)
 				}
 			}
-			if want := st.fileTokens(); !reflect.DeepEqual(have.tokens, want) {
+			if want := content.Tokens; !maps.Equal(have.tokens, want) {
 				t.Fatalf("namespaces %v became %v in\n%s", want, have.tokens, data)
 			}
 		}

@@ -3,6 +3,8 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // OptionChange is a run-time change of RocksDB: an option and its value in RocksDB's own names and units.
@@ -43,7 +45,7 @@ var rocksUnit = map[string]struct {
 // RocksDBChanges returns the names of the settings that [Config.OptionChange] handles.
 func RocksDBChanges() []string {
 	var list []string
-	for _, s := range table {
+	for _, s := range setting.Table {
 		option, ok := strings.CutPrefix(s.Name, "rocksdb.")
 		if _, direct := rocksUnit[option]; ok && (direct || derived(option)) {
 			list = append(list, s.Name)
@@ -59,7 +61,7 @@ func derived(option string) bool {
 // OptionChange returns the option of RocksDB to change after the setting name has changed; ok is false when RocksDB
 // is not affected.
 func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
-	s, i, known := find(name)
+	s, i, known := setting.Find(name)
 	if !known {
 		return change, false
 	}
@@ -78,17 +80,17 @@ func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
 		}
 		return OptionChange{"compression_per_level", strings.Join(list, ":"), false}, true
 	case "blob_garbage_collection_age_cutoff":
-		return OptionChange{option, strconv.FormatFloat(float64(v.num)/100, 'g', -1, 64), false}, true
+		return OptionChange{option, strconv.FormatFloat(float64(v.Num)/100, 'g', -1, 64), false}, true
 	case "max_compaction_bytes":
-		if v.num == 0 { // a running RocksDB takes the number as it is
+		if v.Num == 0 { // a running RocksDB takes the number as it is
 			return OptionChange{option, strconv.FormatInt(25*mib*c.Int("rocksdb.target_file_size_base"), 10), false}, true
 		}
 	case "ttl", "periodic_compaction_seconds":
-		if v.num == rocksDecides {
+		if v.Num == setting.RocksDecides {
 			return OptionChange{option, strconv.Itoa(30 * 24 * 3600), false}, true
 		}
 	case "write_buffer_size":
-		if v.num == 0 {
+		if v.Num == 0 {
 			return OptionChange{option, strconv.FormatUint(c.MemoryPlan().WriteBuffer, 10), false}, true
 		}
 	}
@@ -96,8 +98,8 @@ func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
 	switch {
 	case !ok || !strings.HasPrefix(s.Name, "rocksdb."):
 		return change, false
-	case s.Kind == Bool:
-		return OptionChange{option, strconv.FormatBool(v.num != 0), unit.db}, true
+	case s.Kind == setting.Bool:
+		return OptionChange{option, strconv.FormatBool(v.Num != 0), unit.db}, true
 	}
-	return OptionChange{option, strconv.FormatInt(v.num*unit.factor, 10), unit.db}, true
+	return OptionChange{option, strconv.FormatInt(v.Num*unit.factor, 10), unit.db}, true
 }

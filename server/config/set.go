@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // Hook applies a change of one setting. The new values can be read when it runs. After an error of this or a later
@@ -15,7 +17,7 @@ type Hook func(old, new string) error
 func (c *Config) OnChange(name string, h Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := index(name)
+	i := setting.Index(name)
 	c.hooks[i] = append(c.hooks[i], h)
 }
 
@@ -24,8 +26,8 @@ func (c *Config) OnChange(name string, h Hook) {
 func (c *Config) Reset(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := index(name)
-	v, err := table[i].parse("", table[i].Default)
+	i := setting.Index(name)
+	v, err := setting.Table[i].Parse("", setting.Table[i].Default)
 	if err != nil {
 		panic(err) // the defaults are tested
 	}
@@ -44,8 +46,8 @@ var (
 	errMasterAuthToken  = errors.New("masterauth is duplicated with namespace tokens")
 	errRangeAndCron     = errors.New("compaction-checker-range cannot be set while compaction-checker-cron is set")
 	errRetentionStdout  = errors.New("can't set the 'log-retention-days' when the log dir is stdout")
-	errBlobFilesOff     = replyError("Must set rocksdb.enable_blob_files to yes first.")
-	errDynamicLevelsOff = replyError("Must set rocksdb.level_compaction_dynamic_level_bytes yes first.")
+	errBlobFilesOff     = setting.ReplyError("Must set rocksdb.enable_blob_files to yes first.")
+	errDynamicLevelsOff = setting.ReplyError("Must set rocksdb.level_compaction_dynamic_level_bytes yes first.")
 )
 
 var errProtected = errors.New("can't set protected config")
@@ -83,11 +85,11 @@ func (c *Config) set(protected bool, pairs []string) error {
 	// so that a tool can set all values that it has read.
 	seen := map[int]bool{}
 	for p := 0; p < len(pairs); p += 2 {
-		s, i, ok := find(pairs[p])
-		same := ok && s.Kind != Multi && pairs[p+1] == old.text(i)
+		s, i, ok := setting.Find(pairs[p])
+		same := ok && s.Kind != setting.Multi && pairs[p+1] == old.text(i)
 		switch {
 		case !ok:
-			return replyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
+			return setting.ReplyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
 		case !s.Dynamic && !same:
 			return failed(pairs[p], errFixed)
 		case s.Protected && !protected && !same:
@@ -100,11 +102,11 @@ func (c *Config) set(protected bool, pairs []string) error {
 	st := old.clone()
 	var changed []int // indices in pairs
 	for p := 0; p < len(pairs); p += 2 {
-		s, i, _ := find(pairs[p])
+		s, i, _ := setting.Find(pairs[p])
 		if (!s.Dynamic || s.Protected) && pairs[p+1] == old.text(i) {
 			continue
 		}
-		v, err := s.parse(old.values[i].text, pairs[p+1])
+		v, err := s.Parse(old.values[i].Text, pairs[p+1])
 		if err != nil {
 			return failed(pairs[p], err)
 		}
@@ -114,7 +116,7 @@ func (c *Config) set(protected bool, pairs []string) error {
 		}
 	}
 	for _, p := range changed {
-		_, i, _ := find(pairs[p])
+		_, i, _ := setting.Find(pairs[p])
 		if err := st.checkChange(i); err != nil {
 			return failed(pairs[p], err)
 		}
@@ -141,7 +143,7 @@ func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
 		return failed(name, err)
 	}
 	for _, p := range changed {
-		_, i, _ := find(pairs[p])
+		_, i, _ := setting.Find(pairs[p])
 		if i == replNamespaceEnabled {
 			moved = pairs[p]
 		}
@@ -169,21 +171,21 @@ func (st *state) checkChange(i int) error {
 	case checkerRange:
 		return st.checkCheckerRange()
 	case logRetentionDays:
-		if strings.EqualFold(st.values[logDir].text, "stdout") {
+		if strings.EqualFold(st.values[logDir].Text, "stdout") {
 			return errRetentionStdout
 		}
 	}
 	if err := st.checkRedis(i); err != nil {
 		return err
 	}
-	switch table[i].Name {
+	switch setting.Table[i].Name {
 	case "rocksdb.min_blob_size", "rocksdb.blob_file_size", "rocksdb.enable_blob_garbage_collection",
 		"rocksdb.blob_garbage_collection_age_cutoff":
-		if st.values[index("rocksdb.enable_blob_files")].num == 0 {
+		if st.values[setting.Index("rocksdb.enable_blob_files")].Num == 0 {
 			return errBlobFilesOff
 		}
 	case "rocksdb.max_bytes_for_level_base", "rocksdb.max_bytes_for_level_multiplier":
-		if st.values[index("rocksdb.level_compaction_dynamic_level_bytes")].num == 0 {
+		if st.values[setting.Index("rocksdb.level_compaction_dynamic_level_bytes")].Num == 0 {
 			return errDynamicLevelsOff
 		}
 	}
@@ -191,7 +193,7 @@ func (st *state) checkChange(i int) error {
 }
 
 func (st *state) checkCheckerRange() error {
-	if st.values[checkerRange].text != "" && st.values[checkerCron].text != "" {
+	if st.values[checkerRange].Text != "" && st.values[checkerCron].Text != "" {
 		return errRangeAndCron
 	}
 	return nil
@@ -199,7 +201,7 @@ func (st *state) checkCheckerRange() error {
 
 // checkPasswords checks that no password has two meanings.
 func (st *state) checkPasswords() error {
-	pass, auth := st.values[requirePass].text, st.values[masterAuth].text
+	pass, auth := st.values[requirePass].Text, st.values[masterAuth].Text
 	if pass == "" && len(st.tokens) > 0 {
 		return errPassNeeded
 	}
@@ -218,7 +220,7 @@ func (st *state) checkPasswords() error {
 func (c *Config) SetMaster(slaveof string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v, err := table[slaveOf].parse("", slaveof)
+	v, err := setting.Table[slaveOf].Parse("", slaveof)
 	if err != nil {
 		return err
 	}

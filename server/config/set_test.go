@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 func TestSetErrors(t *testing.T) {
@@ -181,7 +183,7 @@ func TestConcurrency(t *testing.T) {
 func TestAccessorsDoNotAllocate(t *testing.T) {
 	c := Default()
 	n := testing.AllocsPerRun(100, func() {
-		_, _, _, _ = c.ProtoMaxBulkLen(), c.RequirePass(), c.OutputLimits(ClassPubSub), c.Bool("slave-read-only")
+		_, _, _, _ = c.ProtoMaxBulkLen(), c.RequirePass(), c.OutputLimits(setting.ClassPubSub), c.Bool("slave-read-only")
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)

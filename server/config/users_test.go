@@ -3,15 +3,17 @@ package config
 import (
 	"reflect"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config/conffile"
 )
 
 // TestUsers reads the users of a redis.conf, a kvrocks.toml and the command line.
 func TestUsers(t *testing.T) {
 	const hash = "#2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 	conf := "port 1\nuser alice on " + hash + " ~app:* +@all   \r\nUSER bob\tON \"~a b\" '>p\"q' (+get ~x) \"\\x41\"\n"
-	want := []User{
-		{"alice", []string{"on", hash, "~app:*", "+@all"}},
-		{"bob", []string{"ON", "~a b", `>p"q`, "(+get", "~x)", "A"}},
+	want := []conffile.User{
+		{Name: "alice", Rules: []string{"on", hash, "~app:*", "+@all"}},
+		{Name: "bob", Rules: []string{"ON", "~a b", `>p"q`, "(+get", "~x)", "A"}},
 	}
 	for name, text := range map[string]string{
 		"redis.conf": conf,
@@ -39,7 +41,8 @@ func TestUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have := c.Users(); !reflect.DeepEqual(have, []User{{"alice", []string{"on"}}, {"a b", []string{"off"}}}) {
+	want = []conffile.User{{Name: "alice", Rules: []string{"on"}}, {Name: "a b", Rules: []string{"off"}}}
+	if have := c.Users(); !reflect.DeepEqual(have, want) {
 		t.Errorf("of the command line: %q", have)
 	}
 }
@@ -72,10 +75,10 @@ func TestUserErrors(t *testing.T) {
 
 // TestRewriteUsers replaces, drops and adds users.
 func TestRewriteUsers(t *testing.T) {
-	present := []User{
-		{"alice", []string{"on", "#hash", "~*", "+@all"}},
-		{"bob", []string{"off", "~\"x\""}},
-		{"kept", []string{"on", "nopass"}},
+	present := []conffile.User{
+		{Name: "alice", Rules: []string{"on", "#hash", "~*", "+@all"}},
+		{Name: "bob", Rules: []string{"off", "~\"x\""}},
+		{Name: "kept", Rules: []string{"on", "nopass"}},
 	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"a.conf", "# c\nuser alice on >p ~* +@all\nport 1\nuser gone on\n  user kept on nopass  \ntimeout 5\n",
@@ -92,7 +95,7 @@ func TestRewriteUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.KeepUsers(func(string) []User { return present })
+		c.KeepUsers(func(string) []conffile.User { return present })
 		if err := c.Rewrite(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue

@@ -12,7 +12,7 @@ import (
 // that would mean a collection every few megabytes of commands. And if the live objects fill the memory planned for Go,
 // as much garbage again would exceed the plan.
 type gcPace struct {
-	planned uint64 // planned bytes of Go's heap, see config.MemoryPlan
+	planned uint64 // planned bytes of Go's heap, see memplan.Plan
 	percent int    // the current GOGC
 	sample  []metrics.Sample
 	set     func(percent int) int // nil = the environment sets GOGC: do nothing

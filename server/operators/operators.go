@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/setting"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/replica"
@@ -82,11 +83,12 @@ func (o *Options) console() *admin.Console {
 const maxHotKeys = 50
 
 func consoleSettings() (list []admin.Setting) {
-	for _, s := range config.Settings() {
+	for _, s := range setting.Table {
+		comment := s.Comment
 		if s.Redis || s.Inert != "" {
-			s.Comment = strings.TrimSpace("Has no effect here. " + s.Comment)
+			comment = strings.TrimSpace("Has no effect here. " + comment)
 		}
-		list = append(list, admin.Setting{Name: s.Name, Dynamic: s.Dynamic, Protected: s.Protected, Comment: s.Comment})
+		list = append(list, admin.Setting{Name: s.Name, Dynamic: s.Dynamic, Protected: s.Protected, Comment: comment})
 	}
 	return list
 }

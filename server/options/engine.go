@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 )
 
 // MiB is the unit of settings in MiB.
@@ -26,7 +27,7 @@ const (
 
 // Engine translates the settings into the options of the storage engine. The record caches take a share of the
 // block cache's memory.
-func Engine(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
+func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Options {
 	cache := int(mem.BlockCache)
 	records := min(firstRecordCache, cache/8)
 	recordsMost := max(records, cache/16)

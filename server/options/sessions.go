@@ -6,6 +6,7 @@ import (
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/setting"
 	"github.com/basaltdb/basalt/server/session"
 )
 
@@ -61,9 +62,9 @@ func Diagnostics(cfg *config.Config) session.Diagnostics {
 
 // OutputLimits returns the limits of what waits for clients that do not read.
 func OutputLimits(cfg *config.Config) *session.OutputLimits {
-	limit := func(class config.Class) session.OutputLimit {
+	limit := func(class setting.Class) session.OutputLimit {
 		b := cfg.OutputLimits(class)
 		return session.OutputLimit{Hard: int(b.Hard), Soft: int(b.Soft), During: time.Duration(b.Seconds) * time.Second}
 	}
-	return &session.OutputLimits{Normal: limit(config.ClassNormal), PubSub: limit(config.ClassPubSub)}
+	return &session.OutputLimits{Normal: limit(setting.ClassNormal), PubSub: limit(setting.ClassPubSub)}
 }

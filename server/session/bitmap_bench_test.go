@@ -15,7 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/server"
-	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
@@ -32,8 +32,8 @@ const pieces = 1 << 19
 func BenchmarkBits(b *testing.B) {
 	// The caches of a server that has 24 GB of memory.
 	cfg := servertest.Config(b)
-	mem := config.PlanMemory(config.Memory{Bytes: 24 << 30},
-		config.MemorySettings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
+	mem := memplan.New(memplan.Memory{Bytes: 24 << 30},
+		memplan.Settings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
 	o := options.Engine(cfg, mem, nil)
 	o.Dir = b.TempDir()
 	db := enginetest.OpenWith(b, o)

@@ -1,9 +1,11 @@
-package config
+package conffile
 
 import (
 	"bytes"
 	"errors"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // The grammar of kvrocks.conf, a line at a time:
@@ -20,7 +22,8 @@ var (
 	errTwoValues = errors.New("malformed line: more than 2 item in config line")
 )
 
-const blanks = " \t\n\v\f\r"
+// Blanks are the bytes between the words of a line.
+const Blanks = " \t\n\v\f\r"
 
 // unescaped and escaped hold the bytes that quoting escapes and the letters that it writes for them.
 const (
@@ -28,43 +31,43 @@ const (
 	escaped   = "\\\"'trnvfb"
 )
 
-// parseConfLine splits a line. A line without a key has an empty one; a value may be empty, written as "" or not
+// ParseLine splits a line. A line without a key has an empty one; a value may be empty, written as "" or not
 // at all.
-func parseConfLine(line string) (key, text string, err error) {
+func ParseLine(line string) (key, text string, err error) {
 	key, text, _, _, err = scanConfLine(line)
 	return key, text, err
 }
 
-// scanConfLine is parseConfLine, and also returns the position of the value: line[from:to], with its quotes. Without
+// scanConfLine is ParseLine, and also returns the position of the value: line[from:to], with its quotes. Without
 // a value both are the end of the key.
 func scanConfLine(line string) (key, text string, from, to int, err error) {
-	start := len(line) - len(strings.TrimLeft(line, blanks))
+	start := len(line) - len(strings.TrimLeft(line, Blanks))
 	end := len(line)
-	if n := strings.IndexAny(line[start:], blanks+"#"); n >= 0 {
+	if n := strings.IndexAny(line[start:], Blanks+"#"); n >= 0 {
 		end = start + n
 	}
 	key = line[start:end]
-	value := strings.TrimLeft(line[end:], blanks)
+	value := strings.TrimLeft(line[end:], Blanks)
 	if value == "" || value[0] == '#' {
 		return key, "", end, end, nil
 	}
 	from = len(line) - len(value)
-	if isUserKey(key) {
-		text = strings.TrimRight(value, blanks)
+	if IsUserKey(key) {
+		text = strings.TrimRight(value, Blanks)
 		return key, text, from, from + len(text), nil
 	}
 	if value[0] != '"' && value[0] != '\'' {
 		text, _, _ = strings.Cut(value, "#")
-		text = strings.TrimRight(text, blanks+"\b")
+		text = strings.TrimRight(text, Blanks+"\b")
 		to = from + len(text)
-		return key, strings.TrimLeft(text, blanks+"\b"), from, to, nil
+		return key, strings.TrimLeft(text, Blanks+"\b"), from, to, nil
 	}
 	var b strings.Builder
 	quote := value[0]
 	for i := 1; i < len(value); i++ {
 		switch c := value[i]; c {
 		case quote:
-			rest := strings.TrimLeft(value[i+1:], blanks)
+			rest := strings.TrimLeft(value[i+1:], Blanks)
 			if rest != "" && rest[0] != '#' {
 				return "", "", 0, 0, errTwoValues
 			}
@@ -83,9 +86,9 @@ func scanConfLine(line string) (key, text string, from, to int, err error) {
 	return "", "", 0, 0, errQuoteOpen
 }
 
-// quoteConf writes a value so that parseConfLine reads it back: bare where that works.
+// quoteConf writes a value so that ParseLine reads it back: bare where that works.
 func quoteConf(text string) string {
-	if text != "" && !strings.ContainsAny(text, blanks+"\"'#\b") {
+	if text != "" && !strings.ContainsAny(text, Blanks+"\"'#\b") {
 		return text
 	}
 	var b strings.Builder
@@ -103,41 +106,41 @@ func quoteConf(text string) string {
 }
 
 // confEntries reads a kvrocks.conf.
-func confEntries(data []byte) ([]entry, error) {
-	var entries []entry
-	for i, line := range confLines(data) {
-		key, text, err := parseConfLine(line)
+func confEntries(data []byte) ([]Entry, error) {
+	var entries []Entry
+	for i, line := range Lines(data) {
+		key, text, err := ParseLine(line)
 		if err != nil {
 			return nil, &Error{Line: i + 1, Err: err}
 		}
-		if key == "" || ignored(key, text) {
+		if key == "" || Ignored(key, text) {
 			continue
 		}
-		entries = append(entries, entry{key, text, i + 1})
+		entries = append(entries, Entry{key, text, i + 1})
 	}
 	return entries, nil
 }
 
-// ignored reports whether a line counts for nothing because it has no value, as in Kvrocks, which keeps the default.
+// Ignored reports whether a line counts for nothing because it has no value, as in Kvrocks, which keeps the default.
 // Its default is empty for the strings whose default is not empty here: for those the line means the empty string.
-func ignored(key, text string) bool {
-	s, _, ok := find(key)
-	return text == "" && !isUserKey(key) && !(ok && s.Kind == String && s.Default != "")
+func Ignored(key, text string) bool {
+	s, _, ok := setting.Find(key)
+	return text == "" && !IsUserKey(key) && !(ok && s.Kind == setting.String && s.Default != "")
 }
 
-// lacksValue returns the key of a line, and whether the line is ignored although it asks for something: it has no
+// LacksValue returns the key of a line, and whether the line is ignored although it asks for something: it has no
 // value, or an empty one for a setting that is not empty by default.
-func lacksValue(line string) (key string, lacks bool) {
+func LacksValue(line string) (key string, lacks bool) {
 	key, text, from, to, err := scanConfLine(line)
-	if err != nil || key == "" || !ignored(key, text) {
+	if err != nil || key == "" || !Ignored(key, text) {
 		return key, false
 	}
-	s, _, ok := find(key)
+	s, _, ok := setting.Find(key)
 	return key, from == to || !ok || s.Default != ""
 }
 
-// confLines returns the lines without their ends.
-func confLines(data []byte) []string {
+// Lines returns the lines without their ends.
+func Lines(data []byte) []string {
 	data = bytes.TrimSuffix(data, []byte("\n"))
 	if len(data) == 0 {
 		return nil

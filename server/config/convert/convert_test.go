@@ -1,14 +1,17 @@
-package config
+package convert
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/conffile"
 )
 
-// TestConvert checks which settings of a file come out and which lines are left.
-func TestConvert(t *testing.T) {
+// TestFile checks which settings of a file come out and which lines are left.
+func TestFile(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		want       string // the lines that are neither blank nor comments
@@ -22,19 +25,20 @@ func TestConvert(t *testing.T) {
 			"timeout = 5", []string{
 				"line 1: workers 16: without effect: the Go scheduler serves all connections", "line 2: nosuch 1: unknown key",
 				"line 3: port many: argument couldn't be parsed into an integer",
-				"line 5: \": " + errIgnored.Error(),
+				"line 5: \": " + conffile.ErrIgnored.Error(),
 				"line 6: hash-length-mode no: a setting of another version of Kvrocks",
 				"line 7: masterauth: malformed line: config line ends unexpectedly in quoted string",
 				"line 8: user: wants the name of a user, then rules; quotes must be balanced"}},
 		{"kvrocks.conf", "requirepass\nmasterauth \"\"\nlog-dir\nport '' # no\nslaveof # of none", `log-dir = ""`, []string{
-			"line 1: requirepass: " + errIgnored.Error(), "line 4: port: " + errIgnored.Error(),
-			"line 5: slaveof: " + errIgnored.Error()}},
+			"line 1: requirepass: " + conffile.ErrIgnored.Error(), "line 4: port: " + conffile.ErrIgnored.Error(),
+			"line 5: slaveof: " + conffile.ErrIgnored.Error()}},
 		{"redis.conf", "requirepass\nmasterauth \"\"\nappendonly",
 			`bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, []string{
-				"line 1: requirepass: " + errNoValue.Error(), "line 3: appendonly: " + errNoValue.Error()}},
+				"line 1: requirepass: " + conffile.ErrNoValue.Error(), "line 3: appendonly: " + conffile.ErrNoValue.Error()}},
 		{"kvrocks.conf", "bind 127.0.0.1\nunixsocket /s", `bind = "127.0.0.1"|unixsocket = "/s"`, nil},
 		{"kvrocks.conf", "namespace.a secret\nworkers 8\nnamespace.b secret", "", []string{
-			"line 1: namespace.a: " + errPassEmpty.Error(), "line 3: namespace.b: the token is given to two namespaces"}},
+			"line 1: namespace.a: requirepass empty wasn't allowed while the namespace exists",
+			"line 3: namespace.b: the token is given to two namespaces"}},
 		{"kvrocks.conf", "requirepass p\nnamespace.a p\nnamespace.b q", `requirepass = "p"|[namespace]|b = "q"`, []string{
 			"line 2: namespace.a: requirepass is duplicated with namespace tokens"}},
 		{"redis.conf", "requirepass foo#bar\nport 6379 # no comment",
@@ -50,17 +54,17 @@ func TestConvert(t *testing.T) {
 				`proto-max-bulk-len = 2000000|masterauth = "a"|dir = "/a b"|log-dir = "/var/log/redis"|slaveof = "h 1"|` +
 				`[rename-command]|CONFIG = ""`, []string{
 				"line 1: save 3600 1: every write is in the write-ahead log; bgsave-cron makes backups",
-				"line 3: maxmemory 1073741824: " + errEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " +
-					errEviction.Error(),
+				"line 3: maxmemory 1073741824: " + config.ErrEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " +
+					config.ErrEviction.Error(),
 				"line 10: appendfsync everysec: the log is synced before every reply (rocksdb.write_options.sync) or when the " +
 					"system does it", "line 12: io-threads 4: without effect: a setting of Redis",
 				"line 16: loadmodule a.so x: there are no modules; what Kvrocks builds in is built in",
-				"line 20: RENAME-command: the command is renamed already", "line 21: masterauth: " + errTOMLUTF8.Error()}},
+				"line 20: RENAME-command: the command is renamed already", "line 21: masterauth: " + conffile.ErrUTF8.Error()}},
 		{"my.conf", "appendonly yes\nappendfsync always\ncluster-enabled yes\nport 6379\nbind *\ndir /d",
 			`bind = "*"|port = 6379|dir = "/d"|cluster-enabled = true|[rocksdb.write_options]|sync = true`, nil},
 		{"redis.conf", "", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, nil},
 	} {
-		r, err := Convert(tt.name, []byte(tt.text), "")
+		r, err := File(tt.name, []byte(tt.text), "")
 		if err != nil {
 			t.Errorf("%q: %v", tt.text, err)
 			continue
@@ -74,11 +78,11 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%q:\n have %s\n want %s\n left %q\n want %q", tt.text, have, tt.want, left, tt.left)
 		}
 		path := write(t, "out.toml", string(r.TOML))
-		if _, err := Load([]string{"-c", path}, nil); err != nil {
+		if _, err := config.Load([]string{"-c", path}, nil); err != nil {
 			t.Errorf("%q: %v", tt.text, err)
 		}
 	}
-	if _, err := Convert("a.toml", nil, ""); err != ErrTOML {
+	if _, err := File("a.toml", nil, ""); err != ErrTOML {
 		t.Errorf("a TOML file: %v", err)
 	}
 }
@@ -93,22 +97,22 @@ func settingsOf(data []byte) (list []string) {
 	return list
 }
 
-// TestConvertShipped converts Kvrocks's own file: the result means what the file means to the server.
-func TestConvertShipped(t *testing.T) {
-	const file = "testdata/kvrocks-2.10.conf"
+// TestShipped converts Kvrocks's own file: the result means what the file means to the server.
+func TestShipped(t *testing.T) {
+	const file = "../testdata/kvrocks-2.10.conf"
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Convert(filepath.Base(file), data, "")
+	r, err := File(filepath.Base(file), data, "")
 	if err != nil || len(r.Left) > 0 || r.Redis {
 		t.Fatalf("%v, %v", r, err)
 	}
-	want, err := Load([]string{"-c", file}, nil)
+	want, err := config.Load([]string{"-c", file}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	have, err := Load([]string{"-c", write(t, "out.toml", string(r.TOML))}, nil)
+	have, err := config.Load([]string{"-c", write(t, "out.toml", string(r.TOML))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +123,24 @@ func TestConvertShipped(t *testing.T) {
 	}
 }
 
-// FuzzConvert: no line stops a conversion, and the result loads.
-func FuzzConvert(f *testing.F) {
+// FuzzFile: no line stops a conversion, and the result loads.
+func FuzzFile(f *testing.F) {
 	f.Add("port 7000\nsave 1 2\nuser a on\nnamespace.x y\nbind \"*\" -::1", true)
 	f.Add("rename-command A \"\"\nrequirepass 'x\ncompaction-checker-range 1-2", false)
 	f.Fuzz(func(t *testing.T, text string, redis bool) {
 		dialect := map[bool]string{true: "redis", false: "kvrocks"}[redis]
-		if _, err := Convert("a.conf", []byte(text), dialect); err != nil { // it reads back what it has written
+		if _, err := File("a.conf", []byte(text), dialect); err != nil { // it reads back what it has written
 			t.Error(err)
 		}
 	})
+}
+
+// write makes a file in a new directory and returns its path.
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

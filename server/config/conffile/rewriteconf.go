@@ -1,39 +1,40 @@
-package config
+package conffile
 
 import (
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed, and keeps
 // the comment at the end of a line whose value has changed. Of several lines with the same key it keeps only the
 // first.
-func rewriteConf(old []byte, st *state, users *fileUsers) ([]byte, error) {
-	tokens := st.fileTokens()
+func rewriteConf(old []byte, c *Content, users *userPlaces) []byte {
+	tokens := c.Tokens
 	done := map[string]bool{} // namespaces
 	written := map[int]bool{}
 	var out strings.Builder
 	put := func(key, text string) { out.WriteString(key + " " + quoteConf(text) + "\n") }
 	putComment := func(rest string) {
-		if rest = strings.TrimLeft(rest, blanks); rest != "" {
+		if rest = strings.TrimLeft(rest, Blanks); rest != "" {
 			out.WriteString(rest + "\n")
 		}
 	}
-	for _, line := range confLines(old) {
+	for _, line := range Lines(old) {
 		key, text, from, to, err := scanConfLine(line)
 		if err != nil || key == "" {
 			out.WriteString(line + "\n")
 			continue
 		}
-		if len(key) > len(namespacePrefix) && strings.EqualFold(key[:len(namespacePrefix)], namespacePrefix) {
-			name := key[len(namespacePrefix):]
+		if name, ok := CutNamespace(key); ok {
 			if token, ok := tokens[name]; ok && !done[name] && token == text {
 				done[name] = true
 				out.WriteString(line + "\n")
 			}
 			continue
 		}
-		if isUserKey(key) {
-			have, err := parseUser(text)
+		if IsUserKey(key) {
+			have, err := ParseUser(text)
 			u, stays, goes := users.replace(have)
 			switch {
 			case stays || err != nil:
@@ -43,8 +44,8 @@ func rewriteConf(old []byte, st *state, users *fileUsers) ([]byte, error) {
 			}
 			continue
 		}
-		s, i, ok := find(key)
-		if !ok || s.Kind == Multi {
+		s, i, ok := setting.Find(key)
+		if !ok || s.Kind == setting.Multi {
 			out.WriteString(line + "\n")
 			continue
 		}
@@ -53,29 +54,29 @@ func rewriteConf(old []byte, st *state, users *fileUsers) ([]byte, error) {
 			continue
 		}
 		written[i] = true
-		switch v := st.values[i]; {
+		switch v := c.Values[i]; {
 		case inFile(s, text, v):
 			out.WriteString(line + "\n")
-		case v.text != "" || s.Default != "":
+		case v.Text != "" || s.Default != "":
 			head := line[:from]
 			if from == to {
 				head += " "
 			}
-			out.WriteString(head + quoteConf(v.text) + line[to:] + "\n")
+			out.WriteString(head + quoteConf(v.Text) + line[to:] + "\n")
 		default:
 			putComment(line[to:])
 		}
 	}
-	for _, i := range missing(st, written) {
-		put(table[i].Name, st.values[i].text)
+	for _, i := range c.missing(written) {
+		put(setting.Table[i].Name, c.Values[i].Text)
 	}
 	for _, name := range sortedKeys(tokens) {
 		if !done[name] {
-			put(namespacePrefix+name, tokens[name])
+			put(NamespacePrefix+name, tokens[name])
 		}
 	}
 	for _, u := range users.rest() {
-		out.WriteString(userKey + " " + u.line() + "\n")
+		out.WriteString(UserKey + " " + u.line() + "\n")
 	}
-	return []byte(out.String()), nil
+	return []byte(out.String())
 }

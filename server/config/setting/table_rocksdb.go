@@ -1,14 +1,14 @@
-package config
+package setting
 
 import "math"
 
 var compressionNames = []string{"no", "snappy", "lz4", "zstd", "zlib"}
 
 // rocksdbGroups are the keys of RocksDB's options, with the defaults of the kvrocks.conf that Kvrocks 2.10 ships,
-// except for the sizes of the block cache and of the write buffers: 0, their default, takes what [PlanMemory]
+// except for the sizes of the block cache and of the write buffers: 0, their default, takes what package memplan
 // finds. subkey_ and metadata_block_cache_size, which Kvrocks adds up when block_cache_size is 0, are 0 for the same
 // reason.
-var rocksdbGroups = []group{
+var rocksdbGroups = []Group{
 	{"[rocksdb]", []Setting{
 		integer("rocksdb.block_cache_size", 0, 0, maxInt, fixed,
 			"MiB of the block cache and the caches of records; 0 = what memory-budget-mb leaves."),

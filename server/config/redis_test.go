@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // TestSettingsOfRedis holds what CONFIG GET answers against redis-server: every name of its is known and has its value,
@@ -55,17 +57,18 @@ func TestSetRedis(t *testing.T) {
 		{"", "maxmemory 0", ""},
 		{"", "maxmemory 10000001", ""},
 		{"", "maxmemory-policy allkeys-lru", ""}, // without a maxmemory Redis evicts nothing either
-		{"", "maxmemory-policy allkeys-lru maxmemory 1gb", failed + "'maxmemory-policy') - " + errEviction.Error()},
-		{"maxmemory-policy allkeys-random", "maxmemory 1gb", failed + "'maxmemory') - " + errEviction.Error()},
+		{"", "maxmemory-policy allkeys-lru maxmemory 1gb", failed + "'maxmemory-policy') - " + ErrEviction.Error()},
+		{"maxmemory-policy allkeys-random", "maxmemory 1gb", failed + "'maxmemory') - " + ErrEviction.Error()},
 		{"maxmemory-policy volatile-ttl", "maxmemory 1gb", ""},
-		{"maxmemory 1gb", "maxmemory-policy allkeys-lfu", failed + "'maxmemory-policy') - " + errEviction.Error()},
+		{"maxmemory 1gb", "maxmemory-policy allkeys-lfu", failed + "'maxmemory-policy') - " + ErrEviction.Error()},
 		{"maxmemory 1gb", "maxmemory-policy lru", failed +
 			"'maxmemory-policy') - argument(s) must be one of the following: " +
 			"volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
 		{"", "maxmemory-clients 0%", ""},
-		{"", "maxmemory-clients 200%", failed + "'maxmemory-clients') - " + errPercent.Error()},
-		{"", "maxmemory-clients 10mb", failed + "'maxmemory-clients') - " + errClientMemory.Error()},
-		{"", "maxmemory-clients x", failed + "'maxmemory-clients') - " + errMemory.Error()},
+		{"", "maxmemory-clients 200%", failed + "'maxmemory-clients') - percentage argument must be less or equal to 100"},
+		{"", "maxmemory-clients 10mb", failed +
+			"'maxmemory-clients') - clients are not evicted: client-output-buffer-limit limits each"},
+		{"", "maxmemory-clients x", failed + "'maxmemory-clients') - argument must be a memory value"},
 		{"", "appendonly yes appendfsync no", ""}, // every write is in the log
 		{"", "appendfsync always", failed + "'appendfsync') - " + errFsync.Error()},
 		{"", "appendfsync everysec", failed + "'appendfsync') - " + errFsync.Error()},
@@ -84,7 +87,8 @@ func TestSetRedis(t *testing.T) {
 		{"", "oom-score-adj yes", failed + "'oom-score-adj') - the supervisor sets the score"},
 		{"", "loglevel debug", failed + "'loglevel') - the setting is log-level"},
 		{"", "shutdown-on-sigint", "syntax error"},
-		{"", "shutdown-on-sigint nosave,now", failed + "'shutdown-on-sigint') - " + errShutdown.Error()},
+		{"", "shutdown-on-sigint nosave,now", failed +
+			"'shutdown-on-sigint') - argument(s) must be one of the following: default, save, nosave, now, force"},
 		{"", "min-slaves-to-write 2", ""},
 		{"", "lfu-log-factor 3 lazyfree-lazy-expire yes active-expire-effort 10 hz 100 stream-node-max-entries 0", ""},
 	} {
@@ -205,7 +209,7 @@ func TestSettingsAct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range table {
+	for _, s := range setting.Table {
 		acts := named[s.Name] || s.Alias != "" && named[s.Alias] || actsHere[s.Name] != ""
 		switch {
 		case s.Inert == "" && !acts:

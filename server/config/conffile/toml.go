@@ -1,4 +1,4 @@
-package config
+package conffile
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // A kvrocks.toml has the settings as keys of their own names; the dots of a name are tables. Values may have TOML's
@@ -20,11 +22,11 @@ var (
 	errTOMLInline = errors.New("write this table under a heading of its own")
 	errTOMLOctal  = errors.New("write octal digits as a string: \"0777\"")
 	errTOMLText   = errors.New("is not valid UTF-8")
-	errTOMLUTF8   = errors.New("cannot be written to a TOML file: it is not valid UTF-8")
+	ErrUTF8       = errors.New("cannot be written to a TOML file: it is not valid UTF-8")
 )
 
 // tomlEntries reads a kvrocks.toml.
-func tomlEntries(data []byte) ([]entry, error) {
+func tomlEntries(data []byte) ([]Entry, error) {
 	if !utf8.Valid(data) { // the decoder skips a byte-order mark of UTF-16
 		return nil, &Error{Err: errTOMLText}
 	}
@@ -48,52 +50,52 @@ func tomlEntries(data []byte) ([]entry, error) {
 			return nil, &Error{Line: item.line, Key: name, Err: errTOMLInline}
 		}
 	}
-	var entries []entry
+	var entries []Entry
 	if err := flatten(nil, tree, lineOf, &entries); err != nil {
 		return nil, err
 	}
 	sort.SliceStable(entries, func(i, j int) bool {
 		a, b := entries[i], entries[j]
-		return a.line < b.line || a.line == b.line && a.key < b.key
+		return a.Line < b.Line || a.Line == b.Line && a.Key < b.Key
 	})
 	return entries, nil
 }
 
 // flatten turns a table into entries.
-func flatten(path []string, tree map[string]any, lineOf map[string]int, entries *[]entry) error {
+func flatten(path []string, tree map[string]any, lineOf map[string]int, entries *[]Entry) error {
 	for key, v := range tree {
 		here := append(append([]string{}, path...), key)
 		name := strings.Join(here, ".")
 		if sub, ok := v.(map[string]any); ok {
 			if !knownTable(name) {
-				return &Error{Line: lineOf[name], Key: name, Err: errUnknown}
+				return &Error{Line: lineOf[name], Key: name, Err: ErrUnknown}
 			}
 			if err := flatten(here, sub, lineOf, entries); err != nil {
 				return err
 			}
 			continue
 		}
-		if len(path) == 0 && isUserKey(key) {
+		if len(path) == 0 && IsUserKey(key) {
 			return &Error{Line: lineOf[name], Key: name, Err: errUserTable}
 		}
-		if len(path) == 1 && isUserKey(path[0]) {
+		if len(path) == 1 && IsUserKey(path[0]) {
 			text, err := tomlUser(key, v)
 			if err != nil {
 				return &Error{Line: lineOf[name], Key: name, Err: err}
 			}
-			*entries = append(*entries, entry{userKey, text, lineOf[name]})
+			*entries = append(*entries, Entry{UserKey, text, lineOf[name]})
 			continue
 		}
 		text, err := tomlText(name, v)
 		if err != nil {
 			return &Error{Line: lineOf[name], Key: name, Err: err}
 		}
-		e := entry{name, text, lineOf[name]}
-		if old, ok := strings.CutPrefix(name, table[renameCommand].Name+"."); ok {
+		e := Entry{name, text, lineOf[name]}
+		if old, ok := strings.CutPrefix(name, renameCommand+"."); ok {
 			if text == "" {
 				text = `""`
 			}
-			e.key, e.text = table[renameCommand].Name, old+" "+text
+			e.Key, e.Text = renameCommand, old+" "+text
 		}
 		*entries = append(*entries, e)
 	}
@@ -102,30 +104,31 @@ func flatten(path []string, tree map[string]any, lineOf map[string]int, entries 
 
 // knownTable reports whether settings or names can stand in a table.
 func knownTable(name string) bool {
-	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) ||
-		isUserKey(name) {
+	if strings.HasPrefix(name+".", NamespacePrefix) || strings.EqualFold(name, renameCommand) ||
+		IsUserKey(name) {
 		return true
 	}
 	prefix := strings.ToLower(name) + "."
+	names := setting.Names()
 	i := sort.SearchStrings(names, prefix)
 	return i < len(names) && strings.HasPrefix(names[i], prefix)
 }
 
 // tomlText converts a value of TOML to the text of a setting.
 func tomlText(name string, v any) (string, error) {
-	s, _, known := find(name)
+	s, _, known := setting.Find(name)
 	switch v := v.(type) {
 	case string:
 		return v, nil
 	case bool:
-		if known && s.Kind == Bool {
+		if known && s.Kind == setting.Bool {
 			return map[bool]string{true: "yes", false: "no"}[v], nil
 		}
 	case int64:
-		if known && s.Kind == Octal {
+		if known && s.Kind == setting.Octal {
 			return "", errTOMLOctal
 		}
-		if known && (s.Kind == Int || s.Kind == Bytes) {
+		if known && (s.Kind == setting.Int || s.Kind == setting.Bytes) {
 			return strconv.FormatInt(v, 10), nil
 		}
 	case []any:
@@ -137,41 +140,41 @@ func tomlText(name string, v any) (string, error) {
 			}
 			words = append(words, word)
 		}
-		if known && s.Kind == String {
+		if known && s.Kind == setting.String {
 			return strings.Join(words, " "), nil
 		}
 	}
 	switch {
-	case !known && !strings.HasPrefix(name, namespacePrefix) && !strings.HasPrefix(name, table[renameCommand].Name+"."):
-		return "", errUnknown
+	case !known && !strings.HasPrefix(name, NamespacePrefix) && !strings.HasPrefix(name, renameCommand+"."):
+		return "", ErrUnknown
 	case !known:
 		return "", errors.New("wants a string")
-	case s.Kind == Bool:
+	case s.Kind == setting.Bool:
 		return "", errors.New("wants true or false")
-	case s.Kind == Int:
+	case s.Kind == setting.Int:
 		return "", errors.New("wants an integer")
-	case s.Kind == Bytes:
+	case s.Kind == setting.Bytes:
 		return "", errors.New("wants an integer or a string such as \"512m\"")
 	}
 	return "", errors.New("wants a string")
 }
 
-// tomlValue writes the value of a setting. asArray keeps a list of words an array.
-func tomlValue(s *Setting, v value, asArray bool) (string, error) {
+// TOMLValue writes the value of a setting. asArray keeps a list of words an array.
+func TOMLValue(s *setting.Setting, v setting.Value, asArray bool) (string, error) {
 	switch s.Kind {
-	case Bool:
-		return map[int64]string{1: "true", 0: "false"}[v.num], nil
-	case Int, Bytes:
-		return strconv.FormatInt(v.num, 10), nil
-	case Octal:
-		return `"0` + v.text + `"`, nil
+	case setting.Bool:
+		return map[int64]string{1: "true", 0: "false"}[v.Num], nil
+	case setting.Int, setting.Bytes:
+		return strconv.FormatInt(v.Num, 10), nil
+	case setting.Octal:
+		return `"0` + v.Text + `"`, nil
 	}
-	words := []string{v.text}
+	words := []string{v.Text}
 	if asArray {
-		words = strings.Fields(v.text)
+		words = strings.Fields(v.Text)
 	}
 	for i, w := range words {
-		q, err := quoteTOML(w)
+		q, err := QuoteTOML(w)
 		if err != nil {
 			return "", err
 		}
@@ -183,10 +186,10 @@ func tomlValue(s *Setting, v value, asArray bool) (string, error) {
 	return words[0], nil
 }
 
-// quoteTOML writes a basic string.
-func quoteTOML(s string) (string, error) {
+// QuoteTOML writes a basic string.
+func QuoteTOML(s string) (string, error) {
 	if !utf8.ValidString(s) {
-		return "", errTOMLUTF8
+		return "", ErrUTF8
 	}
 	var b strings.Builder
 	b.WriteByte('"')
@@ -205,11 +208,11 @@ func quoteTOML(s string) (string, error) {
 	return b.String(), nil
 }
 
-// tomlKey writes one part of a key, bare where that is allowed.
-func tomlKey(part string) (string, error) {
+// TOMLKey writes one part of a key, bare where that is allowed.
+func TOMLKey(part string) (string, error) {
 	for i := 0; i < len(part); i++ {
 		if !isBareKey(part[i]) {
-			return quoteTOML(part)
+			return QuoteTOML(part)
 		}
 	}
 	if part == "" {

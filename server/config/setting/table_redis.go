@@ -1,4 +1,4 @@
-package config
+package setting
 
 import (
 	"errors"
@@ -159,33 +159,7 @@ func (s Setting) only(value, reason string) Setting {
 	})
 }
 
-// checkRedis checks what depends on several settings.
-func (st *state) checkRedis(i int) error {
-	switch i {
-	case maxMemory, maxMemoryPolicy:
-		// Of volatile- policies nobody can expect that a key leaves before its time, only that it may.
-		if st.values[maxMemory].num != 0 && strings.HasPrefix(st.values[maxMemoryPolicy].text, "allkeys-") {
-			return errEviction
-		}
-	case appendFsync:
-		if st.values[i].text != st.fsync() {
-			return errFsync
-		}
-	}
-	return nil
-}
-
-// fsync is the value of appendfsync that says when the write-ahead log is synced.
-func (st *state) fsync() string {
-	if st.values[writeSync].num != 0 {
-		return "always"
-	}
-	return "no"
-}
-
 var (
-	errEviction      = errors.New("nothing is evicted: max-db-size limits the data, memory-budget-mb the memory")
-	errFsync         = errors.New("rocksdb.write_options.sync decides when the log is synced, and only at the start")
 	errPercent       = errors.New("percentage argument must be less or equal to 100")
 	errClientMemory  = errors.New("clients are not evicted: client-output-buffer-limit limits each")
 	errScores        = errors.New("must be three numbers from -2000 to 2000, in ascending order")

@@ -1,4 +1,4 @@
-package config
+package setting
 
 import (
 	"errors"
@@ -10,25 +10,27 @@ import (
 	"github.com/basaltdb/basalt/compaction"
 )
 
-// group is a part of the table under one heading of kvrocks.toml.
-type group struct {
-	title    string
-	settings []Setting
+// Group is a part of the table that stands under one heading of kvrocks.toml.
+type Group struct {
+	Title    string
+	Settings []Setting
 }
 
-// groups is the table, in the order of kvrocks.toml: first the top-level keys, then the tables.
-var groups = append(append([]group{}, serverGroups...), rocksdbGroups...)
+// Groups are the settings that kvrocks.toml lists, in its order: first the top-level keys, then the tables.
+var Groups = append(append([]Group{}, serverGroups...), rocksdbGroups...)
+
+// Table is all settings: those of Groups, then those that only Redis has. It must not be changed.
+var Table []*Setting
 
 var (
-	table  []*Setting         // all settings in the order of groups
 	lookup = map[string]int{} // index in table by name and alias
 	names  []string           // all names and aliases, sorted
 )
 
 func init() {
-	for g := range groups {
-		for s := range groups[g].settings {
-			enter(&groups[g].settings[s])
+	for g := range Groups {
+		for s := range Groups[g].Settings {
+			enter(&Groups[g].Settings[s])
 		}
 	}
 	for i := range redisSettings {
@@ -42,20 +44,43 @@ func init() {
 func enter(s *Setting) {
 	for _, name := range []string{s.Name, s.Alias} {
 		if name != "" {
-			lookup[name] = len(table)
+			lookup[name] = len(Table)
 			names = append(names, name)
 		}
 	}
-	table = append(table, s)
+	Table = append(Table, s)
 }
 
-// find returns the setting with a name, in any case, and its index.
-func find(name string) (*Setting, int, bool) {
+// Find returns the setting with a name, in any case, and its index.
+func Find(name string) (*Setting, int, bool) {
 	i, ok := lookup[strings.ToLower(name)]
 	if !ok {
 		return nil, 0, false
 	}
-	return table[i], i, true
+	return Table[i], i, true
+}
+
+// Index returns the index of a name in the table. A name that is not there is a mistake in the program and panics.
+func Index(name string) int {
+	_, i, ok := Find(name)
+	if !ok {
+		panic("setting: no setting " + name)
+	}
+	return i
+}
+
+// Names returns the names of all settings, with their aliases, sorted. The list must not be changed.
+func Names() []string { return names }
+
+// Inert returns the names of the settings that have no effect.
+func Inert() []string {
+	var list []string
+	for _, s := range Table {
+		if s.Inert != "" {
+			list = append(list, s.Name)
+		}
+	}
+	return list
 }
 
 // mode says when a setting may change.
@@ -89,12 +114,12 @@ func size(name string, def, lo, hi int64, m mode, comment ...string) Setting {
 
 // age is a number of seconds with Kvrocks's range of 64 bits; 2^64-2 means that RocksDB chooses.
 func age(name, comment string) Setting {
-	return integer(name, rocksDecides, rocksDecides, math.MaxInt64, dynamic,
+	return integer(name, RocksDecides, RocksDecides, math.MaxInt64, dynamic,
 		comment+"; 0 = never, -2 = RocksDB's 30 days.")
 }
 
-// rocksDecides is, as 64 bits without a sign, RocksDB's way to say that it chooses a value.
-const rocksDecides = -2
+// RocksDecides is, as 64 bits without a sign, RocksDB's way to say that it chooses a value.
+const RocksDecides = -2
 
 func enum(name, def string, names []string, m mode, comment ...string) Setting {
 	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m),
@@ -157,7 +182,7 @@ func checkCron(text string) error {
 func checkPercentiles(text string) error {
 	for _, w := range strings.Fields(text) {
 		if p, err := strconv.ParseFloat(w, 64); err != nil || !(p >= 0 && p <= 100) {
-			return replyError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+			return ReplyError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
 		}
 	}
 	return nil
@@ -171,16 +196,16 @@ func checkRange(text string) error {
 	if len(strings.Fields(text)) != 1 {
 		return compaction.ErrCronFields
 	}
-	return checkCron(rangeCron(text))
+	return checkCron(RangeCron(text))
 }
 
-// rangeCron is the schedule that a compaction-checker-range means.
-func rangeCron(hours string) string { return "* " + hours + " * * *" }
+// RangeCron is the schedule that a compaction-checker-range means.
+func RangeCron(hours string) string { return "* " + hours + " * * *" }
 
 var (
 	errSlaveOf     = errors.New("must be 'host port' or 'no one'")
 	errSlaveOfPort = errors.New("the master's port must be between 1 and 65535")
-	errRename      = replyError("Invalid rename-command format")
+	errRename      = ReplyError("Invalid rename-command format")
 )
 
 func checkSlaveOf(text string) error {
@@ -206,6 +231,9 @@ func checkRename(text string) error {
 	}
 	return nil
 }
+
+// Foreign reports whether a key, in any case, is one of foreign.
+func Foreign(key string) bool { return foreign[strings.ToLower(key)] }
 
 // foreign are keys of other versions of Kvrocks that have no effect here. In a kvrocks.conf and on the command line
 // they are accepted with a warning, so that a file of that version can be used unchanged.

@@ -1,4 +1,4 @@
-package config
+package conffile
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // tomlEdit replaces the bytes start to end of a file.
@@ -16,7 +18,7 @@ type tomlEdit struct {
 }
 
 // rewriteTOML brings a kvrocks.toml up to date.
-func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
+func rewriteTOML(old []byte, c *Content, users *userPlaces) ([]byte, error) {
 	var tree map[string]any
 	if _, err := toml.Decode(string(old), &tree); err != nil {
 		return nil, err
@@ -25,7 +27,7 @@ func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 		old = append(slices.Clone(old), '\n')
 	}
 	w := &tomlWriter{items: scanTOML(old), end: len(old)}
-	tokens := st.fileTokens()
+	tokens := c.Tokens
 	done := map[string]bool{} // namespaces
 	written := map[int]bool{}
 	for _, item := range w.items {
@@ -34,14 +36,14 @@ func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 		}
 		name := strings.Join(item.path, ".")
 		in := tomlLookup(tree, item.path)
-		if ns, ok := strings.CutPrefix(name, namespacePrefix); ok {
+		if ns, ok := strings.CutPrefix(name, NamespacePrefix); ok {
 			token, keep := tokens[ns]
 			switch {
 			case !keep:
 				w.edits = append(w.edits, tomlEdit{item.lineStart, item.lineEnd, ""})
 				continue
 			case in != token:
-				text, err := quoteTOML(token)
+				text, err := QuoteTOML(token)
 				if err != nil {
 					return nil, err
 				}
@@ -50,32 +52,32 @@ func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 			done[ns] = true
 			continue
 		}
-		if len(item.path) == 2 && isUserKey(item.path[0]) {
+		if len(item.path) == 2 && IsUserKey(item.path[0]) {
 			if err := w.user(item, in, users); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		s, i, ok := find(name)
-		if !ok || s.Kind == Multi {
+		s, i, ok := setting.Find(name)
+		if !ok || s.Kind == setting.Multi {
 			continue
 		}
 		written[i] = true
 		text, err := tomlText(name, in)
-		if err == nil && inFile(s, text, st.values[i]) {
+		if err == nil && inFile(s, text, c.Values[i]) {
 			continue
 		}
-		if text, err = tomlValue(s, st.values[i], old[item.valueStart] == '['); err != nil {
+		if text, err = TOMLValue(s, c.Values[i], old[item.valueStart] == '['); err != nil {
 			return nil, err
 		}
 		w.edits = append(w.edits, tomlEdit{item.valueStart, item.valueEnd, text})
 	}
-	for _, i := range missing(st, written) {
-		text, err := tomlValue(table[i], st.values[i], false)
+	for _, i := range c.missing(written) {
+		text, err := TOMLValue(setting.Table[i], c.Values[i], false)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.add(strings.Split(table[i].Name, "."), text); err != nil {
+		if err := w.add(strings.Split(setting.Table[i].Name, "."), text); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +85,7 @@ func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 		if done[name] {
 			continue
 		}
-		text, err := quoteTOML(tokens[name])
+		text, err := QuoteTOML(tokens[name])
 		if err != nil {
 			return nil, err
 		}
@@ -92,24 +94,24 @@ func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 		}
 	}
 	for _, u := range users.rest() {
-		text, err := quoteTOML(joinArgs(u.Rules))
+		text, err := QuoteTOML(JoinArgs(u.Rules))
 		if err != nil {
 			return nil, err
 		}
-		if err := w.add([]string{userKey, u.Name}, text); err != nil {
+		if err := w.add([]string{UserKey, u.Name}, text); err != nil {
 			return nil, err
 		}
 	}
 	return w.apply(old), nil
 }
 
-// user brings the entry of a user up to date.
-func (w *tomlWriter) user(item tomlItem, in any, users *fileUsers) error {
+// user brings the Entry of a user up to date.
+func (w *tomlWriter) user(item tomlItem, in any, users *userPlaces) error {
 	text, err := tomlUser(item.path[1], in)
 	if err != nil {
 		return err
 	}
-	have, err := parseUser(text)
+	have, err := ParseUser(text)
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (w *tomlWriter) user(item tomlItem, in any, users *fileUsers) error {
 	case goes:
 		w.edits = append(w.edits, tomlEdit{item.lineStart, item.lineEnd, ""})
 	default:
-		text, err := quoteTOML(joinArgs(u.Rules))
+		text, err := QuoteTOML(JoinArgs(u.Rules))
 		if err != nil {
 			return err
 		}
@@ -200,7 +202,7 @@ func (w *tomlWriter) add(path []string, text string) error {
 func dotted(path []string) (string, error) {
 	var parts []string
 	for _, p := range path {
-		part, err := tomlKey(p)
+		part, err := TOMLKey(p)
 		if err != nil {
 			return "", err
 		}

@@ -1,4 +1,4 @@
-package config
+package setting
 
 import "math"
 
@@ -7,7 +7,7 @@ import "math"
 //   - resp3-enabled, which is on, because clients of Redis 7 expect it;
 //   - port, which may be 0;
 //   - redis-databases, from Kvrocks 2.15, and the group "Asked for by Redis clients", from Redis.
-var serverGroups = []group{
+var serverGroups = []Group{
 	{"Network", []Setting{
 		text("bind", "127.0.0.1", fixed,
 			"Addresses, separated by blanks or as an array; empty (needs a unixsocket) = no TCP, * = all of IPv4; one after a "+

@@ -1,4 +1,6 @@
-package config
+// Package setting knows what each setting is: its names, its kind, its range and its default, and how a text becomes a
+// value of it.
+package setting
 
 import (
 	"errors"
@@ -48,10 +50,10 @@ type Setting struct {
 	Canonical func(text string) string
 }
 
-// value is the value of a setting in two forms.
-type value struct {
-	text string // canonical: what CONFIG GET shows and CONFIG REWRITE writes
-	num  int64  // Bool: 0 or 1; Int, Bytes, Octal: the number; Enum: the index in Names; Limits: bytes for normal clients
+// Value is the value of a setting in two forms.
+type Value struct {
+	Text string // canonical: what CONFIG GET shows and CONFIG REWRITE writes
+	Num  int64  // Bool: 0 or 1; Int, Bytes, Octal: the number; Enum: the index in Names; Limits: bytes for normal clients
 }
 
 // Errors of values. Their texts are those of CONFIG SET in Redis 7.2.
@@ -60,77 +62,77 @@ var (
 	errInteger     = errors.New("argument couldn't be parsed into an integer")
 	errMemory      = errors.New("argument must be a memory value")
 	errOctal       = errors.New("argument couldn't be parsed as an octal number")
-	errLimitCount  = replyError("Wrong number of arguments in buffer limit configuration.")
-	errLimitClass  = replyError("Invalid client class specified in buffer limit configuration.")
-	errLimitNumber = replyError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+	errLimitCount  = ReplyError("Wrong number of arguments in buffer limit configuration.")
+	errLimitClass  = ReplyError("Invalid client class specified in buffer limit configuration.")
+	errLimitNumber = ReplyError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 )
 
-// replyError is an error whose text is fixed by Redis or Kvrocks, punctuation and all.
-type replyError string
+// ReplyError is an error whose text is fixed by Redis or Kvrocks, punctuation and all.
+type ReplyError string
 
-func (e replyError) Error() string { return string(e) }
+func (e ReplyError) Error() string { return string(e) }
 
-// parse reads a string in any accepted form. old is the previous value: Multi adds to it, and Limits keeps the
+// Parse reads a string in any accepted form. old is the previous value: Multi adds to it, and Limits keeps the
 // classes that text does not name.
-func (s *Setting) parse(old, text string) (value, error) {
+func (s *Setting) Parse(old, text string) (Value, error) {
 	v, err := s.parseKind(old, text)
 	if err == nil && s.Check != nil {
-		err = s.Check(v.text)
+		err = s.Check(v.Text)
 	}
 	if err == nil && s.Canonical != nil {
-		v.text = s.Canonical(v.text)
+		v.Text = s.Canonical(v.Text)
 	}
 	return v, err
 }
 
-func (s *Setting) parseKind(old, text string) (value, error) {
+func (s *Setting) parseKind(old, text string) (Value, error) {
 	switch s.Kind {
 	case Bool:
 		switch {
 		case strings.EqualFold(text, "yes"):
-			return value{"yes", 1}, nil
+			return Value{"yes", 1}, nil
 		case strings.EqualFold(text, "no"):
-			return value{"no", 0}, nil
+			return Value{"no", 0}, nil
 		}
-		return value{}, errBool
+		return Value{}, errBool
 	case Int:
-		if s.Min == rocksDecides && text == strconv.FormatUint(math.MaxUint64-1, 10) {
-			text = strconv.Itoa(rocksDecides)
+		if s.Min == RocksDecides && text == strconv.FormatUint(math.MaxUint64-1, 10) {
+			text = strconv.Itoa(RocksDecides)
 		}
 		n, err := parseInt(text)
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
-		return value{strconv.FormatInt(n, 10), n}, s.inRange(n)
+		return Value{strconv.FormatInt(n, 10), n}, s.inRange(n)
 	case Bytes:
 		n, err := parseBytes(text)
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
-		return value{strconv.FormatInt(n, 10), n}, s.inRange(n)
+		return Value{strconv.FormatInt(n, 10), n}, s.inRange(n)
 	case Octal:
 		n, err := strconv.ParseInt(text, 8, 64)
 		if err != nil {
-			return value{}, errOctal
+			return Value{}, errOctal
 		}
-		return value{strconv.FormatInt(n, 8), n}, s.inRange(n)
+		return Value{strconv.FormatInt(n, 8), n}, s.inRange(n)
 	case Enum:
 		for i, name := range s.Names {
 			if strings.EqualFold(text, name) {
-				return value{name, int64(i)}, nil
+				return Value{name, int64(i)}, nil
 			}
 		}
-		return value{}, fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(s.Names, ", "))
+		return Value{}, fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(s.Names, ", "))
 	case Multi:
 		if old != "" {
 			text = old + "\n" + text
 		}
-		return value{text: text}, nil
+		return Value{Text: text}, nil
 	case Limits:
-		l, err := parseLimits(old, text)
-		return value{formatLimits(l), l[ClassNormal].Hard}, err
+		l, err := ParseLimits(old, text)
+		return Value{formatLimits(l), l[ClassNormal].Hard}, err
 	}
-	return value{text: text}, nil
+	return Value{Text: text}, nil
 }
 
 func (s *Setting) inRange(n int64) error {
@@ -185,20 +187,20 @@ const (
 	ClassNormal Class = iota
 	ClassReplica
 	ClassPubSub
-	numClasses
+	NumClasses
 )
 
 // classNames are the names that CONFIG GET shows.
-var classNames = [numClasses]string{"normal", "slave", "pubsub"}
+var classNames = [NumClasses]string{"normal", "slave", "pubsub"}
 
 // BufferLimit says when a client that does not read its replies is disconnected: at once when Hard bytes wait,
 // or when more than Soft bytes have waited for Seconds. 0 = no such limit.
 type BufferLimit struct{ Hard, Soft, Seconds int64 }
 
-// parseLimits reads Redis's grammar: any number of "class hard soft seconds".
-func parseLimits(old, text string) (l [numClasses]BufferLimit, err error) {
+// ParseLimits reads Redis's grammar: any number of "class hard soft seconds".
+func ParseLimits(old, text string) (l [NumClasses]BufferLimit, err error) {
 	if old != "" {
-		if l, err = parseLimits("", old); err != nil {
+		if l, err = ParseLimits("", old); err != nil {
 			return l, err
 		}
 	}
@@ -219,8 +221,8 @@ func parseLimits(old, text string) (l [numClasses]BufferLimit, err error) {
 		if class < 0 {
 			return l, errLimitClass
 		}
-		hard, ok1 := parseRedisMemory(words[1])
-		soft, ok2 := parseRedisMemory(words[2])
+		hard, ok1 := ParseRedisMemory(words[1])
+		soft, ok2 := ParseRedisMemory(words[2])
 		seconds, err := strconv.ParseInt(words[3], 10, 32)
 		if !ok1 || !ok2 || err != nil || seconds < 0 {
 			return l, errLimitNumber
@@ -230,7 +232,7 @@ func parseLimits(old, text string) (l [numClasses]BufferLimit, err error) {
 	return l, nil
 }
 
-func formatLimits(l [numClasses]BufferLimit) string {
+func formatLimits(l [NumClasses]BufferLimit) string {
 	var words []string
 	for i, b := range l {
 		words = append(words, fmt.Sprintf("%s %d %d %d", classNames[i], b.Hard, b.Soft, b.Seconds))
@@ -238,8 +240,8 @@ func formatLimits(l [numClasses]BufferLimit) string {
 	return strings.Join(words, " ")
 }
 
-// parseRedisMemory reads a size as redis.conf writes it: k, m and g are powers of 1000, kb, mb and gb of 1024.
-func parseRedisMemory(text string) (int64, bool) {
+// ParseRedisMemory reads a size as redis.conf writes it: k, m and g are powers of 1000, kb, mb and gb of 1024.
+func ParseRedisMemory(text string) (int64, bool) {
 	text = strings.ToLower(text)
 	digits := strings.TrimRight(text, "bkmg")
 	unit := int64(0)
@@ -264,4 +266,12 @@ func parseRedisMemory(text string) (int64, bool) {
 		return 0, false
 	}
 	return int64(n) * unit, true
+}
+
+// Lines returns the lines of a text of a Multi setting.
+func Lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
 }
