@@ -67,7 +67,8 @@ var inside = map[string][][]string{
 // maxRoom bounds the lines of a package without its tests: of one of a room, and of those in bounded.
 const maxRoom = 1500
 
-var bounded = []string{"server", "server/operators", "server/options", "server/report", "server/acl", "server/config"}
+var bounded = []string{"server", "server/operators", "server/options", "server/report", "server/acl", "server/config",
+	"server/rdb"}
 
 // forbidden are imports that the layers would allow.
 var forbidden = []struct {

@@ -7,16 +7,20 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // Builders of the forms that this package reads and does not write.
 
-const hugeBudget = 1 << 40
+const (
+	hugeBudget  = 1 << 40
+	ziplistHead = 4 + 4 + 2
+)
 
 func join(parts ...string) string { return strings.Join(parts, "") }
 
 // str is a string with a length before it.
-func str(s string) string { return string(appendLength(nil, uint64(len(s)))) + s }
+func str(s string) string { return string(raw.AppendLength(nil, uint64(len(s)))) + s }
 
 func le16(n int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(n))) }
 func le32(n int) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(n))) }
@@ -30,9 +34,9 @@ func listpack(elems ...any) string {
 	for _, e := range elems {
 		switch e := e.(type) {
 		case int:
-			b = appendListpackInt(b, int64(e))
+			b = raw.AppendListpackInt(b, int64(e))
 		case string:
-			b = appendListpackString(b, []byte(e))
+			b = raw.AppendListpackString(b, []byte(e))
 		}
 	}
 	return join(le32(len(b)+7), le16(min(len(elems), 65535)), string(b), "\xff")

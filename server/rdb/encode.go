@@ -2,10 +2,9 @@ package rdb
 
 import (
 	"encoding/binary"
-	"math"
-	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // PlainVersion is the version of the format with which AppendHead and what follows it can be read: that of Redis 4.
@@ -29,54 +28,15 @@ func AppendHead(dst []byte, k Kind, n uint64) []byte {
 	default:
 		panic("rdb: a stream has no head")
 	}
-	return appendLength(dst, n)
-}
-
-func appendLength(dst []byte, n uint64) []byte {
-	switch {
-	case n < 1<<6:
-		return append(dst, byte(n))
-	case n < 1<<14:
-		return append(dst, len14<<6|byte(n>>8), byte(n))
-	case n <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(dst, len32), uint32(n))
-	}
-	return binary.BigEndian.AppendUint64(append(dst, len64), n)
+	return raw.AppendLength(dst, n)
 }
 
 // AppendString appends a string: what is the text of a number of up to 32 bits as that number, everything else as it
 // is.
-func AppendString(dst, s []byte) []byte {
-	if n, ok := shortInt(s); ok {
-		switch {
-		case n == int64(int8(n)):
-			return append(dst, lenEnc<<6|encInt8, byte(n))
-		case n == int64(int16(n)):
-			return binary.LittleEndian.AppendUint16(append(dst, lenEnc<<6|encInt16), uint16(n))
-		case n == int64(int32(n)):
-			return binary.LittleEndian.AppendUint32(append(dst, lenEnc<<6|encInt32), uint32(n))
-		}
-	}
-	return append(appendLength(dst, uint64(len(s))), s...)
-}
-
-// shortInt reads the text of a number, if it is what the number is written like.
-func shortInt(s []byte) (int64, bool) {
-	if len(s) == 0 || len(s) > 11 {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(s), 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	var buf [20]byte
-	return n, string(strconv.AppendInt(buf[:0], n, 10)) == string(s)
-}
+func AppendString(dst, s []byte) []byte { return raw.AppendString(dst, s) }
 
 // AppendScore appends a score.
-func AppendScore(dst []byte, f float64) []byte {
-	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
-}
+func AppendScore(dst []byte, f float64) []byte { return raw.AppendScore(dst, f) }
 
 // ExpiringVersion is the version of the format with which a hash can be read of which fields expire: that of Redis 7.4.
 const ExpiringVersion = 12
@@ -84,7 +44,7 @@ const ExpiringVersion = 12
 // AppendExpiringHead is AppendHead for a hash of which fields expire, the first at a time in milliseconds since the
 // epoch. Before each field comes its expiry by AppendExpiry.
 func AppendExpiringHead(dst []byte, first, n uint64) []byte {
-	return appendLength(binary.LittleEndian.AppendUint64(append(dst, typeHashTTL), first), n)
+	return raw.AppendLength(binary.LittleEndian.AppendUint64(append(dst, typeHashTTL), first), n)
 }
 
 // AppendExpiry appends when a field expires, 0 = never; first is that of AppendExpiringHead.
@@ -92,7 +52,7 @@ func AppendExpiry(dst []byte, first, at uint64) []byte {
 	if at != 0 {
 		at -= first - 1
 	}
-	return appendLength(dst, at)
+	return raw.AppendLength(dst, at)
 }
 
 // How many entries of a stream, and how many bytes of them, are put into one node: Redis's settings.
@@ -126,7 +86,7 @@ type StreamWriter struct {
 func NewStreamWriter(dst []byte) *StreamWriter {
 	w := &StreamWriter{at: len(dst)}
 	// The type and the number of nodes are known at the end.
-	w.dst = append(dst, 0, len32, 0, 0, 0, 0)
+	w.dst = raw.AppendLength32(append(dst, 0), 0)
 	return w
 }
 
@@ -167,20 +127,20 @@ func (w *StreamWriter) Add(id cf.StreamID, fields [][]byte) {
 	if same {
 		flags = entrySameFields
 	}
-	w.node = appendListpackInt(w.node, flags)
-	w.node = appendListpackInt(w.node, int64(id.Ms-w.key.Ms))
-	w.node = appendListpackInt(w.node, int64(id.Seq-w.key.Seq))
+	w.node = raw.AppendListpackInt(w.node, flags)
+	w.node = raw.AppendListpackInt(w.node, int64(id.Ms-w.key.Ms))
+	w.node = raw.AppendListpackInt(w.node, int64(id.Seq-w.key.Seq))
 	count := 3 + n
 	if !same {
-		w.node = appendListpackInt(w.node, int64(n))
+		w.node = raw.AppendListpackInt(w.node, int64(n))
 		count = 3 + 1 + 2*n
 	}
 	for i, s := range fields {
 		if !same || i%2 == 1 {
-			w.node = appendListpackString(w.node, s)
+			w.node = raw.AppendListpackString(w.node, s)
 		}
 	}
-	w.node = appendListpackInt(w.node, int64(count))
+	w.node = raw.AppendListpackInt(w.node, int64(count))
 	w.elems += count + 1
 }
 
@@ -190,21 +150,15 @@ func (w *StreamWriter) flush() {
 		return
 	}
 	w.nodes++
-	w.dst = w.key.Append(appendLength(w.dst, 16))
-	head := appendListpackInt(nil, int64(w.entries))
-	head = appendListpackInt(head, 0)
-	head = appendListpackInt(head, int64(len(w.master)))
+	w.dst = w.key.Append(raw.AppendLength(w.dst, 16))
+	head := raw.AppendListpackInt(nil, int64(w.entries))
+	head = raw.AppendListpackInt(head, 0)
+	head = raw.AppendListpackInt(head, int64(len(w.master)))
 	for _, f := range w.master {
-		head = appendListpackString(head, f)
+		head = raw.AppendListpackString(head, f)
 	}
-	head = appendListpackInt(head, 0)
-	total := listpackHead + len(head) + len(w.node) + 1
-	elems := 4 + len(w.master) + w.elems
-	w.dst = appendLength(w.dst, uint64(total))
-	w.dst = binary.LittleEndian.AppendUint32(w.dst, uint32(total))
-	w.dst = binary.LittleEndian.AppendUint16(w.dst, uint16(min(elems, math.MaxUint16)))
-	w.dst = append(append(w.dst, head...), w.node...)
-	w.dst = append(w.dst, 0xff)
+	head = raw.AppendListpackInt(head, 0)
+	w.dst = raw.AppendListpack(w.dst, 4+len(w.master)+w.elems, head, w.node)
 	w.node, w.entries, w.elems = w.node[:0], 0, 0
 }
 
@@ -213,76 +167,38 @@ func (w *StreamWriter) flush() {
 func (w *StreamWriter) End(s *StreamValue) (dst []byte, version uint16) {
 	w.flush()
 	binary.BigEndian.PutUint32(w.dst[w.at+2:], w.nodes)
-	dst = appendID(appendLength(w.dst, w.length), s.Last)
+	dst = raw.AppendID(raw.AppendLength(w.dst, w.length), s.Last)
 	if len(s.Groups) == 0 && s.MaxDeleted == (cf.StreamID{}) && s.EntriesAdded == w.length {
 		dst[w.at] = typeStream
 		return append(dst, 0), streamVersion
 	}
 	dst[w.at] = typeStream2
-	dst = appendID(appendID(dst, w.first), s.MaxDeleted)
-	dst = appendLength(dst, s.EntriesAdded)
-	dst = appendLength(dst, uint64(len(s.Groups)))
+	dst = raw.AppendID(raw.AppendID(dst, w.first), s.MaxDeleted)
+	dst = raw.AppendLength(dst, s.EntriesAdded)
+	dst = raw.AppendLength(dst, uint64(len(s.Groups)))
 	for i := range s.Groups {
 		dst = appendGroup(dst, &s.Groups[i])
 	}
 	return dst, stream2Version
 }
 
-func appendID(dst []byte, id cf.StreamID) []byte {
-	return appendLength(appendLength(dst, id.Ms), id.Seq)
-}
-
 func appendGroup(dst []byte, g *StreamGroup) []byte {
-	dst = appendID(AppendString(dst, g.Name), g.Last)
-	dst = appendLength(dst, uint64(g.EntriesRead))
-	dst = appendLength(dst, uint64(len(g.Pending)))
+	dst = raw.AppendID(AppendString(dst, g.Name), g.Last)
+	dst = raw.AppendLength(dst, uint64(g.EntriesRead))
+	dst = raw.AppendLength(dst, uint64(len(g.Pending)))
 	of := make([][]byte, len(g.Consumers))
 	for _, p := range g.Pending {
 		dst = binary.LittleEndian.AppendUint64(p.ID.Append(dst), p.Delivered)
-		dst = appendLength(dst, p.Deliveries)
+		dst = raw.AppendLength(dst, p.Deliveries)
 		of[p.Consumer] = p.ID.Append(of[p.Consumer])
 	}
-	dst = appendLength(dst, uint64(len(g.Consumers)))
+	dst = raw.AppendLength(dst, uint64(len(g.Consumers)))
 	for i, c := range g.Consumers {
 		dst = binary.LittleEndian.AppendUint64(AppendString(dst, c.Name), c.Seen)
-		dst = appendLength(dst, uint64(len(of[i])/16))
+		dst = raw.AppendLength(dst, uint64(len(of[i])/16))
 		dst = append(dst, of[i]...)
 	}
 	return dst
-}
-
-// appendListpackInt appends a number as an element of a listpack.
-func appendListpackInt(dst []byte, n int64) []byte {
-	at := len(dst)
-	switch {
-	case n >= 0 && n < 1<<7:
-		dst = append(dst, byte(n))
-	case n == n<<51>>51:
-		dst = append(dst, 0xc0|byte(n>>8)&0x1f, byte(n))
-	case n == int64(int16(n)):
-		dst = binary.LittleEndian.AppendUint16(append(dst, 0xf1), uint16(n))
-	case n == n<<40>>40:
-		dst = append(dst, 0xf2, byte(n), byte(n>>8), byte(n>>16))
-	case n == int64(int32(n)):
-		dst = binary.LittleEndian.AppendUint32(append(dst, 0xf3), uint32(n))
-	default:
-		dst = binary.LittleEndian.AppendUint64(append(dst, 0xf4), uint64(n))
-	}
-	return appendBackLen(dst, len(dst)-at)
-}
-
-// appendListpackString appends a string as an element of a listpack.
-func appendListpackString(dst, s []byte) []byte {
-	at := len(dst)
-	switch n := len(s); {
-	case n < 1<<6:
-		dst = append(dst, 0x80|byte(n))
-	case n < 1<<12:
-		dst = append(dst, 0xe0|byte(n>>8), byte(n))
-	default:
-		dst = binary.LittleEndian.AppendUint32(append(dst, 0xf0), uint32(n))
-	}
-	return appendBackLen(append(dst, s...), len(dst)+len(s)-at)
 }
 
 // AppendValue appends the type and the whole of a value, in plain forms, and returns the version of the format that it
@@ -348,7 +264,7 @@ func AppendAux(dst []byte, name, value string) []byte {
 func AppendFunction(dst, source []byte) []byte { return AppendString(append(dst, opFunction), source) }
 
 // AppendSelect appends the database of the keys that follow.
-func AppendSelect(dst []byte, db uint64) []byte { return appendLength(append(dst, opSelectDB), db) }
+func AppendSelect(dst []byte, db uint64) []byte { return raw.AppendLength(append(dst, opSelectDB), db) }
 
 // AppendKey appends a key of a file, with a body as DUMP has it and its expiry in milliseconds since the epoch, 0 =
 // none.

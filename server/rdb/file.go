@@ -1,12 +1,13 @@
 package rdb
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // An RDB file is a header, items, and a checksum:
@@ -54,7 +55,7 @@ var (
 	// ErrChecksum: something in the file is not as it was written.
 	ErrChecksum = errors.New("rdb: wrong checksum")
 	// ErrRead: the file cannot be read.
-	ErrRead = errors.New("rdb: reading failed")
+	ErrRead = raw.ErrRead
 )
 
 // FileError says where in a file an error was found.
@@ -97,7 +98,7 @@ type File struct {
 	// and others. It must not keep value. An error of it ends the reading.
 	OnAux func(name string, value []byte) error
 
-	src     *source
+	src     *raw.Source
 	version int
 	budget  int64
 	db      uint64
@@ -124,7 +125,7 @@ func (f *File) Preamble() { f.preamble = true }
 
 // Rest returns what follows the file, when Next or Each has come to its end. See Preamble.
 func (f *File) Rest() io.Reader {
-	return io.MultiReader(bytes.NewReader(f.src.buf[f.src.pos:]), f.src.r)
+	return f.src.Rest()
 }
 
 // Each calls emit with all items. A value that needs more than partBytes comes in parts, items of the same key, none of
@@ -151,11 +152,11 @@ func (f *File) Each(partBytes int64, emit func(*Item) error) error {
 // NewFile begins to read a file. size is its length, or < 0 when it is not known; a key and its value, with what is
 // needed to read them, must fit into maxBytes.
 func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
-	f := &File{src: newSource(r, size), budget: maxBytes}
-	head := reader{src: f.src}
-	b := head.fixed(len(magic) + 4)
-	if errors.Is(head.err, ErrRead) {
-		return nil, head.err
+	f := &File{src: raw.NewSource(r, size), budget: maxBytes}
+	head := raw.NewSourceReader(f.src, 0)
+	b := head.Fixed(len(magic) + 4)
+	if errors.Is(head.Err, ErrRead) {
+		return nil, head.Err
 	}
 	f.valkey = b != nil && string(b[:len(magicValkey)]) == magicValkey
 	if b == nil || !f.valkey && string(b[:len(magic)]) != magic {
@@ -174,7 +175,7 @@ func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 }
 
 // Offset returns how many bytes were taken, those of the item that Next has returned included.
-func (f *File) Offset() int64 { return f.src.off }
+func (f *File) Offset() int64 { return f.src.Taken() }
 
 // Next returns the next item. At the end, when the checksum is right and nothing follows it, the error is io.EOF; every
 // other one is a [FileError] and is returned from then on.
@@ -193,98 +194,99 @@ func (f *File) Next() (*Item, error) {
 		return i, nil
 	}
 	if f.err = err; err != io.EOF {
-		f.err = &FileError{Offset: f.src.off, Key: i.Key, Err: err}
+		f.err = &FileError{Offset: f.src.Taken(), Key: i.Key, Err: err}
 	}
 	return nil, f.err
 }
 
 func (f *File) next(i *Item) error {
 	for {
-		r := reader{src: f.src, budget: min(f.budget, maxOther)}
-		op := r.byte()
+		r := reader{Reader: raw.NewSourceReader(f.src, min(f.budget, maxOther))}
+		op := r.Byte()
 		switch op {
 		case opExpire, opExpireMs:
 			if op == opExpire {
-				if b := r.fixed(4); b != nil {
+				if b := r.Fixed(4); b != nil {
 					i.Expire = int64(int32(binary.LittleEndian.Uint32(b))) * 1000
 				}
 			} else {
-				i.Expire = int64(r.u64())
+				i.Expire = int64(r.U64())
 			}
 			if i.Expires = i.Expire != -1; !i.Expires { // it stands for none
 				i.Expire = 0
 			}
 		case opSelectDB:
-			f.db = r.length()
+			f.db = r.Length()
 		case opResizeDB:
-			r.length()
-			r.length()
+			r.Length()
+			r.Length()
 		case opSlotInfo:
-			r.length()
-			r.length()
-			r.length()
+			r.Length()
+			r.Length()
+			r.Length()
 		case opFreq:
-			r.byte()
+			r.Byte()
 		case opIdle:
-			r.length()
+			r.Length()
 		case opAux:
-			name, value := r.string(), r.string()
-			if r.err == nil && f.OnAux != nil {
+			name, value := r.String(), r.String()
+			if r.Err == nil && f.OnAux != nil {
 				if err := f.OnAux(string(name), value); err != nil {
-					r.fail(err)
+					r.Fail(err)
 				}
 			}
 		case opFunction:
-			if i.Function = r.string(); r.err == nil {
+			if i.Function = r.String(); r.Err == nil {
 				return nil
 			}
 		case opFunction0:
-			r.failf("a library of functions as release candidates of Redis 7.0 have written it")
+			r.Failf("a library of functions as release candidates of Redis 7.0 have written it")
 		case opModuleAux:
-			if name := r.moduleAux(f.skip); r.err == nil {
+			if name := r.moduleAux(f.skip); r.Err == nil {
 				i.Skipped = "data of the module " + name + " that belong to no key"
 				return nil
 			}
 		case opKeyMeta:
-			r.fail(unknownType(op, f.valkey))
+			r.Fail(unknownType(op, f.valkey))
 		case opEnd:
-			if r.err == nil {
+			if r.Err == nil {
 				return f.end()
 			}
 		default:
-			if r.err == nil {
+			if r.Err == nil {
 				return f.key(op, i)
 			}
 		}
-		if r.err != nil {
-			return r.err
+		if r.Err != nil {
+			return r.Err
 		}
 	}
 }
 
 // key reads a key with its value.
 func (f *File) key(t byte, i *Item) error {
-	r := reader{src: f.src, budget: f.budget, chunk: f.chunk}
-	defer func() { f.chunk = r.chunk }()
+	r := reader{Reader: raw.NewSourceReader(f.src, f.budget)}
+	r.Chunk = f.chunk
+	defer func() { f.chunk = r.Chunk }()
 	last := byte(typeHashTTLPack)
 	if f.valkey {
 		last = typeHashTTLPre // whose number means something else there
 	}
 	if t > last {
-		r.fail(unknownType(t, f.valkey))
-		return r.err
+		r.Fail(unknownType(t, f.valkey))
+		return r.Err
 	}
 	if f.valkey && t == typeHashTTLPre {
 		t = typeHashValkey
 	}
-	key := r.string()
-	if r.err != nil {
-		return r.err
+	key := r.String()
+	if r.Err != nil {
+		return r.Err
 	}
 	i.DB, i.Key = f.db, key
 	r.skip = f.skip
 	if f.emit != nil {
-		r.whole, r.partBytes = r.budget, f.partBytes
+		r.whole, r.partBytes = r.Budget, f.partBytes
 		r.part = func(v *Value) error {
 			i.Value, i.More = v, true
 			f.emitted = f.emit(i)
@@ -299,8 +301,8 @@ func (f *File) key(t byte, i *Item) error {
 	} else {
 		*v = Value{Elems: v.Elems[:0], Scores: v.Scores[:0]}
 	}
-	if r.value(t, v); r.err != nil {
-		return r.err
+	if r.value(t, v); r.Err != nil {
+		return r.Err
 	}
 	switch {
 	case v.Kind == NoKind:
@@ -327,19 +329,19 @@ func unknownType(t byte, valkey bool) error {
 		names = unknownTypesValkey
 	}
 	if name := names[t]; name != "" {
-		return malformed("an item of type %d (%s)", t, name)
+		return raw.Malformed("an item of type %d (%s)", t, name)
 	}
-	return malformed("an item of type %d", t)
+	return raw.Malformed("an item of type %d", t)
 }
 
 // end reads what is behind the last item.
 func (f *File) end() error {
 	if f.version >= checksumVersion {
-		want := f.src.sum()
-		r := reader{src: f.src}
-		got := r.u64()
-		if r.err != nil {
-			return r.err
+		want := f.src.Sum()
+		r := raw.NewSourceReader(f.src, 0)
+		got := r.U64()
+		if r.Err != nil {
+			return r.Err
 		}
 		if got != 0 && got != want {
 			return ErrChecksum
@@ -348,12 +350,11 @@ func (f *File) end() error {
 	if f.preamble {
 		return io.EOF
 	}
-	switch _, err := f.src.next(1); {
-	case err == nil:
-		f.src.off--
-		return malformed("something follows the end (an append-only file?)")
-	case errors.Is(err, ErrRead):
+	switch more, err := f.src.More(); {
+	case err != nil:
 		return err
+	case more:
+		return raw.Malformed("something follows the end (an append-only file?)")
 	}
 	return io.EOF
 }

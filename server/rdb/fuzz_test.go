@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // fuzzBudget is enough for anything that a fuzzer comes up with and its memory allows.
@@ -60,16 +62,16 @@ func FuzzDecode(f *testing.F) {
 }
 
 // fuzzPacked is for a form that is one string.
-func fuzzPacked(f *testing.F, read func(r *reader, b []byte, f func(elem []byte)), seeds ...string) {
+func fuzzPacked(f *testing.F, read func(r *raw.Reader, b []byte, f func(elem []byte)), seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := bytes.Clone(b)
-		r := reader{budget: fuzzBudget}
+		r := raw.NewReader(nil, fuzzBudget)
 		n := 0
 		read(&r, b, func(elem []byte) {
-			if n++; r.err != nil {
+			if n++; r.Err != nil {
 				t.Fatal("an element after an error")
 			}
 			if len(elem) > max(len(b), 20) {
@@ -86,19 +88,21 @@ func fuzzPacked(f *testing.F, read func(r *reader, b []byte, f func(elem []byte)
 }
 
 func FuzzListpack(f *testing.F) {
-	fuzzPacked(f, (*reader).listpack, listpack("a", 1, -5, 70000, 1<<40), listpack(), listpack(string(make([]byte, 300))))
+	fuzzPacked(f, (*raw.Reader).Listpack, listpack("a", 1, -5, 70000, 1<<40), listpack(),
+		listpack(string(make([]byte, 300))))
 }
 
 func FuzzZiplist(f *testing.F) {
-	fuzzPacked(f, (*reader).ziplist, ziplist("a", 1, -5, 70000, 1<<40), ziplist(), ziplist(string(make([]byte, 300)), "a"))
+	fuzzPacked(f, (*raw.Reader).Ziplist, ziplist("a", 1, -5, 70000, 1<<40), ziplist(),
+		ziplist(string(make([]byte, 300)), "a"))
 }
 
 func FuzzZipmap(f *testing.F) {
-	fuzzPacked(f, (*reader).zipmap, "\x02\x01a\x01\x00b\x02cc\x01\x02dxx\xff", "\x00\xff")
+	fuzzPacked(f, (*raw.Reader).Zipmap, "\x02\x01a\x01\x00b\x02cc\x01\x02dxx\xff", "\x00\xff")
 }
 
 func FuzzIntset(f *testing.F) {
-	fuzzPacked(f, (*reader).intset, intset(2, 1, 2), intset(4, -1), intset(8))
+	fuzzPacked(f, (*raw.Reader).Intset, intset(2, 1, 2), intset(4, -1), intset(8))
 }
 
 func FuzzStream(f *testing.F) {
@@ -111,11 +115,11 @@ func FuzzStream(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, form byte, b []byte) {
-		r := reader{b: b, budget: fuzzBudget}
+		r := reader{Reader: raw.NewReader(b, fuzzBudget)}
 		v := &Value{}
 		r.stream([]byte{typeStream, typeStream2, typeStream3}[form%3], v)
 		s := v.Stream
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		for i := range s.Entries {
@@ -130,19 +134,6 @@ func FuzzStream(f *testing.F) {
 					t.Fatalf("pending for %d of %d consumers", p.Consumer, len(g.Consumers))
 				}
 			}
-		}
-	})
-}
-
-func FuzzDecompress(f *testing.F) {
-	f.Add([]byte("\x01aa\xe0\x09\x00"), 20)
-	f.Add([]byte("\x02abc"), 3)
-	f.Fuzz(func(t *testing.T, src []byte, n int) {
-		if n < 0 || n > 1<<16 {
-			return
-		}
-		if decompress(make([]byte, n), src) && n > len(src)*maxLZFRatio {
-			t.Fatalf("%d bytes out of %d", n, len(src))
 		}
 	})
 }

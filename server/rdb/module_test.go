@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // moduleType is how a module type of nine characters is named.
 func moduleType(name string, version uint64) string {
-	return string(appendLength(nil, moduleID(name, version)))
+	return string(raw.AppendLength(nil, raw.ModuleID(name, version)))
 }
 
 func double(f float64) string { return "\x04" + le64(math.Float64bits(f)) }
@@ -78,10 +79,10 @@ func TestParts(t *testing.T) {
 	const n = 5000
 	list, set, zset, hash, expiring := "\x01"+str("l"), "\x02"+str("s"), "\x05"+str("z"), "\x04"+str("h"), "\x18"+str("e")
 	for _, s := range []*string{&list, &set, &zset, &hash} {
-		*s += string(appendLength(nil, n))
+		*s += string(raw.AppendLength(nil, n))
 	}
-	expiring += le64(1000) + string(appendLength(nil, n))
-	quick := "\x12" + str("q") + string(appendLength(nil, n))
+	expiring += le64(1000) + string(raw.AppendLength(nil, n))
+	quick := "\x12" + str("q") + string(raw.AppendLength(nil, n))
 	w := NewStreamWriter(nil)
 	for i := range n {
 		e := str(fmt.Sprintf("element-%d", i))

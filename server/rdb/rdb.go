@@ -20,10 +20,10 @@ package rdb
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // MaxVersion is the latest version of the format that is read.
@@ -34,16 +34,12 @@ var (
 	// ErrFooter: the payload is too short to have a footer, or of a version that is not known, or the checksum is wrong.
 	ErrFooter = errors.New("rdb: wrong version or checksum")
 	// ErrFormat: the bytes are not what Redis writes.
-	ErrFormat = errors.New("rdb: malformed value")
+	ErrFormat = raw.ErrFormat
 	// ErrUnsupported: the value is one of a module.
 	ErrUnsupported = errors.New("rdb: unsupported type of value")
 	// ErrTooLarge: the value needs more memory than it may.
-	ErrTooLarge = errors.New("rdb: value too large")
+	ErrTooLarge = raw.ErrTooLarge
 )
-
-func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
-}
 
 // footerLen is the length of version and checksum.
 const footerLen = 2 + 8

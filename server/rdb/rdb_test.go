@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
 // short is a string that is not too long to be shown.
@@ -283,7 +284,7 @@ func TestBudget(t *testing.T) {
 	zeros := string(bytes.Repeat([]byte{0xe0, 0xff, 0x00}, 10000)) // 264 bytes each
 	bomb := "\x01\x01a" + zeros
 	n := uint64(2 + 264*10000)
-	lzf := "\xc3" + string(appendLength(nil, uint64(len(bomb)))) + string(appendLength(nil, n)) + bomb
+	lzf := "\xc3" + string(raw.AppendLength(nil, uint64(len(bomb)))) + string(raw.AppendLength(nil, n)) + bomb
 	fields := strings.Repeat("f", 10000)
 	entries := []any{1000, 0, 1, fields, 0}
 	for i := range 1000 {
@@ -295,7 +296,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{"lzf", "\x00" + lzf, int64(n)},
 		{"many lzf", "\x01\x0a" + strings.Repeat(lzf, 10), 10 * int64(n)},
-		{"many empty elements", "\x01\x80\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<16), elemCost << 16},
+		{"many empty elements", "\x01\x80\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<16), raw.ElemCost << 16},
 		{"fields of a node", "\x0f\x01" + str(rawID(5, 1)) + str(listpack(entries...)) + "\x43\xe8\x7f\xff\x00\x00",
 			1000 * 10000},
 	} {

@@ -1,4 +1,4 @@
-package rdb
+package raw
 
 // maxLZFRatio is how many bytes one compressed byte becomes at most: a copy of 264 bytes takes 3.
 const maxLZFRatio = 88

@@ -1,4 +1,4 @@
-package rdb
+package raw
 
 import (
 	"encoding/binary"
@@ -8,19 +8,19 @@ import (
 // The packed forms: a whole value in one string. Each function calls f with every element, a string or a number
 // whose text it makes. f is not called any more after an error.
 
-// listpack reads a listpack, all numbers little-endian:
+// Listpack reads a listpack, all numbers little-endian:
 //
 //	u32 bytes in all · u16 elements, 65535 = unknown · elements · 0xff
 //
 // An element is its encoding, its bytes, and the length of both in a form that can be read backwards.
-func (r *reader) listpack(b []byte, f func(elem []byte)) {
-	r.eachListpack(b, func(elem []byte, n int64, isInt bool) {
+func (r *Reader) Listpack(b []byte, f func(elem []byte)) {
+	r.EachListpack(b, func(elem []byte, n int64, isInt bool) {
 		if isInt {
-			elem = r.int(n)
+			elem = r.IntText(n)
 		} else {
-			r.spend(elemCost)
+			r.Spend(ElemCost)
 		}
-		if r.err == nil {
+		if r.Err == nil {
 			f(elem)
 		}
 	})
@@ -28,10 +28,10 @@ func (r *reader) listpack(b []byte, f func(elem []byte)) {
 
 const listpackHead = 6
 
-// eachListpack is listpack without texts for numbers.
-func (r *reader) eachListpack(b []byte, f func(elem []byte, n int64, isInt bool)) {
+// EachListpack is listpack without texts for numbers.
+func (r *Reader) EachListpack(b []byte, f func(elem []byte, n int64, isInt bool)) {
 	if len(b) < listpackHead+1 || binary.LittleEndian.Uint32(b) != uint32(len(b)) || b[len(b)-1] != 0xff {
-		r.failf("listpack of %d bytes", len(b))
+		r.Failf("listpack of %d bytes", len(b))
 		return
 	}
 	want := int(binary.LittleEndian.Uint16(b[4:]))
@@ -39,17 +39,17 @@ func (r *reader) eachListpack(b []byte, f func(elem []byte, n int64, isInt bool)
 	for b = b[listpackHead:]; b[0] != 0xff; got++ {
 		elem, n, isInt, size := listpackElem(b)
 		if size == 0 || size+backLen(size) >= len(b) || !isBackLen(b[size:], size) {
-			r.failf("element %d of a listpack", got)
+			r.Failf("element %d of a listpack", got)
 			return
 		}
 		f(elem, n, isInt)
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		b = b[size+backLen(size):]
 	}
 	if len(b) != 1 || want != math.MaxUint16 && got != want {
-		r.failf("listpack of %d elements, %d bytes too long", got, len(b)-1)
+		r.Failf("listpack of %d elements, %d bytes too long", got, len(b)-1)
 	}
 }
 
@@ -157,14 +157,14 @@ func isBackLen(b []byte, size int) bool {
 
 const ziplistHead = 4 + 4 + 2
 
-// ziplist reads a ziplist, the form before listpacks, all numbers of its frame little-endian:
+// Ziplist reads a ziplist, the form before listpacks, all numbers of its frame little-endian:
 //
 //	u32 bytes in all · u32 offset of the last element · u16 elements, 65535 = unknown · elements · 0xff
 //
 // An element begins with the length of the one before it: a byte, or 254 and a u32.
-func (r *reader) ziplist(b []byte, f func(elem []byte)) {
+func (r *Reader) Ziplist(b []byte, f func(elem []byte)) {
 	if len(b) < ziplistHead+1 || binary.LittleEndian.Uint32(b) != uint32(len(b)) || b[len(b)-1] != 0xff {
-		r.failf("ziplist of %d bytes", len(b))
+		r.Failf("ziplist of %d bytes", len(b))
 		return
 	}
 	total := len(b)
@@ -180,19 +180,19 @@ func (r *reader) ziplist(b []byte, f func(elem []byte)) {
 		}
 		elem, n, isInt, size := ziplistElem(b[head:])
 		if prev != last || size == 0 || head+size >= len(b) {
-			r.failf("element %d of a ziplist", got)
+			r.Failf("element %d of a ziplist", got)
 			return
 		}
 		if isInt {
-			elem = r.int(n)
+			elem = r.IntText(n)
 		} else {
-			r.spend(elemCost)
+			r.Spend(ElemCost)
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		f(elem)
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		lastAt = total - len(b)
@@ -200,7 +200,7 @@ func (r *reader) ziplist(b []byte, f func(elem []byte)) {
 		b = b[last:]
 	}
 	if len(b) != 1 || tail != lastAt || want != math.MaxUint16 && got != want {
-		r.failf("ziplist of %d elements, %d bytes too long", got, len(b)-1)
+		r.Failf("ziplist of %d elements, %d bytes too long", got, len(b)-1)
 	}
 }
 
@@ -238,61 +238,61 @@ func ziplistElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 	return nil, 0, false, 0
 }
 
-// zipmap reads a zipmap, the form of small hashes before Redis 2.6:
+// Zipmap reads a zipmap, the form of small hashes before Redis 2.6:
 //
 //	u8 pairs, 254 = unknown · (length · field · length · u8 free bytes · value · free bytes) · 0xff
 //
 // where a length is a byte, or 254 and a u32, little-endian.
-func (r *reader) zipmap(b []byte, f func(elem []byte)) {
+func (r *Reader) Zipmap(b []byte, f func(elem []byte)) {
 	if len(b) < 2 || b[len(b)-1] != 0xff {
-		r.failf("zipmap of %d bytes", len(b))
+		r.Failf("zipmap of %d bytes", len(b))
 		return
 	}
 	want, pairs := int(b[0]), 0
-	z := reader{b: b[1:], budget: math.MaxInt64}
+	z := Reader{b: b[1:], Budget: math.MaxInt64}
 	length := func() uint64 {
-		n := uint64(z.byte())
+		n := uint64(z.Byte())
 		if n == 254 {
-			if b := z.take(4); b != nil {
+			if b := z.Take(4); b != nil {
 				n = uint64(binary.LittleEndian.Uint32(b))
 			}
 		} else if n == 255 {
-			z.failf("length in a zipmap")
+			z.Failf("length in a zipmap")
 		}
 		return n
 	}
 	for ; len(z.b) > 0 && z.b[0] != 0xff; pairs++ {
-		field := z.take(length())
+		field := z.Take(length())
 		n := length()
-		free := z.byte()
-		value := z.take(n)
-		z.take(uint64(free))
-		if z.err != nil || !r.spend(2*elemCost) {
+		free := z.Byte()
+		value := z.Take(n)
+		z.Take(uint64(free))
+		if z.Err != nil || !r.Spend(2*ElemCost) {
 			break
 		}
 		f(field)
 		f(value)
 	}
 	switch {
-	case z.err != nil:
-		r.fail(z.err)
+	case z.Err != nil:
+		r.Fail(z.Err)
 	case len(z.b) != 1 || want < 254 && pairs != want:
-		r.failf("zipmap of %d pairs", pairs)
+		r.Failf("zipmap of %d pairs", pairs)
 	}
 }
 
-// intset reads a set of integers in ascending order, everything little-endian:
+// Intset reads a set of integers in ascending order, everything little-endian:
 //
 //	u32 bytes of an integer: 2, 4 or 8 · u32 how many · integers
-func (r *reader) intset(b []byte, f func(elem []byte)) {
+func (r *Reader) Intset(b []byte, f func(elem []byte)) {
 	if len(b) < 8 {
-		r.failf("intset of %d bytes", len(b))
+		r.Failf("intset of %d bytes", len(b))
 		return
 	}
 	width, n := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 	b = b[8:]
 	if width != 2 && width != 4 && width != 8 || uint64(n)*uint64(width) != uint64(len(b)) {
-		r.failf("intset of %d integers of %d bytes in %d bytes", n, width, len(b))
+		r.Failf("intset of %d integers of %d bytes in %d bytes", n, width, len(b))
 		return
 	}
 	var last int64
@@ -300,14 +300,66 @@ func (r *reader) intset(b []byte, f func(elem []byte)) {
 		v := littleInt(b[:width])
 		b = b[width:]
 		if i > 0 && v <= last {
-			r.failf("intset that is not sorted")
+			r.Failf("intset that is not sorted")
 			return
 		}
 		last = v
-		text := r.int(v)
-		if r.err != nil {
+		text := r.IntText(v)
+		if r.Err != nil {
 			return
 		}
 		f(text)
 	}
+}
+
+// Elements are those of a listpack, taken one after the other.
+type Elements struct {
+	r *Reader
+	b []byte
+}
+
+// Elements returns the elements of a listpack that EachListpack has found to be right.
+func (r *Reader) Elements(b []byte) Elements { return Elements{r, b[listpackHead:]} }
+
+// Done reports whether there are no more.
+func (p *Elements) Done() bool { return p.b[0] == 0xff }
+
+func (p *Elements) next() (elem []byte, n int64, isInt bool) {
+	if p.r.Err != nil || p.Done() {
+		p.r.Failf("a listpack ends early")
+		return nil, 0, true
+	}
+	elem, n, isInt, size := listpackElem(p.b)
+	p.b = p.b[size+backLen(size):]
+	return elem, n, isInt
+}
+
+// Int reads a number.
+func (p *Elements) Int() int64 {
+	elem, n, isInt := p.next()
+	if !isInt {
+		// A number that Redis did not take for one when it wrote it does not exist.
+		p.r.Failf("%.40q in the place of a number", elem)
+	}
+	return n
+}
+
+// String reads a string, or the text of a number.
+func (p *Elements) String() []byte {
+	elem, n, isInt := p.next()
+	if isInt {
+		return p.r.IntText(n)
+	}
+	p.r.Spend(ElemCost)
+	return elem
+}
+
+// Count reads how many items follow.
+func (p *Elements) Count() int {
+	n := p.Int()
+	if n < 0 || n > int64(len(p.b)) {
+		p.r.Failf("%d items in a listpack of %d bytes", n, len(p.b))
+		return 0
+	}
+	return int(n)
 }

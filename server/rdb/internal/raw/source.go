@@ -1,6 +1,8 @@
-package rdb
+package raw
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,8 +13,8 @@ import (
 // maxFixed is the longest piece that next returns: a score as text.
 const maxFixed = 255
 
-// source reads bytes from a file through a buffer, and keeps the checksum of all that was taken from it.
-type source struct {
+// Source reads bytes from a file through a buffer, and keeps the checksum of all that was taken from it.
+type Source struct {
 	r    io.Reader
 	size int64 // bytes in all, < 0 = not known
 	off  int64 // bytes taken
@@ -25,29 +27,30 @@ type source struct {
 
 const sourceBuffer = 64 << 10
 
-func newSource(r io.Reader, size int64) *source {
-	return &source{r: r, size: size, buf: make([]byte, 0, sourceBuffer)}
+// NewSource returns a source of size bytes, < 0 = not known.
+func NewSource(r io.Reader, size int64) *Source {
+	return &Source{r: r, size: size, buf: make([]byte, 0, sourceBuffer)}
 }
 
 // left returns how many bytes can be taken at most.
-func (s *source) left() uint64 {
+func (s *Source) left() uint64 {
 	if s.size < 0 {
 		return math.MaxInt64
 	}
 	return uint64(max(0, s.size-s.off))
 }
 
-// sum returns the checksum of what was taken.
-func (s *source) sum() uint64 {
+// Sum returns the checksum of what was taken.
+func (s *Source) Sum() uint64 {
 	s.checksum = crc64.Update(s.checksum, s.buf[s.summed:s.pos])
 	s.summed = s.pos
 	return s.checksum
 }
 
 // next returns the next n bytes, at most maxFixed, valid until the next call.
-func (s *source) next(n int) ([]byte, error) {
+func (s *Source) next(n int) ([]byte, error) {
 	if len(s.buf)-s.pos < n {
-		s.sum()
+		s.Sum()
 		rest := copy(s.buf, s.buf[s.pos:])
 		s.pos, s.summed = 0, 0
 		got, err := io.ReadAtLeast(s.r, s.buf[rest:cap(s.buf)], n-rest)
@@ -63,7 +66,7 @@ func (s *source) next(n int) ([]byte, error) {
 }
 
 // read fills b with the next bytes.
-func (s *source) read(b []byte) error {
+func (s *Source) read(b []byte) error {
 	n := copy(b, s.buf[s.pos:])
 	s.pos += n
 	s.off += int64(n)
@@ -75,7 +78,7 @@ func (s *source) read(b []byte) error {
 		copy(b, more)
 		return err
 	}
-	s.sum()
+	s.Sum()
 	n, err := io.ReadFull(s.r, b)
 	s.checksum = crc64.Update(s.checksum, b[:n])
 	s.off += int64(n)
@@ -86,7 +89,7 @@ func (s *source) read(b []byte) error {
 }
 
 // readMany returns the next n bytes. It allocates what it has read and a little more: n may be wrong.
-func (s *source) readMany(n int) ([]byte, error) {
+func (s *Source) readMany(n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, min(n, first))
 	for done := 0; ; {
@@ -102,7 +105,28 @@ func (s *source) readMany(n int) ([]byte, error) {
 
 func readError(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return malformed("the file ends early")
+		return Malformed("the file ends early")
 	}
 	return fmt.Errorf("%w: %w", ErrRead, err)
+}
+
+// Taken returns how many bytes were taken.
+func (s *Source) Taken() int64 { return s.off }
+
+// More reports whether something follows.
+func (s *Source) More() (bool, error) {
+	switch _, err := s.next(1); {
+	case err == nil:
+		s.pos--
+		s.off--
+		return true, nil
+	case errors.Is(err, ErrRead):
+		return false, err
+	}
+	return false, nil
+}
+
+// Rest returns what was not taken.
+func (s *Source) Rest() io.Reader {
+	return io.MultiReader(bytes.NewReader(s.buf[s.pos:]), s.r)
 }

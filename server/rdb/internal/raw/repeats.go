@@ -1,0 +1,41 @@
+package raw
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// few is up to how many elements comparing each with each is cheapest.
+const few = 12
+
+var seed = maphash.MakeSeed()
+
+// Repeats reports whether two of every step-th elements are equal.
+func Repeats(elems [][]byte, step int) bool {
+	if len(elems) <= few*step {
+		for i := 0; i < len(elems); i += step {
+			for j := 0; j < i; j += step {
+				if bytes.Equal(elems[i], elems[j]) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	// A hash table of indexes, at most half full, that is probed step by step.
+	size := 16
+	for size < 2*len(elems)/step {
+		size *= 2
+	}
+	table := make([]uint32, size) // index + 1
+	for i := 0; i < len(elems); i += step {
+		at := int(maphash.Bytes(seed, elems[i])) & (size - 1)
+		for ; table[at] != 0; at = (at + 1) & (size - 1) {
+			if bytes.Equal(elems[table[at]-1], elems[i]) {
+				return true
+			}
+		}
+		table[at] = uint32(i + 1)
+	}
+	return false
+}
