@@ -52,6 +52,10 @@ var inside = map[string][][]string{
 		{"conffile", "memplan"},
 		{"setting"},
 	},
+	"server/lua": {
+		{"luac"},
+		{"syntax"},
+	},
 	"server/cluster": {
 		{"migration"},
 		{"topology"},

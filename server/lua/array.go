@@ -448,3 +448,11 @@ func each(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
 		}
 	}
 }
+
+// setInt sets t[n] without metamethods.
+func setInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
+	if isReadOnly(t) {
+		raiseReadOnly(L)
+	}
+	store(L, t, vm.LNumber(n), value)
+}

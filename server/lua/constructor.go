@@ -1,9 +1,7 @@
 package lua
 
 import (
-	"strconv"
-
-	"github.com/yuin/gopher-lua/ast"
+	"github.com/basaltdb/basalt/server/lua/luac"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -19,15 +17,10 @@ import (
 //   - a multiple value at the end is counted as an element with a key;
 //   - the groups from the 512th on are stored at wrong indexes.
 //
-// So its code is corrected here, and constructors of more elements than that are rewritten as several.
+// So its code is corrected here; package luac has made several constructors of one with more groups than that.
 
-const (
-	perFlush = 50
-	// maxPart is the max number of elements without a key in one constructor: those of 510 groups.
-	maxPart = 510 * perFlush
-)
-
-func init() { vm.FieldsPerFlush = perFlush }
+// perFlush is FieldsPerFlush.
+const perFlush = luac.PerFlush
 
 // fitConstructors corrects the code of the constructors in a function, and in those within it.
 func fitConstructors(p *vm.FunctionProto) {
@@ -84,56 +77,8 @@ func codedSize(n int) int {
 	return n
 }
 
-// joinName is an operator that combines several tables. Scripts cannot write the name.
-const joinName = "\x00join"
-
-// constructor returns the replacement of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501, ...},
-// ...).
-func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
-	elements := 0
-	var parts []ast.Expr
-	from := 0
-	add := func(to int) {
-		part := &ast.TableExpr{Fields: e.Fields[from:to:to]}
-		setLines(part, e)
-		parts = append(parts, part)
-		from = to
-	}
-	for i, f := range e.Fields {
-		if f.Key != nil {
-			continue
-		}
-		if elements > 0 && elements%maxPart == 0 {
-			single(e.Fields[i-1].Value)
-			add(i)
-		}
-		elements++
-	}
-	if elements <= maxPart {
-		return e
-	}
-	add(len(e.Fields))
-	keyed := len(e.Fields) - elements
-	if last := e.Fields[len(e.Fields)-1]; last.Key == nil && isMultiple(last.Value) {
-		elements--
-	}
-	args := []ast.Expr{r.count(e, elements), r.count(e, keyed)}
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: joinName}, Args: append(args, parts...), AdjustRet: true}
-	setLines(call, e)
-	setLines(call.Func, e)
-	return call
-}
-
-// count returns an expression for a number in a constructor.
-func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
-	count := &ast.NumberExpr{Value: strconv.Itoa(n)}
-	setLines(count, e)
-	r.cost.constant(e, 'n', count.Value)
-	return count
-}
-
 // joinTables is join(elements, keyed, t1, t2, ...): a table with the concatenated arrays of the others, of which all
-// but the last have maxPart places, and with their other keys.
+// but the last have luac.MaxPart places, and with their other keys.
 func joinTables(L *vm.LState) int {
 	t := newTable(codedSize(sizeCode(L.CheckInt(1))), codedSize(sizeCode(L.CheckInt(2))))
 	for i := 3; i <= L.GetTop(); i++ {
@@ -144,24 +89,8 @@ func joinTables(L *vm.LState) int {
 				store(L, t, k, v)
 			}
 		}
-		appendList(L, t, (i-3)*maxPart, list)
+		appendList(L, t, (i-3)*luac.MaxPart, list)
 	}
 	L.Push(t)
 	return 1
-}
-
-// isMultiple reports whether an expression may have several values or none.
-func isMultiple(e ast.Expr) bool {
-	switch e := e.(type) {
-	case *ast.FuncCallExpr:
-		return !e.AdjustRet
-	case *ast.Comma3Expr:
-		return !e.AdjustRet
-	}
-	return false
-}
-
-func setLines(e, like ast.Expr) {
-	e.SetLine(like.Line())
-	e.SetLastLine(like.LastLine())
 }

@@ -3,6 +3,8 @@ package lua
 import (
 	"strings"
 
+	"github.com/basaltdb/basalt/server/lua/luac"
+
 	vm "github.com/yuin/gopher-lua"
 )
 
@@ -79,7 +81,7 @@ func (s site) name(reg, pc int) (kind, name string) {
 		}
 	case vm.OP_GETTABLE, vm.OP_GETTABLEKS:
 		key := s.key(argC(inst), set)
-		if rest, ok := strings.CutPrefix(key, namedMark); ok && strings.Contains(rest, "\x00") {
+		if rest, ok := strings.CutPrefix(key, luac.NamedMark); ok && strings.Contains(rest, "\x00") {
 			rest, _, _ = strings.Cut(rest, "\x00")
 			kind, name, _ = strings.Cut(rest, " ")
 			if of, _ := s.name(argB(inst), set); of == "upvalue" {

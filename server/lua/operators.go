@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"github.com/basaltdb/basalt/server/lua/luac"
+
 	vm "github.com/yuin/gopher-lua"
 )
 
@@ -13,10 +15,23 @@ var operators = map[string]*vm.LFunction{}
 func init() {
 	env := newTable(0, 0)
 	for name, f := range map[string]vm.LGFunction{
-		sameName: same, spreadName: spread, joinName: joinTables,
+		luac.SameName: same, luac.SpreadName: spread, luac.JoinName: joinTables,
 	} {
 		operators[name] = &vm.LFunction{IsG: true, GFunction: f, Env: env}
 	}
+}
+
+// spread is spread(n, t, ...): it returns t[1] to t[n], followed by the other arguments.
+func spread(L *vm.LState) int {
+	n, t := L.CheckInt(1), L.CheckTable(2)
+	rest := L.GetTop() - 2
+	for i := 1; i <= n; i++ {
+		L.Push(rawGetInt(t, i))
+	}
+	for i := range rest {
+		L.Push(L.Get(3 + i))
+	}
+	return n + rest
 }
 
 // bindOperators replaces each look-up of such a global, in a function and in those within it, by a load of a constant.

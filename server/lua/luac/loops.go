@@ -1,4 +1,4 @@
-package lua
+package luac
 
 import "github.com/yuin/gopher-lua/ast"
 
@@ -29,7 +29,7 @@ func header(e ast.Expr) ast.Expr {
 	for inner := leading(e); inner != nil; inner = leading(inner) {
 		switch inner.(type) {
 		case *ast.FuncCallExpr, *ast.Comma3Expr:
-			call := callOf(sameName, e)
+			call := callOf(SameName, e)
 			call.AdjustRet = !isMultiple(e)
 			return call
 		}

@@ -1,4 +1,4 @@
-package lua
+package luac
 
 import (
 	"slices"
@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
-
-	vm "github.com/yuin/gopher-lua"
 )
 
 // Some assignments are rewritten, because the compiler assigns to a local variable at once instead of after the
@@ -197,13 +195,13 @@ func (r *rewriter) nameOf(e ast.Expr) string {
 	case *ast.AttrGetExpr:
 		kind, name = "field", "?"
 		if key, ok := e.Key.(*ast.StringExpr); ok {
-			if strings.HasPrefix(key.Value, namedMark) { // a variable without a register
+			if strings.HasPrefix(key.Value, NamedMark) { // a variable without a register
 				return key.Value
 			}
 			name = key.Value
 		}
 	}
-	return namedMark + kind + " " + name
+	return NamedMark + kind + " " + name
 }
 
 // like sets the lines of a node to those of another.
@@ -211,12 +209,4 @@ func like[N ast.PositionHolder](n N, at ast.PositionHolder) N {
 	n.SetLine(at.Line())
 	n.SetLastLine(at.LastLine())
 	return n
-}
-
-// setInt sets t[n] without metamethods.
-func setInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
-	if isReadOnly(t) {
-		raiseReadOnly(L)
-	}
-	store(L, t, vm.LNumber(n), value)
 }

@@ -1,11 +1,9 @@
-package lua
+package luac
 
 import (
 	"strconv"
 
 	"github.com/yuin/gopher-lua/ast"
-
-	vm "github.com/yuin/gopher-lua"
 )
 
 // The compiler has 200 registers for the local variables and temporaries of a function; Lua 5.1 has 250, of which 200
@@ -26,21 +24,9 @@ const (
 	keptValues = 40
 )
 
-// spreadName is the operator spread. Scripts cannot write the name.
-const spreadName = "\x00spread"
-
-// spread is spread(n, t, ...): it returns t[1] to t[n], followed by the other arguments.
-func spread(L *vm.LState) int {
-	n, t := L.CheckInt(1), L.CheckTable(2)
-	rest := L.GetTop() - 2
-	for i := 1; i <= n; i++ {
-		L.Push(rawGetInt(t, i))
-	}
-	for i := range rest {
-		L.Push(L.Get(3 + i))
-	}
-	return n + rest
-}
+// SpreadName is an operator: spread(n, t, ...) returns t[1] to t[n], followed by the other arguments. Scripts cannot
+// write the name.
+const SpreadName = "\x00spread"
 
 // spiller rewrites a source.
 type spiller struct {
@@ -57,11 +43,11 @@ type spillScope struct {
 	key   string
 }
 
-// namedMark is the prefix of the keys of values that are not fields of the program; the kind and the name follow, up to
+// NamedMark is the prefix of the keys of values that are not fields of the program; the kind and the name follow, up to
 // a zero byte. Scripts can write such keys, but not the names of the tables.
-const namedMark = "\x00"
+const NamedMark = "\x00"
 
-const spillMark = namedMark + "local "
+const spillMark = NamedMark + "local "
 
 // spill rewrites a chunk.
 func spill(chunk []ast.Stmt) []ast.Stmt {
@@ -266,7 +252,7 @@ func spreadValues(list []ast.Expr) []ast.Expr {
 		t.Fields = append(t.Fields, &ast.Field{Value: e})
 	}
 	count := like(&ast.NumberExpr{Value: strconv.Itoa(len(rest))}, at)
-	call := like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: spreadName}, at),
+	call := like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: SpreadName}, at),
 		Args: append([]ast.Expr{count, t}, last...)}, at)
 	return append(list[:keptValues:keptValues], call)
 }
