@@ -54,10 +54,11 @@ address=$1
 if [ -x "$OLDPWD/$1" ] || [ -x "$1" ]; then
 	basalt=$1
 	[ -x "$basalt" ] || basalt=$OLDPWD/$1
+	cp ../../kvrocks.toml "$work" # for CONFIG REWRITE
 	for _ in $(seq 20); do # another process may take the port that was free
 		port=$((20000 + RANDOM % 10000))
 		mkdir -p "$work/data"
-		"$basalt" -c ../../kvrocks.toml --bind 127.0.0.1 --port "$port" --dir "$work/data" >"$work/log" 2>&1 &
+		"$basalt" -c "$work/kvrocks.toml" --bind 127.0.0.1 --port "$port" --dir "$work/data" >"$work/log" 2>&1 &
 		pid=$!
 		for _ in $(seq 100); do
 			kill -0 "$pid" 2>/dev/null || break
