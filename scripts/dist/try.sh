@@ -70,6 +70,7 @@ serves() {
 		redis-cli -p "$1" -a sample-admin --no-auth-warning PING 2>/dev/null | grep -q PONG && return
 		sleep 0.2
 	done
+	systemctl status --no-pager --lines=20 basalt
 	return 1
 }
 
