@@ -18,7 +18,7 @@ import (
 // kvrocksSettings returns the fields of the table of Kvrocks's settings: name, type, default, range, "set" or "fixed".
 func kvrocksSettings(t *testing.T) (rows [][]string) {
 	t.Helper()
-	data, err := os.ReadFile("config/testdata/kvrocks-2.10.tsv")
+	data, err := os.ReadFile("config/setting/testdata/kvrocks-2.10.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
