@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -113,9 +114,13 @@ func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
 	}
 }
 
+// plural returns a number and what is counted, a regular English noun.
 func plural(n int64, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "ch"):
+		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

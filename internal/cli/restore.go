@@ -61,7 +61,7 @@ REPOSITORY is ` + repoHelp + ".",
 			} else {
 				_, err = fmt.Fprintf(env.Out, "restored the state of %s from backup %s and %s of the log\n"+
 					"start it with: basalt --dir %s\n", r.Reached.Local().Format(exactTime), r.Backup.ID,
-					batches(r.Batches), to)
+					plural(r.Batches, "batch"), to)
 			}
 			switch {
 			case err != nil:
@@ -86,11 +86,4 @@ REPOSITORY is ` + repoHelp + ".",
 	c.MarkFlagRequired("from")
 	c.MarkFlagRequired("to")
 	return c
-}
-
-func batches(n int64) string {
-	if n == 1 {
-		return "1 batch"
-	}
-	return fmt.Sprintf("%d batches", n)
 }

@@ -118,7 +118,6 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// What one script does must not be seen by the next one, whatever it tries.
 // KEYS and ARGV begin anew with each script, whatever the one before has done to them.
 func TestKeysBeginAnew(t *testing.T) {
 	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 }, States: 1})
@@ -141,6 +140,7 @@ func TestKeysBeginAnew(t *testing.T) {
 	}
 }
 
+// What one script does must not be seen by the next one, whatever it tries.
 func TestSandbox(t *testing.T) {
 	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 },
 		Version: "7.2.5", States: 1})
