@@ -129,8 +129,7 @@ func TestInfoMemoryAddsUp(t *testing.T) {
 	p := start(t, "--dir", t.TempDir()+"/d", "--log-dir", "stdout", "--memory-budget-mb", "400")
 	look := func(when string, slack int64) {
 		t.Helper()
-		// What is measured moves: memory that was freed goes back, flushes and compactions end. A look when they have must
-		// agree.
+		// Memory that was freed goes back to the system, flushes and compactions end: then the figures agree.
 		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			info := p.do("INFO", "memory")
 			sum, have := p.field(info, "used_memory_accounted"), p.resident()

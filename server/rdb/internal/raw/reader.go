@@ -72,7 +72,7 @@ func (r *Reader) Take(n uint64) []byte {
 	return b
 }
 
-// takeFrom is take where the bytes must be copied, so that they count.
+// takeFrom is Take where the bytes must be copied, so that they count.
 func (r *Reader) takeFrom(src *Source, n uint64) []byte {
 	if n > uint64(max(r.Budget, 0)) || !r.Spend(int(n)) {
 		r.Fail(ErrTooLarge)
