@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},
 		{"a database itself", []string{"--dir", base + "/checkpoint"}, "dir: " + base + "/checkpoint: is a database itself"},
 		{"broken database", []string{"--dir", base + "/broken"},
-			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/broken/db"},
+			"dir: the database is damaged: " + base + "/broken/db/CURRENT does not name a MANIFEST; restore "},
 	} {
 		before := tree(t, base)
 		var stdout, stderr bytes.Buffer

@@ -131,9 +131,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"a CURRENT that points nowhere", func(t *testing.T, dir string) {
 			write(t, dir, "CURRENT",
 				"MANIFEST-000007\n")
-		}, engine.ErrNotDatabase, "MANIFEST-000007"},
+		}, engine.ErrDamaged, "MANIFEST-000007"},
 		{"a CURRENT that is not one", func(t *testing.T, dir string) { write(t, dir, "CURRENT", "hello") },
-			engine.ErrNotDatabase, "CURRENT"},
+			engine.ErrDamaged, "CURRENT"},
 		{"a manifest that is not one", func(t *testing.T, dir string) {
 			write(t, dir, "CURRENT", "MANIFEST-000007\n")
 			write(t, dir, "MANIFEST-000007", strings.Repeat("nonsense", 100))

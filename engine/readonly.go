@@ -38,7 +38,7 @@ type ReadOnly struct {
 // read into memory; of a damaged log, what comes before the damage (see [ReadOnly.Logs]).
 //
 // It fails with [ErrLocked] when a server has the database open, with [ErrNotDatabase] when dir holds no database, and
-// with [ErrDamaged] when RocksDB cannot open it.
+// with [ErrDamaged] when its CURRENT or MANIFEST cannot be read, or RocksDB cannot open it.
 func OpenReadOnly(dir string) (*ReadOnly, error) { return openReadOnly(dir, false) }
 
 // OpenDamaged is OpenReadOnly that leaves out table files that are missing or that RocksDB cannot open, if only that
@@ -75,7 +75,7 @@ func (r *ReadOnly) open(damaged bool) error {
 	if err := linkFiles(r.dir, links); err != nil {
 		return err
 	}
-	if _, err := familiesToOpen(links); err != nil {
+	if _, err := familiesToOpen(r.dir); err != nil { // names the original files
 		return err
 	}
 	m, err := manifest.Read(links)

@@ -106,7 +106,7 @@ func familiesToOpen(dir string) ([]string, error) {
 		return nil, fmt.Errorf("%w; this version reads what RocksDB 7.8 reads", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrNotDatabase, dir, err)
+		return nil, fmt.Errorf("%w: %w; restore the directory from a backup: docs/recovery.md", ErrDamaged, err)
 	}
 	have := m.Families()
 	if !slices.Contains(have, cf.Metadata.String()) {

@@ -149,3 +149,21 @@ func TestUnopenable(t *testing.T) {
 		t.Errorf("repaired: %v", err)
 	}
 }
+
+// Without its MANIFEST the files of a database cannot be read. A check says so, with the name of the file that is
+// damaged and of damaged table files, and a repair changes nothing.
+func TestDamagedManifest(t *testing.T) {
+	dir := kvrocks(t)
+	manifests, _ := filepath.Glob(dir + "/MANIFEST-*")
+	tables, _ := filepath.Glob(dir + "/*.sst")
+	overwrite(t, manifests[0], 1000)
+	overwrite(t, tables[0], 20)
+	r := check(t, dir)
+	if r.Found[BadFile] != 2 || r.Problems[0].File != filepath.Base(tables[0]) ||
+		!strings.Contains(r.Problems[1].Detail, "the database is damaged: "+manifests[0]+": damaged at byte ") {
+		t.Errorf("%+v", r.Problems)
+	}
+	if _, err := Repair(t.Context(), dir, Options{}); !errors.Is(err, engine.ErrDamaged) {
+		t.Errorf("repaired: %v", err)
+	}
+}
