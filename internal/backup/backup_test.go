@@ -273,6 +273,9 @@ func TestOldCheckpoint(t *testing.T) {
 	if len(made.Log) != 1 {
 		t.Fatalf("the backup has no log: the server has made a new checkpoint")
 	}
+	if made.NewFiles != 1 || made.NewBytes != made.Log[0].Size {
+		t.Errorf("%d new files with %d bytes, the log has %d", made.NewFiles, made.NewBytes, made.Log[0].Size)
+	}
 	again, res := restore(t, r, RestoreOptions{})
 	if got := again.dial(t).do("GET late:99"); got != "99" || res.Batches == 0 {
 		t.Errorf("%q, %d batches", got, res.Batches)

@@ -147,6 +147,8 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 			return nil, fmt.Errorf("the writes behind the server's checkpoint: %w", err)
 		}
 		b.Log = []File{*tail}
+		c.created.NewFiles++
+		c.created.NewBytes += tail.Size
 	}
 	if err := c.storeAll(ctx); err != nil {
 		return nil, err
