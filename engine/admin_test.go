@@ -408,9 +408,9 @@ func TestProperties(t *testing.T) {
 	if n := db.Stats.Flushes.Load(); n == 0 {
 		t.Error("no flush was reported")
 	}
-	used, pinned := db.CacheUsage()
-	if used < pinned || used == 0 {
-		t.Errorf("the block cache holds %d bytes, %d of them pinned", used, pinned)
+	used, pinned, capacity := db.CacheUsage()
+	if used < pinned || used == 0 || capacity < used {
+		t.Errorf("the block cache holds %d bytes of %d, %d of them pinned", used, capacity, pinned)
 	}
 }
 

@@ -136,8 +136,8 @@ func (db *DB) Ticker(name string) (n uint64, ok bool) { return db.rocks.Ticker(n
 // Statistics returns RocksDB's statistics as text.
 func (db *DB) Statistics() string { return db.rocks.Statistics() }
 
-// CacheUsage returns how many bytes the block cache holds, and how many of these bytes are pinned.
-func (db *DB) CacheUsage() (used, pinned int) { return db.rocks.CacheUsage() }
+// CacheUsage returns how many bytes the block cache holds, how many of these are pinned, and how many it may hold.
+func (db *DB) CacheUsage() (used, pinned, capacity int) { return db.rocks.CacheUsage() }
 
 // DropBlockCache drops the blocks of RocksDB's block cache that no iterator uses.
 func (db *DB) DropBlockCache() { db.rocks.DropCache() }

@@ -23,7 +23,7 @@ type MemoryUse struct {
 // MemoryUse returns the memory use. It costs some system calls and a walk over malloc's free lists.
 func (db *DB) MemoryUse() MemoryUse {
 	var m MemoryUse
-	m.BlockCache, _ = db.rocks.CacheUsage()
+	m.BlockCache, _, _ = db.rocks.CacheUsage()
 	m.Memtables = int(db.rocks.SumProperty("rocksdb.size-all-mem-tables"))
 	m.TableReaders = int(db.rocks.SumProperty("rocksdb.estimate-table-readers-mem"))
 	slabs, kept := rocks.SlabUsage()

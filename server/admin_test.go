@@ -54,7 +54,8 @@ func TestInfo(t *testing.T) {
 		"cluster_enabled": "0",
 		"db0":             `keys=1,expires=0,avg_ttl=0,expired=0`, "sequence": `[1-9]\d*`, "used_disk_percent": ` \d+%`,
 		"disk_capacity": `[1-9]\d*`, "estimate_keys[metadata]": `\d+`, "level0_file_limit_stop[default]": "0",
-		"block_cache_usage": `\d+`, "put_per_sec": `\d+`, "is_bgsaving": "no", "is_compacting": "no",
+		"block_cache_usage": `\d+`, "block_cache_capacity": `[1-9]\d+`, "put_per_sec": `\d+`,
+		"is_bgsaving": "no", "is_compacting": "no",
 		"memtable_count_limit_stop[zset_score]": "0", "cur_mem_tables": `[1-9]\d+`, "num_background_errors": "0",
 	} {
 		if got, ok := fields[name]; !ok || !regexp.MustCompile("^"+pattern+"$").MatchString(got) {
@@ -226,13 +227,13 @@ func TestFlushToFiles(t *testing.T) {
 	c.Want("FLUSHMEMTABLE ASYNC x", "-ERR wrong number of arguments for 'flushmemtable' command\r\n")
 
 	c.Want("FLUSHBLOCKCACHE", "+OK\r\n")
-	empty, _ := h.DB.CacheUsage()
+	empty, _, _ := h.DB.CacheUsage()
 	c.Want("GET k0", "$1\r\nv\r\n")
-	if used, _ := h.DB.CacheUsage(); used <= empty {
+	if used, _, _ := h.DB.CacheUsage(); used <= empty {
 		t.Errorf("the block cache holds %d bytes after a read, and held %d when it was emptied", used, empty)
 	}
 	c.Want("FLUSHBLOCKCACHE", "+OK\r\n")
-	if used, _ := h.DB.CacheUsage(); used > empty {
+	if used, _, _ := h.DB.CacheUsage(); used > empty {
 		t.Errorf("the block cache still holds %d bytes, %d when it was emptied before", used, empty)
 	}
 }

@@ -98,16 +98,16 @@ func (d *DB) SumProperty(name string) (sum uint64) {
 	return sum
 }
 
-// CacheUsage returns the bytes in the shared block cache and the bytes that are pinned there.
-func (d *DB) CacheUsage() (used, pinned int) {
+// CacheUsage returns the bytes in the shared block cache, the bytes that are pinned there, and how many it may hold.
+func (d *DB) CacheUsage() (used, pinned, capacity int) {
 	if !d.enter() {
-		return 0, 0
+		return 0, 0, 0
 	}
 	defer d.leave()
 	if d.cache == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
-	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache))
+	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache)), int(C.bk_cache_capacity(d.cache))
 }
 
 // DropCache drops the unpinned blocks of the shared block cache.

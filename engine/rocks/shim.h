@@ -90,6 +90,7 @@ uint64_t bk_count(void* db, void* cf, void* snapshot, const char* lower, size_t 
 // caller owns it and frees it with bk_cache_free; tables keep references of their own.
 bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size);
 void bk_cache_free(bk_cache* c);
+size_t bk_cache_capacity(bk_cache* c);
 size_t bk_cache_usage(bk_cache* c);
 size_t bk_cache_pinned(bk_cache* c);
 // bk_cache_drop drops the unpinned entries.

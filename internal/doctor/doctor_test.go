@@ -119,7 +119,9 @@ func TestServer(t *testing.T) {
 		{"role:slave\nmaster_link_status:down\nmaster_host:h\nmaster_port:1",
 			"wrong: the replica has no connection to its master h:1"},
 		{"last_bgsave_status:err", "wrong: the last backup failed"},
-		{"block_cache_data_hit:100000\nblock_cache_data_miss:300000", "advice: 75 % of the blocks"},
+		{"block_cache_data_hit:100000\nblock_cache_data_miss:300000\nblock_cache_usage:95\nblock_cache_capacity:100",
+			"advice: 75 % of the blocks"},
+		{"block_cache_data_hit:100000\nblock_cache_data_miss:300000\nblock_cache_usage:80\nblock_cache_capacity:100", ""},
 	} {
 		found := Server(ParseInfo(sound + tt.more))
 		switch {

@@ -91,7 +91,10 @@ func Server(info map[string]string) (found []Finding) {
 			break
 		}
 	}
-	if hits, misses := n("block_cache_data_hit"), n("block_cache_data_miss"); hits+misses > 100000 && misses > hits {
+	// Blocks that a cache with room has not yet read say nothing of its size.
+	full := n("block_cache_usage") >= 0.9*n("block_cache_capacity")
+	hits, misses := n("block_cache_data_hit"), n("block_cache_data_miss")
+	if full && hits+misses > 100000 && misses > hits {
 		add(Advice, fmt.Sprintf("%.0f %% of the blocks that are read come from the disk", 100*misses/(hits+misses)),
 			"a bigger rocksdb.block_cache_size would help, if there is memory")
 	}

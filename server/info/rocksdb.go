@@ -68,8 +68,9 @@ type RocksDB struct{ DB *engine.DB }
 
 // Fields writes the section.
 func (r RocksDB) Fields(w *Writer, _ string) {
-	used, pinned := r.DB.CacheUsage()
+	used, pinned, capacity := r.DB.CacheUsage()
 	w.Gauge("block_cache_usage", Bytes, int64(used))
+	w.Gauge("block_cache_capacity", Bytes, int64(capacity))
 	for id := range cf.NumFamilies {
 		num := func(field, property string, unit Unit) {
 			n, _ := r.DB.FamilyIntProperty(id, property)
