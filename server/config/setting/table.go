@@ -3,6 +3,7 @@ package setting
 import (
 	"errors"
 	"math"
+	"net"
 	"sort"
 	"strconv"
 	"strings"
@@ -171,6 +172,14 @@ func canonicalEvents(text string) string {
 		classes = "A"
 	}
 	return classes + string(pick(others))
+}
+
+// checkAddress checks the form of an address to listen on.
+func checkAddress(text string) error {
+	if _, _, err := net.SplitHostPort(text); text != "" && err != nil {
+		return errors.New("must be HOST:PORT, such as 127.0.0.1:9121")
+	}
+	return nil
 }
 
 func checkCron(text string) error {

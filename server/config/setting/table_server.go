@@ -19,7 +19,8 @@ var serverGroups = []Group{
 		{Name: "unixsocketperm", Kind: Octal, Default: "777", Min: 1, Max: maxInt,
 			Comment: "Permissions of the Unix socket, octal digits."},
 		text("admin-listen", "", fixed,
-			"Address of metrics, health and the web console over HTTP, such as 127.0.0.1:9121; empty = none."),
+			"Address of metrics, health and the web console over HTTP, such as 127.0.0.1:9121; empty = none.").
+			check(checkAddress),
 		boolean("admin-console", "yes", fixed, "The web console is served at admin-listen, for users who sign in."),
 		boolean("admin-console-writes", "no", dynamic,
 			"The web console may change settings and delete keys, as far as the user may."),
