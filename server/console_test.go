@@ -156,40 +156,52 @@ func TestConsoleWithoutPassword(t *testing.T) {
 	}
 }
 
-// TestConsoleInBrowser loads the page in Chromium: a key and a value that look like HTML are text.
+// TestConsoleInBrowser loads pages in Chromium: a key and a value that look like HTML are text.
 func TestConsoleInBrowser(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium")
 	}
-	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "admin-console-writes", "yes")
 	c := h.Dial(t)
 	key, value := "<script>document.title='bad'</script>", "<img src=x onerror=\"document.title='bad'\">"
-	c.Send(servertest.Encode("SET", key, value))
-	c.Reply()
-	base := "http://" + h.Admin().Addr().String()
-	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
-		"--user-data-dir="+
-			t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
-		base+"/#Keys/%3Cscript%3Edocument.title%3D'bad'%3C%2Fscript%3E").Output()
-	if err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{{"SET", key, value}, {"XADD", "s", "1-1", "f", "v"}} {
+		c.Send(servertest.Encode(args...))
+		c.Reply()
 	}
-	dom := string(out)
-	for _, want := range []string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x",
-		"<title>basalt</title>",
-		"--column_family=metadata"} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("no %s in the page", want)
+	for _, tt := range []struct {
+		page      string
+		has, lack []string
+	}{
+		{"Keys/%3Cscript%3Edocument.title%3D'bad'%3C%2Fscript%3E",
+			[]string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x", "<title>basalt</title>",
+				"ldb --db=/", "--column_family=metadata"},
+			[]string{"<script>document", "<img src"}},
+		// The last page of a stream has no next one.
+		{"Keys/s", []string{"1-1", "f, v", "stream"}, []string{"Next page"}},
+		// A setting that may be changed is explained like the others.
+		{"Settings", []string{"Seconds after which an idle client is disconnected", ">Set</button>"}, nil},
+	} {
+		out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
+			"--user-data-dir="+t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
+			"http://"+h.Admin().Addr().String()+"/#"+tt.page).Output()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, bad := range []string{"<script>document", "<img src"} {
-		if strings.Contains(dom, bad) {
-			t.Errorf("%s is in the page", bad)
+		dom := string(out)
+		for _, want := range tt.has {
+			if !strings.Contains(dom, want) {
+				t.Errorf("no %s in the page", want)
+			}
 		}
-	}
-	if t.Failed() {
-		t.Log(dom)
+		for _, bad := range tt.lack {
+			if strings.Contains(dom, bad) {
+				t.Errorf("%s is in the page", bad)
+			}
+		}
+		if t.Failed() {
+			t.Fatal(dom)
+		}
 	}
 }
 

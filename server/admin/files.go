@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -120,7 +121,11 @@ func (c *consoles) showRaw(w http.ResponseWriter, r *http.Request, s *consoleSes
 	if err != nil {
 		return deniedError(err.Error())
 	}
-	c.answer(w, map[string]any{"records": list, "type": kind, "version": version, "dir": c.DB.Dir()})
+	dir, err := filepath.Abs(c.DB.Dir()) // ldb is called elsewhere
+	if err != nil {
+		return err
+	}
+	c.answer(w, map[string]any{"records": list, "type": kind, "version": version, "dir": dir})
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -15,18 +16,19 @@ const (
 	samples     = 450 // 15 minutes
 )
 
-// sample is what was measured at a time; rates are of the time since the sample before.
+// sample is what was measured at a time; rates are of the time since the sample before. A value that nothing happened
+// to measure is nil: the plot has a gap there.
 type sample struct {
-	At       int64   `json:"at"` // ms since the epoch
-	Ops      float64 `json:"ops"`
-	P50      float64 `json:"p50"` // microseconds
-	P99      float64 `json:"p99"`
-	In       float64 `json:"in"` // bytes a second
-	Out      float64 `json:"out"`
-	Memory   float64 `json:"memory"`
-	Clients  float64 `json:"clients"`
-	HitRatio float64 `json:"hits"`    // of the block cache, 0 to 1
-	Written  float64 `json:"written"` // bytes a second by flushes and compactions
+	At       int64    `json:"at"` // ms since the epoch
+	Ops      float64  `json:"ops"`
+	P50      *float64 `json:"p50"` // microseconds
+	P99      *float64 `json:"p99"`
+	In       float64  `json:"in"` // bytes a second
+	Out      float64  `json:"out"`
+	Memory   float64  `json:"memory"`
+	Clients  float64  `json:"clients"`
+	HitRatio *float64 `json:"hits"`    // of the block cache, 0 to 1
+	Written  float64  `json:"written"` // bytes a second by flushes and compactions
 }
 
 // history samples a source.
@@ -77,9 +79,10 @@ func (h *history) take(now time.Time) {
 		Out: rate(v.NetOut, last.NetOut), Memory: float64(v.Memory), Clients: float64(v.Clients),
 		Written: rate(v.Flushed, last.Flushed) + rate(v.Compacted, last.Compacted)}
 	if hit, miss := rate(v.CacheHits, last.CacheHits), rate(v.CacheMisses, last.CacheMisses); hit+miss > 0 {
-		s.HitRatio = hit / (hit + miss)
+		ratio := hit / (hit + miss)
+		s.HitRatio = &ratio
 	}
-	s.P50, s.P99 = percentile(before, buckets, 0.5)*1e6, percentile(before, buckets, 0.99)*1e6
+	s.P50, s.P99 = percentile(before, buckets, 0.5), percentile(before, buckets, 0.99)
 	if len(h.list) == samples {
 		h.list = slices.Delete(h.list, 0, 1)
 	}
@@ -96,30 +99,26 @@ func (h *history) ops() float64 {
 	return h.list[len(h.list)-1].Ops
 }
 
-// percentile returns the upper bound of the bucket in which a share of the calls between two counts was. Buckets count
-// the calls of up to their bound.
-func percentile(before, after map[float64]uint64, share float64) float64 {
-	bounds := make([]float64, 0, len(after))
-	for b := range after {
-		bounds = append(bounds, b)
-	}
-	slices.Sort(bounds)
+// percentile returns the upper bound, in microseconds, of the bucket in which a share of the calls between two counts
+// was, or nil without a call. Buckets count the calls of up to their bound.
+func percentile(before, after map[float64]uint64, share float64) *float64 {
 	grown := func(b float64) uint64 {
 		if after[b] < before[b] { // CONFIG RESETSTAT
 			return after[b]
 		}
 		return after[b] - before[b]
 	}
-	if len(bounds) == 0 {
-		return 0
+	bounds := slices.Sorted(maps.Keys(after))
+	if len(bounds) == 0 || grown(bounds[len(bounds)-1]) == 0 {
+		return nil
 	}
 	total := grown(bounds[len(bounds)-1])
-	for _, b := range bounds {
-		if total > 0 && float64(grown(b)) >= share*float64(total) && !math.IsInf(b, 0) {
-			return b
-		}
+	i := slices.IndexFunc(bounds, func(b float64) bool { return float64(grown(b)) >= share*float64(total) })
+	if math.IsInf(bounds[i], 0) { // the best that is known
+		i = max(0, i-1)
 	}
-	return 0
+	micros := bounds[i] * 1e6
+	return &micros
 }
 
 func (c *consoles) showHistory(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {

@@ -63,7 +63,7 @@ function info(text) {
   return f;
 }
 
-// plot draws one or two series over time.
+// plot draws one or two series over time. A sample without a value is a gap.
 function plot(title, list, names, unit, top) {
   const W = 420, H = 130, L = 58, B = 18;
   const s = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
@@ -75,8 +75,15 @@ function plot(title, list, names, unit, top) {
     s.append(svg('text', {x: L - 5, y: y + 4, 'text-anchor': 'end'}, unit(max * (1 - i / 2))));
   }
   names.forEach((n, i) => {
-    const points = list.map(x => `${(L + (W - L) * (x.at - from) / span).toFixed(1)},${(H - B - (H - B - 6) * Math.min(1, x[n] / max)).toFixed(1)}`);
-    s.append(svg('polyline', {points: points.join(' '), class: 'series' + i}));
+    let path = '', gap = true;
+    for (const x of list) {
+      if (x[n] !== null) {
+        const to = `${(L + (W - L) * (x.at - from) / span).toFixed(1)},${(H - B - (H - B - 6) * Math.min(1, x[n] / max)).toFixed(1)}`;
+        path += gap ? `M${to}L${to}` : `L${to}`; // a line to itself shows a lone sample as a dot
+      }
+      gap = x[n] === null;
+    }
+    s.append(svg('path', {d: path, class: 'series' + i}));
   });
   if (list.length) {
     const time = ms => new Date(ms).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit'});
@@ -85,14 +92,15 @@ function plot(title, list, names, unit, top) {
   }
   const last = list.length ? list[list.length - 1] : null;
   const legend = el('span', {class: 'dim'}, ...names.map((n, i) =>
-    el('span', {class: 'key' + i}, ' ' + (names.length > 1 ? n + ' ' : '') + (last ? unit(last[n]) : ''))));
+    el('span', {class: 'key' + i}, ' ' + (names.length > 1 ? n + ' ' : '') + (!last ? '' : last[n] === null ? '–' : unit(last[n])))));
   return el('div', {class: 'card'}, el('h2', {}, title, legend), s);
 }
 const tile = (name, value) => el('div', {class: 'tile'}, el('span', {class: 'dim'}, name), el('b', {}, value));
 
 function table(head, rows, numeric) {
   const cls = i => numeric && numeric.includes(i) ? 'n' : null;
-  return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, el('tr', {}, head.map((h, i) => el('th', {class: cls(i)}, h)))),
+  return el('div', {class: 'scroll'}, el('table', {},
+    head.some(h => h) ? el('thead', {}, el('tr', {}, head.map((h, i) => el('th', {class: cls(i)}, h)))) : '',
     el('tbody', {}, rows.map(r => el('tr', {}, r.map((c, i) => el('td', {class: cls(i)}, c)))))));
 }
 // whole is a name that is not broken into lines.
@@ -191,10 +199,9 @@ const pages = {
       s.name.includes(filter.value.toLowerCase()) && (s.dynamic || !live.checked)).map(s => {
       const n = s.name, v = values.get(n), mine = writes && s.dynamic && !secret(n);
       const input = el('input', {value: v, 'aria-label': n});
-      return [n, mine ? input : el('code', {}, secret(n) && v ? '(set)' : v),
+      return [el('span', {class: 'name'}, n), mine ? input : el('code', {}, secret(n) && v ? '(set)' : v),
         s.dynamic ? (s.protected ? 'at run time, protected' : 'at run time') : 'at the start',
-        mine ? el('button', {onclick: () => run(['CONFIG', 'SET', n, input.value]).then(r => { if (isError(r[0])) fail(new Error(r[0].error)); else draw(); }, fail)}, 'Set') :
-          el('span', {class: 'dim'}, s.comment)];
+        el('span', {class: 'dim'}, mine ? [el('button', {onclick: () => run(['CONFIG', 'SET', n, input.value]).then(r => { if (isError(r[0])) fail(new Error(r[0].error)); else draw(); }, fail)}, 'Set'), ' '] : [], s.comment)];
     })));
     fill();
     return [card('Settings', el('p', {class: 'dim'}, writes ? 'A change is lost at a restart unless CONFIG REWRITE is called.' :
@@ -275,7 +282,7 @@ const readers = {
   hash: async (k, at) => [['HSCAN', k, at, 'COUNT', '100'], r => [pairs(r[1]), show(r[0])]],
   zset: async (k, at) => [['ZRANGE', k, at, String(+at + 99), 'WITHSCORES'], r => [pairs(r), +at + 100]],
   stream: async (k, at) => [['XRANGE', k, at === '0' ? '-' : '(' + at, '+', 'COUNT', '50'],
-    r => [r.map(e => [show(e[0]), show(e[1])]), r.length ? show(r[r.length - 1][0]) : '0']],
+    r => [r.map(e => [show(e[0]), show(e[1])]), r.length === 50 ? show(r[r.length - 1][0]) : '0']],
   'ReJSON-RL': async k => [['JSON.GET', k], r => [show(r), 0]],
   sortedint: async (k, at) => [['SIRANGE', k, at, '100'], r => [r.map(v => [show(v)]), +at + 100]],
   hyperloglog: async k => [['PFCOUNT', k], r => ['about ' + show(r) + ' elements', 0]],
