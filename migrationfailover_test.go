@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,67 +11,93 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// TestMigrationFailover kills the master of the source or of the destination late in a migration, and before the
-// controller gives the slots away, and makes its replica the master: the replica knows of the migration, so it sends
-// clients after the slots, or takes them; what it had of them before does not come back. When the migration had not
-// come so far that the destination has the slots, they stay.
+// TestMigrationFailover kills the master of the source or of the destination in a migration, before the controller
+// gives the slots away, and makes its replica the master: the replica knows of the migration, so it sends clients after
+// the slots, or takes them; what it had of them before does not come back. When the migration had not come so far that
+// the destination has the slots, they stay, and table files that had come are deleted.
 //
 // The clients pause while a master dies: what its replica does not have yet is lost, as in every failover.
 func TestMigrationFailover(t *testing.T) {
-	slots := cf.SlotRange{First: 1, Last: 40}
-	m := startMover(t, slots, batches, 1)
-	for shard := range m.shards {
-		m.caughtUp(shard)
-	}
-	m.load.resume()
-	for i, test := range []struct {
-		step      stage.Stage // of the source
+	type failover struct {
+		step      stage.Stage // of the source, or one of fileSteps
 		ofTarget  bool        // the destination is killed, not the source
 		wantMoved bool
+	}
+	for _, test := range []struct {
+		by       way
+		replicas []int
+		cases    []failover
+		short    int // so many of them
 	}{
-		{stage.Success, false, false},
-		{stage.Moved, false, true},
-		{stage.Done, true, true},
-		{stage.Rest, false, false},
-		{stage.Done, false, true},
-		{stage.Moved, true, true},
+		{batches, []int{0, 1}, []failover{
+			{stage.Success, false, false},
+			{stage.Moved, false, true},
+			{stage.Done, true, true},
+			{stage.Rest, false, false},
+			{stage.Done, false, true},
+			{stage.Moved, true, true},
+		}, 3},
+		{tableFiles, []int{0}, []failover{
+			{stage.FilesAll, false, false},
+			{stage.FilesBegun, false, false},
+			{stage.FilesCame, false, false},
+			{stage.Ingested, false, false},
+			{stage.Success, false, false},
+			{stage.Moved, false, true},
+		}, 1},
 	} {
-		if testing.Short() && i >= 3 {
-			break
-		}
-		shard, source := m.owner, m.master(m.owner)
-		source.stopAt(stage.Forbidden)
-		source.stopAt(test.step)
-		m.migrate()
-		source.stopped(stage.Forbidden)
-		m.load.pause()
-		source.goOn(stage.Forbidden)
-		source.stopped(test.step)
-		if test.ofTarget {
-			shard = 1 - shard
-		}
-		m.caughtUp(shard)
-		dead := m.master(shard)
-		dead.kill()
-		m.shards[shard][0], m.shards[shard][1] = m.shards[shard][1], dead
-		m.tell(m.owner)
-		source.goOn(test.step)
-		m.load.resume()
-		m.load.more(20) // whatever became of it, the clients go on
-		if moved := m.end(m.master(m.owner)); moved != test.wantMoved {
-			t.Errorf("moved: %v, want %v", moved, test.wantMoved)
-		}
-		m.settle(m.master(m.owner))
-		dead.start()
-		m.tell(m.owner)
-		m.caughtUp(shard)
-		m.check()
-		for shard := range m.shards {
-			m.sameKeys(shard)
-		}
-		if t.Failed() {
-			t.Fatalf("case %+v", test)
-		}
+		t.Run(string(test.by), func(t *testing.T) {
+			m := startMover(t, cf.SlotRange{First: 1, Last: 40}, test.by, test.replicas...)
+			m.load.resume()
+			if testing.Short() {
+				test.cases = test.cases[:test.short]
+			}
+			for _, f := range test.cases {
+				// Clients write until the step quiet.
+				shard, stops, quiet := m.owner, m.master(m.owner), stage.Forbidden
+				if f.ofTarget {
+					shard = 1 - shard
+				}
+				early := slices.Contains(fileSteps, f.step)
+				if early {
+					stops, quiet = m.master(1-m.owner), f.step
+				}
+				stops.stopAt(quiet)
+				stops.stopAt(f.step)
+				m.migrate()
+				stops.stopped(quiet)
+				m.load.pause()
+				if quiet != f.step {
+					stops.goOn(quiet)
+				}
+				stops.stopped(f.step)
+				m.caughtUp(shard)
+				dead := m.master(shard)
+				dead.kill()
+				m.shards[shard][0], m.shards[shard][1] = m.shards[shard][1], dead
+				m.tell(m.owner)
+				stops.goOn(f.step)
+				m.load.resume()
+				m.load.more(20) // whatever became of it, the clients go on
+				if moved := m.end(m.master(m.owner)); moved != f.wantMoved {
+					t.Errorf("moved: %v, want %v", moved, f.wantMoved)
+				}
+				m.settle(m.master(m.owner))
+				if early { // it takes itself for the master, and the slots for its own, before the controller tells it
+					m.load.pause()
+				}
+				dead.start()
+				m.tell(m.owner)
+				if early {
+					m.load.resume()
+				}
+				m.check()
+				m.home()
+				if t.Failed() {
+					t.Fatalf("case %+v", f)
+				}
+			}
+		})
 	}
 }
 
@@ -78,10 +105,6 @@ func TestMigrationFailover(t *testing.T) {
 // and goes on sending its replica the log.
 func TestTableFilesWithReplicas(t *testing.T) {
 	m := startMover(t, cf.SlotRange{First: 1, Last: 40}, tableFiles, 0)
-	replica := newClusterNode(t, "c")
-	m.shards[0] = append(m.shards[0], replica)
-	m.tell(0)
-	m.caughtUp(0)
 	m.load.resume()
 
 	source, destination := m.master(0), m.master(1)
@@ -93,18 +116,10 @@ func TestTableFilesWithReplicas(t *testing.T) {
 		t.Fatal("the slots do not move")
 	}
 	m.settle(source)
-	m.sameKeys(0)
 
-	source, destination = destination, source
-	copies := fullCopies(destination)
-	m.migrate()
-	if !m.end(source) {
-		t.Fatal("the slots do not move back")
-	}
-	source.says("the destination takes no table files")
-	m.settle(source)
-	m.sameKeys(0)
-	if n := fullCopies(destination); n != copies {
+	copies := fullCopies(source)
+	m.home()
+	if n := fullCopies(source); n != copies {
 		t.Errorf("sync_full was %s and is %s", copies, n)
 	}
 }
@@ -131,11 +146,9 @@ func (m *mover) caughtUp(shard int) {
 	})
 }
 
-// sameKeys compares the keys of a master and its replica.
+// sameKeys compares the keys of a master and its replica. The load pauses.
 func (m *mover) sameKeys(shard int) {
 	m.t.Helper()
-	m.load.pause()
-	defer m.load.resume()
 	m.caughtUp(shard)
 	a, b := sorted(replyWords(m.shards[shard][0].do("KEYS", "*"))), sorted(replyWords(m.shards[shard][1].do("KEYS", "*")))
 	if a != b {
@@ -166,7 +179,7 @@ func (m *mover) tell(owner int) {
 	text := m.topology(owner)
 	for _, i := range []int{owner, 1 - owner} {
 		for _, n := range m.shards[i] {
-			if n.proc.cmd.ProcessState == nil { // it runs
+			if n.runs() {
 				n.want("+OK", "CLUSTERX", "SETNODES", text, strconv.Itoa(m.version))
 			}
 		}

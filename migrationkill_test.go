@@ -117,6 +117,8 @@ func (n *clusterNode) kill() {
 	n.proc.cmd.Wait()
 }
 
+func (n *clusterNode) runs() bool { return n.proc.cmd.ProcessState == nil }
+
 // stopAt makes the next migration stop at a step.
 func (n *clusterNode) stopAt(step stage.Stage) {
 	n.t.Helper()
@@ -189,7 +191,8 @@ type mover struct {
 	load    *modelLoad
 }
 
-func startMover(t *testing.T, slots cf.SlotRange, by way, replicas int) *mover {
+// startMover starts two shards; those that are named have a replica each.
+func startMover(t *testing.T, slots cf.SlotRange, by way, replicas ...int) *mover {
 	t.Helper()
 	t.Setenv(pauseLimit, "3s") // a disk that is slow to sync fails no migration
 	args := []string{"--migrate-batch-rate-limit-mb", "0", "--migrate-type", "raw-key-value"}
@@ -201,12 +204,15 @@ func startMover(t *testing.T, slots cf.SlotRange, by way, replicas int) *mover {
 		t.Setenv(filesFrom, "1")
 	}
 	m := &mover{t: t, slots: slots, by: by, tags: tagsOf(slots)}
-	for i, letter := range []string{"a", "b", "c", "d"}[:2+2*replicas] {
-		n := newClusterNode(t, letter, args...)
+	for i, shard := range append([]int{0, 1}, replicas...) {
+		n := newClusterNode(t, string(rune('a'+i)), args...)
 		m.nodes = append(m.nodes, n)
-		m.shards[i%2] = append(m.shards[i%2], n)
+		m.shards[shard] = append(m.shards[shard], n)
 	}
 	m.tell(0)
+	for _, shard := range replicas {
+		m.caughtUp(shard)
+	}
 	c := newRoamer(t, m.nodes, 9)
 	defer c.close()
 	for i := range 600 {
@@ -270,7 +276,22 @@ func (m *mover) settle(source *clusterNode) {
 	m.check()
 }
 
-// check compares what there is with what must be: all keys at their owner, and none of them at the other node.
+// takesFiles reports whether the next migration goes by table files: a destination with a replica takes none.
+func (m *mover) takesFiles() bool { return m.by == tableFiles && len(m.shards[1-m.owner]) == 1 }
+
+// home brings the slots back if the next migration would go by batches, although this one was by table files.
+func (m *mover) home() {
+	m.t.Helper()
+	if m.by == tableFiles && m.owner == 1 && len(m.shards[0]) > 1 && len(m.shards[1]) == 1 {
+		source := m.master(1)
+		m.migrate()
+		m.settle(source)
+		source.says("the destination takes no table files")
+	}
+}
+
+// check compares what there is with what must be: all keys at their owner, none of them at the other node, and a
+// replica that runs has what its master has.
 func (m *mover) check() {
 	m.t.Helper()
 	m.load.pause()
@@ -301,6 +322,11 @@ func (m *mover) check() {
 			m.t.Errorf("%s is %q", key, got)
 		}
 	}
+	for shard := range m.shards {
+		if len(m.shards[shard]) > 1 && m.shards[shard][1].runs() {
+			m.sameKeys(shard)
+		}
+	}
 }
 
 // way is how the keys of a migration travel.
@@ -322,22 +348,25 @@ var (
 	fileSteps = []stage.Stage{stage.FilesBegun, stage.FilesCame, stage.FilesAll, stage.Ingested}
 )
 
-// moves are the migrations that the tests of faults make: single slots and ranges, by all ways.
+// moves are the migrations that the tests of faults make: single slots and ranges, by all ways, and with replicas.
 var moves = []struct {
-	slots cf.SlotRange
-	by    way
+	slots    cf.SlotRange
+	by       way
+	replicas []int // shards with a replica
 }{
-	{cf.SlotRange{First: 1, Last: 40}, tableFiles},
-	{cf.SlotRange{First: 1, Last: 1}, commands},
-	{cf.SlotRange{First: 1, Last: 40}, batches},
-	{cf.SlotRange{First: 1, Last: 40}, commands},
-	{cf.SlotRange{First: 1, Last: 1}, batches},
-	{cf.SlotRange{First: 1, Last: 1}, tableFiles},
+	{cf.SlotRange{First: 1, Last: 40}, tableFiles, nil},
+	{cf.SlotRange{First: 1, Last: 1}, commands, nil},
+	{cf.SlotRange{First: 1, Last: 40}, batches, nil},
+	{cf.SlotRange{First: 1, Last: 40}, commands, nil},
+	{cf.SlotRange{First: 1, Last: 1}, batches, nil},
+	{cf.SlotRange{First: 1, Last: 1}, tableFiles, nil},
+	{cf.SlotRange{First: 1, Last: 40}, tableFiles, []int{0}},
+	{cf.SlotRange{First: 1, Last: 40}, tableFiles, []int{0, 1}}, // refused: they go by batches
 }
 
-// destinationSteps returns the steps of the destination of a migration.
+// destinationSteps returns the steps of the destination of the next migration.
 func (m *mover) destinationSteps() []stage.Stage {
-	if m.by == tableFiles {
+	if m.takesFiles() {
 		return slices.Concat(destinationSteps, fileSteps)
 	}
 	return destinationSteps
@@ -349,8 +378,12 @@ func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
 		if testing.Short() && !slices.Contains(short, i) {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s/%s", mv.slots, mv.by), func(t *testing.T) {
-			m := startMover(t, mv.slots, mv.by, 0)
+		name := fmt.Sprintf("%s/%s", mv.slots, mv.by)
+		if mv.replicas != nil {
+			name += fmt.Sprint("/replicas of ", mv.replicas)
+		}
+		t.Run(name, func(t *testing.T) {
+			m := startMover(t, mv.slots, mv.by, mv.replicas...)
 			m.load.resume()
 			f(t, m)
 		})
@@ -398,6 +431,7 @@ func TestMigrationKilled(t *testing.T) {
 			stops.goOn(k.step)
 			dies.start()
 			m.settle(source)
+			m.home()
 			if t.Failed() {
 				t.Fatalf("after the kill: at the source's step: %v, the source dies: %v, %q", k.atSource, k.sourceDies, k.step)
 			}
@@ -428,7 +462,7 @@ func TestMigrationCut(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			eachMove(t, []int{n % len(moves)}, func(t *testing.T, m *mover) {
 				steps := sourceSteps[1:7]
-				if m.by == tableFiles {
+				if m.takesFiles() {
 					steps = slices.Concat(steps, fileSteps)
 				}
 				for i, step := range steps {
@@ -455,6 +489,7 @@ func TestMigrationCut(t *testing.T) {
 						m.load.resume()
 					}
 					m.settle(source)
+					m.home()
 					if t.Failed() {
 						t.Fatalf("at the step %q", step)
 					}

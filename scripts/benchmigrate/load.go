@@ -26,12 +26,16 @@ type writers struct {
 
 const loadConnections = 8
 
-// startWriters starts writers that write rate keys a second together.
+// startWriters starts writers that write rate keys a second together; 0 = as many as they can.
 func (b *bench) startWriters(rate int) *writers {
 	w := &writers{stop: make(chan struct{}), began: time.Now()}
+	every := time.Duration(0)
+	if rate > 0 {
+		every = time.Second * loadConnections / time.Duration(rate)
+	}
 	for i := range loadConnections {
 		w.ended.Go(func() {
-			err := b.write(w, uint64(i), time.Second*loadConnections/time.Duration(rate))
+			err := b.write(w, uint64(i), every)
 			w.mu.Lock()
 			w.err = errors.Join(w.err, err)
 			w.mu.Unlock()
@@ -51,10 +55,13 @@ func (b *bench) write(w *writers, seed uint64, every time.Duration) (err error) 
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	at := b.source.Addr
 	for due := time.Now(); ; due = due.Add(every) {
+		if wait := time.Until(due); wait > 0 {
+			time.Sleep(wait)
+		}
 		select {
 		case <-w.stop:
 			return nil
-		case <-time.After(time.Until(due)):
+		default:
 		}
 		n := rnd.IntN(b.keys)
 		key := "key:" + string(loadgen.AppendDigits(nil, n))
@@ -92,11 +99,32 @@ func (b *bench) write(w *writers, seed uint64, every time.Duration) (err error) 
 	}
 }
 
-// end stops the writers and says what they have measured.
-func (w *writers) end() (string, error) {
+// end stops the writers and returns how many keys a second they have written.
+func (w *writers) end() (rate float64, err error) {
+	took := time.Since(w.began)
 	close(w.stop)
 	w.ended.Wait()
-	return fmt.Sprintf("  %.0f writes/s meanwhile, p99 %v, the longest %v",
-		float64(w.latency.Total())/time.Since(w.began).Seconds(),
-		w.latency.Percentile(99).Round(10*time.Microsecond), w.longest.Round(10*time.Microsecond)), w.err
+	return float64(w.latency.Total()) / took.Seconds(), w.err
+}
+
+// String says what the writers have measured.
+func (w *writers) String() string {
+	return fmt.Sprintf("p99 %v, the longest %v", w.latency.Percentile(99).Round(10*time.Microsecond),
+		w.longest.Round(10*time.Microsecond))
+}
+
+// fullTime is how long the writers write as much as they can.
+const fullTime = 5 * time.Second
+
+// rate returns how many keys a second clients write during a migration: a part of what they can write before it, if
+// that is wanted.
+func (b *bench) rate() (int, error) {
+	if b.part == 0 {
+		return b.load, nil
+	}
+	w := b.startWriters(0)
+	time.Sleep(fullTime)
+	full, err := w.end()
+	fmt.Printf("full load: %.0f writes/s, %v\n", full, w)
+	return int(b.part * full), errors.Join(err, b.settled(b.source))
 }

@@ -1,20 +1,22 @@
 // Benchmigrate measures how long a slot migration of many small keys takes between two basalts, and what it costs.
 //
-//	go run ./scripts/benchmigrate [-mb 1000] [-value 100] [-slots 0-16383] [-runs files,batches,commands]
-//		[-load 20000] [-- --key value ...]
+//	go run ./scripts/benchmigrate [-mb 1000] [-value 100] [-slots 0-8191,8192-16383] [-runs files,batches,commands]
+//		[-load 20000 | -part 0.5] [-- --key value ...]
 //
-// It fills a source with strings under keys of 16 bytes, and migrates the slots to a new destination for each run:
+// It fills a source with strings under keys of 16 bytes, and for each run migrates each range of slots to a new
+// destination:
 //
 //	files     raw-key-value, by table files
 //	batches   raw-key-value to a destination that has a replica, which therefore takes no table files
 //	commands  redis-command
 //
 // Settings of the source may follow, with blanks between: "batches migrate-batch-size-kb=1024". The limits of the rate
-// are off. Arguments after the flags go to both basalts. With -load clients write so many keys a second during the
-// migration, a second before and a second after it.
+// are off. Arguments after the flags go to both basalts. With -load clients write so many keys a second, of all slots,
+// during the migration, a second before and a second after it; with -part they write that part of what they can write
+// without a migration, which is measured before each.
 //
-// For each run it prints the time, keys and MB a second, the processor time of both, the peaks of their memory, the
-// time for which writes have paused, and how long the writes of the clients have taken.
+// For each migration it prints the time, keys and MB a second, the processor time of both, the peaks of their memory,
+// the time for which writes have paused, and how long the writes of the clients have taken.
 package main
 
 import (
@@ -42,10 +44,10 @@ type bench struct {
 	ctx    context.Context
 	basalt string
 	dir    string
-	slots  string
 	value  int
 	keys   int
 	load   int
+	part   float64
 	extra  []string
 
 	source  *launch.Server
@@ -66,8 +68,9 @@ func main() {
 	dir := flag.String("dir", "", "where the databases are put (default: the system's temporary directory)")
 	mb := flag.Int("mb", 1000, "million bytes of keys and values")
 	flag.IntVar(&b.value, "value", 100, "bytes of a value")
-	flag.StringVar(&b.slots, "slots", "0-16383", "the slots that are migrated, of 16,384 with keys")
+	slots := flag.String("slots", "0-16383", "the ranges that are migrated, of 16,384 slots with keys, comma-separated")
 	flag.IntVar(&b.load, "load", 0, "writes a second during a migration, by 8 connections")
+	flag.Float64Var(&b.part, "part", 0, "writes during a migration, as a part of what 8 connections can write before it")
 	runs := flag.String("runs", "files,batches", "what is measured, comma-separated")
 	flag.Parse()
 	b.extra = flag.Args()
@@ -75,13 +78,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b.ctx = ctx
-	if err := b.run(*dir, strings.Split(*runs, ",")); err != nil {
+	if err := b.run(*dir, strings.Split(*runs, ","), strings.Split(*slots, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "benchmigrate:", err)
 		os.Exit(1)
 	}
 }
 
-func (b *bench) run(dir string, runs []string) (err error) {
+func (b *bench) run(dir string, runs, ranges []string) (err error) {
 	if b.dir, err = os.MkdirTemp(dir, "basalt-migrate-"); err != nil {
 		return err
 	}
@@ -97,11 +100,13 @@ func (b *bench) run(dir string, runs []string) (err error) {
 	fmt.Printf("%d keys of %d bytes with values of %d, filled in %.1f s\n", b.keys, keyLen, b.value,
 		time.Since(began).Seconds())
 	for _, run := range runs {
-		if err := b.fresh(); err != nil {
-			return err
-		}
-		if err := b.migrate(run); err != nil {
-			return fmt.Errorf("%s: %w\nthe source:\n%s", run, err, b.source.Output())
+		for _, slots := range ranges {
+			if err := b.fresh(); err != nil {
+				return err
+			}
+			if err := b.migrate(run, slots); err != nil {
+				return fmt.Errorf("%s: %w\nthe source:\n%s", run, err, b.source.Output())
+			}
 		}
 	}
 	return nil
@@ -272,9 +277,9 @@ func cpuTime(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * (time.Second / 100), nil
 }
 
-var pauseLine = regexp.MustCompile(`writes of the slots have paused.*"for": ?"?([0-9.a-zµ]+)`)
+var pauseLine = regexp.MustCompile(`writes of the slots have paused.*("for": .*)}`)
 
-func (b *bench) migrate(run string) error {
+func (b *bench) migrate(run, slots string) error {
 	dest, err := b.start("dest")
 	if err != nil {
 		return err
@@ -295,6 +300,10 @@ func (b *bench) migrate(run string) error {
 			return err
 		}
 	}
+	rate, err := b.rate()
+	if err != nil {
+		return err
+	}
 	both := []*launch.Server{b.source, dest}
 	var before, after [2]used
 	for i, s := range both {
@@ -304,8 +313,8 @@ func (b *bench) migrate(run string) error {
 		}
 	}
 	var load *writers
-	if b.load > 0 {
-		load = b.startWriters(b.load)
+	if rate > 0 {
+		load = b.startWriters(rate)
 		time.Sleep(time.Second)
 	}
 	keys, err := order(b.source.Addr, "DBSIZE")
@@ -313,7 +322,7 @@ func (b *bench) migrate(run string) error {
 		return err
 	}
 	began := time.Now()
-	result, err := order(b.source.Addr, "CLUSTERX", "MIGRATE", b.slots, destID, "SYNC")
+	result, err := order(b.source.Addr, "CLUSTERX", "MIGRATE", slots, destID, "SYNC")
 	if err != nil {
 		return err
 	}
@@ -326,9 +335,11 @@ func (b *bench) migrate(run string) error {
 	noticed := ""
 	if load != nil {
 		time.Sleep(time.Second)
-		if noticed, err = load.end(); err != nil {
+		wrote, err := load.end()
+		if err != nil {
 			return err
 		}
+		noticed = fmt.Sprintf("  %.0f writes/s meanwhile of %d, %v", wrote, rate, load)
 	}
 	got, err := order(dest.Addr, "DBSIZE")
 	if err != nil {
@@ -349,8 +360,8 @@ func (b *bench) migrate(run string) error {
 	if all := pauseLine.FindAllStringSubmatch(b.source.Output(), -1); len(all) > 0 {
 		pause = all[len(all)-1][1]
 	}
-	fmt.Printf("%-10s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n",
-		run, result, took.Seconds(), n,
+	fmt.Printf("%-10s %s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n",
+		run, slots, result, took.Seconds(), n,
 		keys, float64(n)/took.Seconds(), float64(n*(keyLen+b.value))/1e6/took.Seconds(), pause)
 	if noticed != "" {
 		fmt.Println(noticed)

@@ -35,12 +35,8 @@ func (f *files) save(t *topology.Topology) error {
 	return reply(replaceFile(f.path, fmt.Sprintf("version %d\nid %s\n", t.Version, t.ID)+t.FileText()))
 }
 
-// saveMarks writes the marks, or removes the file.
-func (f *files) saveMarks(t *topology.Topology) error {
-	text := t.MarksText()
-	if t.IsReplica() {
-		text = "" // those are in its database
-	}
+// saveMarks writes the text of the marks, or removes the file when there are none.
+func (f *files) saveMarks(text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -55,6 +51,14 @@ func (f *files) saveMarks(t *topology.Topology) error {
 	return reply(replaceFile(f.path+marksSuffix, text))
 }
 
+// ownMarks returns the text of the marks that are kept beside nodes.conf: those of a replica are in its database.
+func ownMarks(t *topology.Topology) string {
+	if t.IsReplica() {
+		return ""
+	}
+	return t.MarksText()
+}
+
 // keep begins or ends to keep the files.
 func (f *files) keep(on bool, now *atomic.Pointer[topology.Topology]) error {
 	f.mu.Lock()
@@ -64,7 +68,7 @@ func (f *files) keep(on bool, now *atomic.Pointer[topology.Topology]) error {
 		return f.remove()
 	}
 	t := now.Load()
-	return cmp.Or(f.save(t), f.saveMarks(t))
+	return cmp.Or(f.save(t), f.saveMarks(ownMarks(t)))
 }
 
 // remove removes both files.

@@ -147,12 +147,13 @@ func (m *Map) Start() error {
 
 // saveMarks keeps the marks: on disk, and in the database for the replicas.
 func (m *Map) saveMarks(t *topology.Topology) error {
-	err := m.files.saveMarks(t)
+	text := ownMarks(t)
+	err := m.files.saveMarks(text)
 	if t.IsReplica() || m.opt.IsReplica() {
 		return err
 	}
 	is, e := m.opt.Recorded()
-	if text := t.MarksText(); e == nil && is != text {
+	if e == nil && is != text {
 		e = m.opt.Record(text)
 	}
 	return errors.Join(err, reply(e))

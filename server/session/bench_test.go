@@ -25,10 +25,16 @@ var hot = []struct {
 	{"hget", strings.Repeat(servertest.Pipeline("HGET hash f"), 64), 64},
 }
 
-// looped is a connection that is fed without a client; its replies go to a socket that is read.
+// looped is a connection of a new server, fed by loopTo.
 func looped(tb testing.TB) *session.Loop {
-	db := enginetest.Open(tb)
-	s := server.New(servertest.Config(tb), db, nil)
+	s := server.New(servertest.Config(tb), enginetest.Open(tb), nil)
+	c := loopTo(tb, s.Sessions())
+	c.Feed("*4\r\n$4\r\nHSET\r\n$4\r\nhash\r\n$1\r\nf\r\n$1\r\nv\r\n")
+	return c
+}
+
+// loopTo is a connection that is fed without a client; its replies go to a socket that is read.
+func loopTo(tb testing.TB, s *session.Shared) *session.Loop {
 	here, there := wiretest.SocketPair(tb)
 	done := make(chan struct{})
 	go func() {
@@ -36,9 +42,7 @@ func looped(tb testing.TB) *session.Loop {
 		io.Copy(io.Discard, there)
 	}()
 	tb.Cleanup(func() { here.Close(); <-done })
-	c := session.NewLoop(s.Sessions(), here, 1)
-	c.Feed("*4\r\n$4\r\nHSET\r\n$4\r\nhash\r\n$1\r\nf\r\n$1\r\nv\r\n")
-	return c
+	return session.NewLoop(s, here, 1)
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {

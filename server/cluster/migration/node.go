@@ -189,6 +189,7 @@ func (n *Node) settleDoubts() {
 // then the source goes on with the slots, and a client that comes here without being sent must not find them.
 func (n *Node) settleArrivals() {
 	began := time.Now()
+	keys := unusedKeys{names: map[uint16]string{}}
 	var p *peer.Peer
 	defer func() {
 		if p != nil {
@@ -214,7 +215,7 @@ func (n *Node) settleArrivals() {
 			p, err = n.src.Dial(from.Addr())
 		}
 		if err == nil {
-			r, said, err = askOwner(p, r, t.Self)
+			r, said, err = askOwner(p, &keys, r, t.Self)
 		}
 		log := n.log.With(zap.Stringer("slots", r), zap.String("owner", from.Addr()))
 		late := time.Since(began) > longestDoubt
@@ -250,11 +251,11 @@ const (
 
 // askOwner asks the owner of a range about its slots, by a write of a key that nobody has: of those at the beginning
 // about which it says the same.
-func askOwner(p *peer.Peer, r cf.SlotRange, self *topology.Node) (cf.SlotRange, verdict, error) {
+func askOwner(p *peer.Peer, keys *unusedKeys, r cf.SlotRange, self *topology.Node) (cf.SlotRange, verdict, error) {
 	var first verdict
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		said := notSaid
-		rep, err := p.Do("PERSIST", unusedKey(uint16(slot)))
+		rep, err := p.Do("PERSIST", keys.of(uint16(slot)))
 		var no peer.Error
 		switch {
 		case errors.As(err, &no) && string(no) == fmt.Sprintf("MOVED %d %s:%d", slot, self.Host, self.Port):
@@ -277,13 +278,20 @@ func askOwner(p *peer.Peer, r cf.SlotRange, self *topology.Node) (cf.SlotRange, 
 	return r, first, nil
 }
 
-// unusedKey returns a key of a slot that no client has.
-func unusedKey(slot uint16) string {
-	for i := 0; ; i++ {
-		if key := "basalt asks:{" + strconv.Itoa(i) + "}"; cf.Slot([]byte(key)) == slot {
-			return key
-		}
+// unusedKeys finds keys that no client has. It notes the slots of those that it tries: one key in each slot takes some
+// 170,000 attempts, not 16,384 times 16,384.
+type unusedKeys struct {
+	tried int
+	names map[uint16]string
+}
+
+// of returns a key of a slot.
+func (k *unusedKeys) of(slot uint16) string {
+	for ; k.names[slot] == ""; k.tried++ {
+		name := "basalt asks:{" + strconv.Itoa(k.tried) + "}"
+		k.names[cf.Slot([]byte(name))] = name
 	}
+	return k.names[slot]
 }
 
 // owned returns how many slots of a range are this node's.

@@ -413,6 +413,7 @@ func (j *job) end() error {
 		return err
 	}
 	j.Step(stage.Success)
+	sent := j.Clock.Now()
 	if !j.hand() {
 		return errLongPause
 	}
@@ -420,11 +421,15 @@ func (j *job) end() error {
 		return fmt.Errorf("telling the destination that it has all: %w", err)
 	}
 	j.Step(stage.Moved)
+	taken := j.Clock.Now()
 	if err := j.to.Moved(j.slots, j.confirm); err != nil {
 		// Clients are sent to the destination already: it is in force, but for a crash.
 		j.log.Error("that the slots have moved is not on the disk", zap.Error(err))
 	}
-	j.log.Info("writes of the slots have paused", zap.Duration("for", j.Clock.Now().Sub(began)))
+	now := j.Clock.Now()
+	j.log.Info("writes of the slots have paused", zap.Duration("for", now.Sub(began)),
+		zap.Duration("to send the last ones", sent.Sub(began)), zap.Duration("to hand over", taken.Sub(sent)),
+		zap.Duration("to keep it", now.Sub(taken)))
 	return nil
 }
 
