@@ -116,6 +116,33 @@ func s3Location(t *testing.T) string {
 	return "s3://bucket/some/prefix"
 }
 
+// What S3 refuses is told in its own words, and a missing bucket is no empty repository.
+func TestS3Refuses(t *testing.T) {
+	for _, tt := range []struct {
+		status     int
+		code, text string
+	}{
+		{http.StatusBadRequest, "AuthorizationHeaderMalformed", "the region is wrong"},
+		{http.StatusNotFound, "NoSuchBucket", "the bucket is missing"},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(tt.status)
+			if r.Method != http.MethodHead {
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", tt.code, tt.text)
+			}
+		}))
+		defer srv.Close()
+		t.Setenv("AWS_ENDPOINT_URL_S3", srv.URL)
+		t.Setenv("AWS_REGION", "eu-central-1")
+		t.Setenv("AWS_ACCESS_KEY_ID", "test")
+		t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+		_, err := Open(t.Context(), "s3://bucket/prefix", false)
+		if err == nil || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v", tt.code, err)
+		}
+	}
+}
+
 // Both stores do the same.
 func TestStores(t *testing.T) {
 	for _, kind := range []string{"directory", "S3"} {

@@ -115,15 +115,12 @@ func (w *s3Writer) Commit(name string) error {
 func (w *s3Writer) Abort() { w.Close() }
 
 func (s *s3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	o, err := s.c.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+	// Client.GetObject begins with a HEAD, whose failure has no text that could say what is wrong.
+	body, _, _, err := minio.Core{Client: s.c}.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, s.error(err)
 	}
-	if _, err := o.Stat(); err != nil { // sends the request
-		o.Close()
-		return nil, s.error(err)
-	}
-	return o, nil
+	return body, nil
 }
 
 func (s *s3Store) List(ctx context.Context, prefix string, f func(Object) error) error {
