@@ -14,18 +14,19 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/topology"
 )
 
-// marksSuffix is added to the path of nodes.conf.
+// marksSuffix is appended to the path of nodes.conf to name the file of marks.
 const marksSuffix = ".migrated"
 
-// files are the two files. Changes of a Map and of the settings write them, and do not wait for each other.
+// files are nodes.conf and the file of marks. A change of the Map and a change of the settings may write them at the
+// same time without waiting for each other.
 type files struct {
 	path  string
 	mu    sync.Mutex
-	on    bool // they are kept
-	marks bool // there may be a file of marks
+	on    bool // whether the files are kept
+	marks bool // whether a file of marks may exist
 }
 
-// save writes nodes.conf, replacing it as a whole.
+// save replaces nodes.conf as a whole.
 func (f *files) save(t *topology.Topology) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +36,7 @@ func (f *files) save(t *topology.Topology) error {
 	return reply(replaceFile(f.path, fmt.Sprintf("version %d\nid %s\n", t.Version, t.ID)+t.FileText()))
 }
 
-// saveMarks writes the text of the marks, or removes the file when there are none.
+// saveMarks writes the text of the marks. Without marks it removes the file.
 func (f *files) saveMarks(text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +52,7 @@ func (f *files) saveMarks(text string) error {
 	return reply(replaceFile(f.path+marksSuffix, text))
 }
 
-// ownMarks returns the text of the marks that are kept beside nodes.conf: those of a replica are in its database.
+// ownMarks returns the text of the marks that are kept beside nodes.conf. A replica's marks are in its database.
 func ownMarks(t *topology.Topology) string {
 	if t.IsReplica() {
 		return ""
@@ -59,7 +60,7 @@ func ownMarks(t *topology.Topology) string {
 	return t.MarksText()
 }
 
-// keep begins or ends to keep the files.
+// keep starts or stops keeping the files.
 func (f *files) keep(on bool, now *atomic.Pointer[topology.Topology]) error {
 	f.mu.Lock()
 	f.on = on
@@ -78,7 +79,7 @@ func (f *files) remove() error {
 	return reply(errors.Join(removeFile(f.path), removeFile(f.path+marksSuffix)))
 }
 
-// reply makes an error one that a client gets.
+// reply turns an error into one that a client may see.
 func reply(err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +87,7 @@ func reply(err error) error {
 	return engine.NewError("ERR", err.Error())
 }
 
-// replaceFile replaces a file by one with the text, so that after a crash there is the old one or the new one.
+// replaceFile replaces a file by one with the given text. A crash leaves either the old file or the new one.
 func replaceFile(path, text string) (err error) {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -121,8 +122,7 @@ func removeFile(path string) error {
 	return nil
 }
 
-// Master returns the node whose replica the topology in a file makes this node. known is false when no topology was
-// kept.
+// Master returns this node's master according to the topology in a file. known is false when the file has no topology.
 func Master(path string) (master *topology.Node, known bool, err error) {
 	t, err := load(path)
 	if err != nil || t.Version < 0 {
@@ -134,7 +134,7 @@ func Master(path string) (master *topology.Node, known bool, err error) {
 	return master, true, nil
 }
 
-// load reads what save has written, or Kvrocks.
+// load reads a file that save or Kvrocks has written.
 func load(path string) (*topology.Topology, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -41,62 +41,63 @@ type Options struct {
 	Keep bool
 	// IsSelf reports whether this server is the one at host and port.
 	IsSelf func(host string, port int) bool
-	// IsReplica reports whether the server follows a master. Follow makes it follow one, Lead makes it a master. Both do
-	// nothing when that is so already.
+	// IsReplica reports whether the server follows a master. Follow makes it follow one, Lead makes it a master. Both
+	// do nothing when the server already has that role.
 	IsReplica func() bool
 	Follow    func(host string, port int) error
 	Lead      func() error
-	// Barrier returns when every command has ended that has taken locks before the call.
+	// Barrier returns when every command that held locks at the time of the call has ended.
 	Barrier func() error
 	// DeleteSlots deletes the keys of slots, after a barrier.
 	DeleteSlots func(r cf.SlotRange) error
-	// Record keeps what migration has told of slots in the database, whence replicas learn it; "" = nothing. Recorded
-	// returns it. Replicated returns when the replicas have what was written before, or after some time.
+	// Record stores the marks in the database, from where replicas learn them; "" = no marks. Recorded returns the
+	// stored marks. Replicated returns when the replicas have all earlier writes, or after a timeout.
 	Record     func(marks string) error
 	Recorded   func() (marks string, err error)
 	Replicated func()
 	// Empty reports whether the database holds no key.
 	Empty func() bool
-	// Changed hears of each change once it is in force: clients may wait for keys, or have subscribed to channels, of
-	// slots that this node serves no longer. It must not call the Map.
+	// Changed is called after each change has come into force. Clients may be waiting for keys, or be subscribed to
+	// channels, of slots that this node no longer serves. Changed must not call the Map.
 	Changed func(t *topology.Topology)
 }
 
-// Map holds the present topology.
+// Map holds the current topology.
 type Map struct {
 	opt      Options
 	now      atomic.Pointer[topology.Topology]
 	migrator atomic.Pointer[Migrator]
-	mu       sync.Mutex // held by those who replace now
+	mu       sync.Mutex // held while the topology is replaced
 	files    files
 }
 
-// Migrator moves slots between nodes; the room of the migration implements it.
+// Migrator moves slots between nodes. Package migration implements it.
 type Migrator interface {
-	// Migrate begins to move a range of this node to another one: CLUSTERX MIGRATE. When done is not nil it is called
-	// once at the end with the result. The range was checked against the topology.
+	// Migrate begins to move a range of this node to another node: CLUSTERX MIGRATE. done, unless it is nil, is called
+	// once at the end with the result. The caller has checked the range against the topology.
 	Migrate(r cf.SlotRange, to *topology.Node, done func(error)) error
-	// Import is CLUSTER IMPORT, which the source of a migration sends. The range was checked against the topology.
+	// Import is CLUSTER IMPORT, which the source of a migration sends. The caller has checked the range against the
+	// topology.
 	Import(sess *command.Session, r cf.SlotRange, state command.ImportState) error
 	// Ingest is _ingest, which the source of a migration sends on the connection of its import.
 	Ingest(sess *command.Session, step command.IngestStep, records []byte) error
 	// Jobs returns what CLUSTER INFO and CLUSTER NODES show.
 	Jobs() topology.Jobs
-	// TopologyChanged hears of each change. It must not wait for one.
+	// TopologyChanged is called after each change. It must not wait for another change.
 	TopologyChanged(t *topology.Topology)
 }
 
-// New makes a Map of a node to which nobody has told anything.
+// New makes the Map of a node that has not received a topology yet.
 func New(opt Options) *Map {
 	m := &Map{opt: opt, files: files{path: opt.Path, on: opt.Keep, marks: true}}
 	m.now.Store(topology.None("").Settle())
 	return m
 }
 
-// Topology returns the present topology.
+// Topology returns the current topology.
 func (m *Map) Topology() *topology.Topology { return m.now.Load() }
 
-// SetMigrator sets who moves slots.
+// SetMigrator sets the Migrator.
 func (m *Map) SetMigrator(g Migrator) { m.migrator.Store(&g) }
 
 func (m *Map) jobs() topology.Jobs {
@@ -106,8 +107,8 @@ func (m *Map) jobs() topology.Jobs {
 	return topology.Jobs{}
 }
 
-// Start reads the topology that the last process has kept, makes the server what it says, and finishes what the last
-// process has left undone. It is for the start of the server, before there are clients.
+// Start reads the topology that the last process kept, gives the server the role that the topology names, and completes
+// what the last process left unfinished. It is called at the start of the server, before clients connect.
 func (m *Map) Start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +146,7 @@ func (m *Map) Start() error {
 	return m.saveMarks(t)
 }
 
-// saveMarks keeps the marks: on disk, and in the database for the replicas.
+// saveMarks writes the marks to the disk, and to the database for the replicas.
 func (m *Map) saveMarks(t *topology.Topology) error {
 	text := ownMarks(t)
 	err := m.files.saveMarks(text)
@@ -159,7 +160,7 @@ func (m *Map) saveMarks(t *topology.Topology) error {
 	return errors.Join(err, reply(e))
 }
 
-// learn takes the marks from the database.
+// learn reads the marks from the database.
 func (m *Map) learn(t *topology.Topology) error {
 	text, err := m.opt.Recorded()
 	if err != nil {
@@ -169,7 +170,7 @@ func (m *Map) learn(t *topology.Topology) error {
 	return t.ParseMarks([]byte(text))
 }
 
-// Learn is told, in a replica, that its master has changed the marks in the database.
+// Learn is called in a replica after its master has changed the marks in the database.
 func (m *Map) Learn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,21 +269,21 @@ func (m *Map) change(f func(t *topology.Topology) error) error {
 	return m.apply(old, t.Settle(), true)
 }
 
-// apply puts a topology into force: it is kept on disk, the server becomes what it says, and the keys of slots that
-// were migrated and have left for good are deleted. A replica that becomes a master goes on with what its master has
-// told of migrations, unless inherit is false. mu is held.
+// apply puts a topology into force: it writes the topology to the disk, gives the server its role, and deletes the keys
+// of slots that were migrated and now belong to another node. A replica that becomes a master takes over its master's
+// migration marks, unless inherit is false. mu must be held.
 func (m *Map) apply(old, t *topology.Topology, inherit bool) error {
 	if err := m.files.save(t); err != nil {
 		return err
 	}
-	// A master is one before clients are sent to it, a replica only after they are sent elsewhere.
+	// A node becomes a master before clients are sent to it, and a replica only after they are sent elsewhere.
 	var err error
 	if t.IsReplica() {
 		if err = m.learn(t); err == nil {
 			t.Settle()
 		}
 	} else if err = m.setRole(t); inherit && err == nil && t.IsMaster() && !old.IsMaster() {
-		was := old.Copy() // now that no more comes from the master
+		was := old.Copy() // the master sends no more changes now
 		if old.Version < 0 {
 			was = t.Copy()
 		}
@@ -300,8 +301,8 @@ func (m *Map) apply(old, t *topology.Topology, inherit bool) error {
 	return errors.Join(err, m.deleteLeft(old, t))
 }
 
-// deleteLeft deletes the keys of slots that have left for good, and then keeps the marks that are still in force: those
-// that a crash has left on disk make the next process delete the keys again.
+// deleteLeft deletes the keys of slots that have moved to another node for good, and then keeps the marks that are
+// still in force. A crash in between leaves the old marks on disk, so the next process deletes the keys again.
 func (m *Map) deleteLeft(old, t *topology.Topology) error {
 	if !t.IsReplica() {
 		if err := m.deleteSlots(topology.Left(old, t)); err != nil {
@@ -329,7 +330,8 @@ func (m *Map) publish(t *topology.Topology) {
 	}
 }
 
-// setRole makes the server the master or replica that a topology says. What is not in the topology follows nobody.
+// setRole gives the server the role of master or replica that a topology names. A node that is not in the topology
+// follows no master.
 func (m *Map) setRole(t *topology.Topology) error {
 	if t.Version < 0 {
 		return nil
@@ -350,9 +352,9 @@ func (m *Map) setRole(t *topology.Topology) error {
 	return nil
 }
 
-// Leaving keeps that another node may have slots of this node soon: from then on a process that starts, and a replica
-// that becomes a master, ask the destination first. When it returns, replicas know it. An error says that nothing was
-// done.
+// Leaving records that another node may soon own slots of this node. From then on a process that starts, and a replica
+// that becomes a master, ask the destination first. When Leaving returns, the replicas have the record. After an error
+// nothing has changed.
 func (m *Map) Leaving(r cf.SlotRange, to *topology.Node) error {
 	if err := m.mark(r, topology.Leaving, to.ID); err != nil {
 		m.Stays(r)
@@ -362,7 +364,7 @@ func (m *Map) Leaving(r cf.SlotRange, to *topology.Node) error {
 	return nil
 }
 
-// Stays is the end of Leaving, and of the doubt about it: the slots have not moved.
+// Stays undoes Leaving, and ends any doubt: the slots have not moved.
 func (m *Map) Stays(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -380,8 +382,8 @@ func (m *Map) Stays(r cf.SlotRange) {
 	}
 }
 
-// Forbid refuses writes of slots of this node. When it returns none is under way. An error says that a script holds
-// locks that is not waited for; then the writes are not refused.
+// Forbid refuses writes to slots of this node. When it returns, no such write is running. It returns an error, and
+// refuses nothing, when a script that holds locks cannot be waited for.
 func (m *Map) Forbid(r cf.SlotRange) error {
 	m.mark(r, topology.Forbidden, "")
 	err := m.opt.Barrier()
@@ -391,31 +393,31 @@ func (m *Map) Forbid(r cf.SlotRange) error {
 	return err
 }
 
-// Allow is the end of Forbid. The slots are leaving still if they were.
+// Allow undoes Forbid. Slots that were leaving before are leaving again.
 func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, topology.Forbidden) }
 
-// Migrated sends all commands for slots of this node to another node, until the controller tells who has them. It is in
-// force although an error says that it could not be kept on disk. When it is kept, and before clients are sent there,
-// first is called, unless that is nil; changes wait for it.
+// Migrated redirects all commands for slots of this node to another node, until the controller names the owner. The
+// redirection is in force even if the error says that it could not be written to the disk. first, unless it is nil, is
+// called after that write and before clients are redirected; other changes wait for it.
 func (m *Map) Migrated(r cf.SlotRange, to *topology.Node, first func()) error {
 	return m.markAfter(r, topology.Migrated, to.ID, first)
 }
 
-// Importing lets commands of the migrator, and those after ASKING, run for slots of other nodes.
+// Importing lets the migrator's commands, and commands after ASKING, run for slots of other nodes.
 func (m *Map) Importing(r cf.SlotRange) { m.mark(r, topology.Importing, "") }
 
-// ImportEnded is the end of Importing.
+// ImportEnded undoes Importing.
 func (m *Map) ImportEnded(r cf.SlotRange) { m.unmark(r, topology.Importing) }
 
-// Imported lets all commands run for slots of other nodes, until the controller tells who has them. The error is as
-// that of Migrated.
+// Imported lets all commands run for slots of other nodes, until the controller names the owner. The error has the
+// meaning of that of Migrated.
 func (m *Map) Imported(r cf.SlotRange) error { return m.mark(r, topology.Imported, "") }
 
-// Arrived is as Imported, but commands get TRYAGAIN until Confirmed says that the source knows. The error says that
-// nothing was kept.
+// Arrived is like Imported, but commands get TRYAGAIN until Confirmed reports that the source redirects clients. After
+// an error nothing was kept.
 func (m *Map) Arrived(r cf.SlotRange) error { return m.mark(r, topology.Arrived, "") }
 
-// Confirmed makes of Arrived what Imported is.
+// Confirmed turns Arrived into Imported.
 func (m *Map) Confirmed(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -429,7 +431,7 @@ func (m *Map) Confirmed(r cf.SlotRange) {
 	m.publish(t.Settle())
 }
 
-// Revoked is the end of Imported and of Arrived: the source goes on with the slots.
+// Revoked undoes Imported and Arrived: the source keeps the slots.
 func (m *Map) Revoked(r cf.SlotRange) {
 	if !m.unmark(r, topology.Imported) {
 		return
@@ -441,12 +443,13 @@ func (m *Map) Revoked(r cf.SlotRange) {
 	}
 }
 
-// mark marks slots: of those that have an owner, this node's or the others, as the mark is for.
+// mark marks those slots of a range that have an owner: this node's slots or the slots of other nodes, depending on the
+// mark.
 func (m *Map) mark(r cf.SlotRange, as topology.Mark, to string) (err error) {
 	return m.markAfter(r, as, to, nil)
 }
 
-// markAfter is mark, with a function that is called when the mark is kept, and before it is in force.
+// markAfter is mark with a function that is called when the mark is on disk and not yet in force.
 func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -473,7 +476,7 @@ func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func(
 	return err
 }
 
-// unmark takes a mark away and reports whether there was one.
+// unmark removes a mark and reports whether it existed.
 func (m *Map) unmark(r cf.SlotRange, as topology.Mark) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -596,6 +599,5 @@ func (m *Map) Reset() error {
 	return m.saveMarks(t)
 }
 
-// Keep writes the topology to the disk from now on, or removes what is there and writes no more. It does not wait for a
-// change that is under way.
+// Keep starts writing the topology to the disk, or removes the files and stops. It does not wait for a running change.
 func (m *Map) Keep(on bool) error { return m.files.keep(on, &m.now) }

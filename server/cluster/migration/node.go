@@ -27,7 +27,7 @@ var (
 	errImportState = engine.NewError("ERR", "Invalid import state")
 )
 
-// Node is the source and the destination of migrations of one node. It implements [cluster.Migrator].
+// Node is the source and the destination of the migrations of one node. It implements [cluster.Migrator].
 type Node struct {
 	src   *source.Source
 	imp   *destination.Import
@@ -35,12 +35,12 @@ type Node struct {
 	log   *zap.Logger
 
 	mu     sync.Mutex
-	links  map[*command.Session]*sessionLink // of those that have begun imports
+	links  map[*command.Session]*sessionLink // of the sessions that have begun imports
 	asking bool                              // settleDoubts runs
 	taking bool                              // settleArrivals runs
 }
 
-// NewNode makes the migrations of a node, after the topology was read, and deletes what a former process has left of
+// NewNode makes the migrations of a node after the topology was read, and deletes what an earlier process has left of
 // imports.
 func NewNode(slots *cluster.Map, from source.Options, to destination.Options) (*Node, error) {
 	from.Slots, to.Slots = slots, slots
@@ -56,7 +56,7 @@ func NewNode(slots *cluster.Map, from source.Options, to destination.Options) (*
 	return n, nil
 }
 
-// Close ends the present migration and waits for its end.
+// Close cancels the current migration and waits for its end.
 func (n *Node) Close() { n.src.Close() }
 
 // Migrate implements [cluster.Migrator].
@@ -92,7 +92,7 @@ func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []
 	link := n.link(sess)
 	switch step {
 	case command.IngestBegin:
-		if n.src.Status().State == source.StateStarted { // it reads the log
+		if n.src.Status().State == source.StateStarted { // the migration reads the log
 			return errMigrating
 		}
 		return n.imp.BeginFiles(link)
@@ -102,7 +102,7 @@ func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []
 	return n.imp.EndFiles(link)
 }
 
-// hasReplica reports whether a node is a replica of this one, connected or not.
+// hasReplica reports whether this node has a replica, connected or not.
 func hasReplica(t *topology.Topology) bool {
 	return slices.ContainsFunc(t.Nodes, func(o *topology.Node) bool { return o.Master != "" && o.Master == t.ID })
 }
@@ -119,7 +119,7 @@ func (n *Node) Jobs() (j topology.Jobs) {
 	return j
 }
 
-// TopologyChanged implements [cluster.Migrator]: a migration ends whose slots or destination are not what they were.
+// TopologyChanged implements [cluster.Migrator]: it cancels a migration whose slots or destination have changed.
 func (n *Node) TopologyChanged(t *topology.Topology) {
 	n.src.Cancel(errTopology, func(r cf.SlotRange, target string) bool {
 		to := t.Node(target)
@@ -142,13 +142,14 @@ func (n *Node) TopologyChanged(t *topology.Topology) {
 }
 
 const (
-	// longestDoubt is how long the destination of a migration of a former process, or of the former master, is asked
-	// whether it has the slots. Nobody serves them meanwhile.
+	// longestDoubt is the max time for asking the destination of a migration, begun by an earlier process or by the
+	// former master, whether it has the slots. No node serves them meanwhile.
 	longestDoubt = 10 * time.Second
 	askEvery     = 100 * time.Millisecond
 )
 
-// settleDoubts asks where slots are that were leaving when a former process, or the former master, has ended.
+// settleDoubts asks the destinations about slots that were leaving when an earlier process, or the former master,
+// ended.
 func (n *Node) settleDoubts() {
 	began := time.Now()
 	for {
@@ -184,9 +185,9 @@ func (n *Node) settleDoubts() {
 	}
 }
 
-// settleArrivals asks the owners of slots that have arrived whether they send clients here. The answer that the source
-// got to CLUSTER IMPORT range 1 may have been lost, or the command may have come long after the source has given up:
-// then the source goes on with the slots, and a client that comes here without being sent must not find them.
+// settleArrivals asks the owners of slots that have arrived whether they redirect clients to this node. The source may
+// have missed the reply to CLUSTER IMPORT range 1, or have given up before the command arrived: then it keeps the
+// slots, and a client that connects here directly must not find them.
 func (n *Node) settleArrivals() {
 	began := time.Now()
 	keys := unusedKeys{names: map[uint16]string{}}
@@ -240,17 +241,17 @@ func (n *Node) settleArrivals() {
 	}
 }
 
-// verdict is what the owner of slots says of them.
+// verdict is the owner's answer about its slots.
 type verdict int
 
 const (
-	notSaid   verdict = iota // it does not know yet, or has another topology
-	sentHere                 // it sends clients to this node
-	keptThere                // it lets clients write
+	notSaid   verdict = iota // the owner does not know yet, or has another topology
+	sentHere                 // the owner redirects clients to this node
+	keptThere                // the owner lets clients write
 )
 
-// askOwner asks the owner of a range about its slots, by a write of a key that nobody has: of those at the beginning
-// about which it says the same.
+// askOwner asks the owner about a range by writing keys that no client uses. It returns the slots at the beginning of
+// the range for which the answer is the same.
 func askOwner(p *peer.Peer, keys *unusedKeys, r cf.SlotRange, self *topology.Node) (cf.SlotRange, verdict, error) {
 	var first verdict
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
@@ -261,7 +262,7 @@ func askOwner(p *peer.Peer, keys *unusedKeys, r cf.SlotRange, self *topology.Nod
 		case errors.As(err, &no) && string(no) == fmt.Sprintf("MOVED %d %s:%d", slot, self.Host, self.Port):
 			said = sentHere
 		case strings.HasPrefix(string(no), "MOVED "), strings.HasPrefix(string(no), "TRYAGAIN "):
-		case err != nil: // of the connection, or one that no migration gives
+		case err != nil: // a network error, or one that no migration returns
 			return r, notSaid, err
 		case rep.Kind == ':':
 			said = keptThere
@@ -278,7 +279,7 @@ func askOwner(p *peer.Peer, keys *unusedKeys, r cf.SlotRange, self *topology.Nod
 	return r, first, nil
 }
 
-// unusedKeys finds keys that no client has. It notes the slots of those that it tries: one key in each slot takes some
+// unusedKeys finds keys that no client uses. It records the slots of the keys that it tries: one key in each slot takes some
 // 170,000 attempts, not 16,384 times 16,384.
 type unusedKeys struct {
 	tried int
@@ -294,7 +295,7 @@ func (k *unusedKeys) of(slot uint16) string {
 	return k.names[slot]
 }
 
-// owned returns how many slots of a range are this node's.
+// owned returns how many slots of a range belong to this node.
 func owned(t *topology.Topology, r cf.SlotRange) (n int) {
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		if t.Owns(uint16(slot)) {
@@ -315,7 +316,7 @@ func (l *sessionLink) ID() int64              { return l.id }
 func (l *sessionLink) Close()                 { l.kill() }
 func (l *sessionLink) Ended() <-chan struct{} { return l.ended }
 
-// link returns the link of a session, always the same.
+// link returns the link of a session. It is always the same one.
 func (n *Node) link(sess *command.Session) destination.Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()

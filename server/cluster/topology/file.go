@@ -28,7 +28,7 @@ import (
 // belong to another node now were to be deleted. The same text is in the database (see cf.PropagateSlotMarks), for the
 // replicas of this node.
 
-// MarksText returns the marks to be kept.
+// MarksText returns the text of the marks that must be kept.
 func (t *Topology) MarksText() string {
 	var b strings.Builder
 	for r := range t.marked(Leaving, Migrated, Imported) {
@@ -38,8 +38,8 @@ func (t *Topology) MarksText() string {
 	return b.String()
 }
 
-// keptMark returns what is to be kept of the mark of a slot: leaving, migrated or imported, with the id of the
-// destination or the owner; unmarked = nothing.
+// keptMark returns the part of a slot's mark that must be kept: leaving, migrated or imported, with the id of the
+// destination or the owner; unmarked = none.
 func (t *Topology) keptMark(slot uint16) (m Mark, id string) {
 	switch m = t.marks[slot]; m {
 	case Forbidden, Leaving, Doubtful:
@@ -55,7 +55,8 @@ func (t *Topology) keptMark(slot uint16) (m Mark, id string) {
 	return Unmarked, ""
 }
 
-// marked returns the ranges with some marks, as keptMark has them, that are the same throughout.
+// marked returns the ranges of slots that have one of the given marks, as keptMark returns them. All slots of a range
+// have the same mark and id.
 func (t *Topology) marked(wanted ...Mark) iter.Seq[cf.SlotRange] {
 	return func(yield func(cf.SlotRange) bool) {
 		for first := 0; first < cf.NumSlots; first++ {
@@ -81,7 +82,7 @@ func (m Mark) String() string { return markNames[m] }
 
 var markNames = [...]string{"", "forbidden", "migrated", "importing", "imported", "leaving", "doubtful", "arrived"}
 
-// FileText returns the lines of the nodes.
+// FileText returns the text of nodes.conf.
 func (t *Topology) FileText() string {
 	slots := t.SlotTexts()
 	var b strings.Builder
@@ -136,8 +137,8 @@ func ParseFile(text []byte) (*Topology, error) {
 	return t, nil
 }
 
-// ParseMarks reads the marks. Those of imported slots that belong to another node now are forgotten. Those of slots
-// that were migrated are not: see left.
+// ParseMarks reads the marks. It drops marks of imported slots that now belong to another node. It keeps marks of
+// migrated slots: see Left.
 func (t *Topology) ParseMarks(text []byte) error {
 	for line := range bytes.Lines(text) {
 		words := strings.Fields(string(line))
@@ -162,7 +163,7 @@ func (t *Topology) ParseMarks(text []byte) error {
 	return nil
 }
 
-// SlotTexts returns the slots of each node: "0-100 200".
+// SlotTexts returns the slots of each node, for example "0-100 200".
 func (t *Topology) SlotTexts() []string {
 	texts := make([][]byte, len(t.Nodes)+1)
 	for r := range t.Ranges() {

@@ -9,21 +9,21 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Jobs are the present migrations, or the last ones.
+// Jobs are the current or the last migrations.
 type Jobs struct{ Migrating, Importing *Job }
 
-// Job is a migration of a range.
+// Job is the migration of one range.
 type Job struct {
 	Range  cf.SlotRange
-	Node   string // id of the destination, of a range that is migrated
-	State  string // none, start, success; fail of one that is migrated, error of one that is imported
-	Active bool   // it goes on
+	Node   string // id of the destination; only of a range that leaves
+	State  string // none, start or success; after a failure fail for a range that leaves, error for one that arrives
+	Active bool   // the migration is running
 }
 
-// Running reports whether there is a job that goes on.
+// Running reports whether the job exists and is running.
 func (j *Job) Running() bool { return j != nil && j.Active }
 
-// busPort is added to the port of a node where Redis Cluster names that of its bus. Nobody listens there.
+// busPort is the difference between a node's port and its bus port in Redis Cluster. Nothing listens on the bus port.
 const busPort = 10000
 
 // NodesText returns the lines of CLUSTER NODES:
@@ -72,9 +72,9 @@ func (t *Topology) AppendNode(b *strings.Builder, n *Node, self bool, now time.T
 		ms-1, ms, t.Version)
 }
 
-// KeptJobs fills in what the marks tell of migrations when there were none in this process: there were in a former one,
-// or, in a replica, in the master. The controller that has begun a migration asks for its end, and would hold it for
-// one that has failed.
+// KeptJobs fills in the jobs that the marks describe when this process has had no job: the jobs belong to an earlier
+// process or, in a replica, to the master. The controller that has begun a migration asks for its end, and would
+// otherwise take it for a failed one.
 func (t *Topology) KeptJobs(jobs Jobs) Jobs {
 	for r := range t.marked(Leaving, Migrated) {
 		if m, id := t.keptMark(r.First); jobs.Migrating == nil {
@@ -117,7 +117,7 @@ func (t *Topology) InfoText(jobs Jobs) string {
 	return b.String()
 }
 
-// Shards returns the shards in the order in which the nodes were told.
+// Shards returns the shards in the order of their masters in the topology.
 func (t *Topology) Shards() []command.Shard {
 	var all []command.Shard
 	place := map[string]int{}

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Errors of routing with the texts of Kvrocks, but for MOVED, which names a slot and a node.
+// Errors of routing with the texts of Kvrocks. MOVED is built separately, because it names a slot and a node.
 var (
 	ErrCrossSlot = engine.NewError("CROSSSLOT", "Attempted to access keys that don't hash to the same slot")
 	ErrNotServed = engine.NewError("CLUSTERDOWN", "Hash slot not served")
@@ -34,16 +34,16 @@ var (
 type rule uint8
 
 const (
-	unserved       rule = iota // no owner
-	redirect                   // another node's
-	serve                      // ours
-	serveReads                 // ours, forbidden
-	moved                      // ours, migrated
+	unserved       rule = iota // without an owner
+	redirect                   // belongs to another node
+	serve                      // belongs to this node
+	serveReads                 // belongs to this node, forbidden
+	moved                      // belongs to this node, migrated
 	serveAsking                // being imported
 	serveImported              // was imported
-	serveReadOnly              // of our master
-	askingReadOnly             // of our master, and being imported
-	unsure                     // ours, doubtful; arrived
+	serveReadOnly              // belongs to our master
+	askingReadOnly             // belongs to our master and is being imported
+	unsure                     // doubtful or arrived
 )
 
 // rule derives the rule of a slot.
@@ -80,14 +80,14 @@ func (t *Topology) rule(slot uint16) rule {
 	return redirect
 }
 
-// Access is how a command comes.
+// Access describes a command and its connection.
 type Access struct {
-	Write    bool // it may write
+	Write    bool // the command may write
 	ReadOnly bool // the connection has sent READONLY
-	Asking   bool // it comes after ASKING, or from the migrator of a slot
+	Asking   bool // the command follows ASKING, or comes from the migrator of a slot
 }
 
-// Route decides about a command for a slot; nil = it runs here.
+// Route routes a command for a slot; nil = the command runs here.
 func (t *Topology) Route(slot uint16, a Access) error {
 	switch t.rules[slot] {
 	case serve, serveImported:
@@ -114,7 +114,7 @@ func (t *Topology) Route(slot uint16, a Access) error {
 	return errMoved(slot, t.Owner(slot))
 }
 
-// SlotOf returns the slot of the keys among the arguments of a command; ok is false when there is no key.
+// SlotOf returns the slot of the keys among the arguments of a command; ok is false when the command has no key.
 func SlotOf(args [][]byte, keys []command.KeyRef) (slot uint16, ok bool, err error) {
 	if len(keys) == 0 {
 		return 0, false, nil
@@ -137,7 +137,7 @@ func (t *Topology) RouteKeys(args [][]byte, keys []command.KeyRef, a Access) err
 	return t.Route(slot, a)
 }
 
-// errMoved names a node as host:port, without brackets around an address of IPv6, as in Redis.
+// errMoved names a node as host:port, without brackets around an IPv6 address, as in Redis.
 func errMoved(slot uint16, to *Node) error {
 	return engine.NewError("MOVED", strconv.Itoa(int(slot))+" "+to.Host+":"+strconv.Itoa(to.Port))
 }

@@ -31,12 +31,12 @@ var (
 	errNodeTwice = engine.NewError("ERR", "Invalid cluster nodes info: a node id occurs twice")
 )
 
-// Node is a node of the cluster. It does not change.
+// Node is a node of the cluster. It is immutable.
 type Node struct {
 	ID   string
 	Host string
 	Port int
-	// Master is the id of the master of a replica, "" = the node is a master.
+	// Master is the id of the replica's master; "" = the node is a master.
 	Master string
 	// Failed: the controller has marked the replica as failed (role "slave,fail", Kvrocks 2.16).
 	Failed bool
@@ -48,47 +48,47 @@ func (n *Node) Addr() string { return net.JoinHostPort(n.Host, strconv.Itoa(n.Po
 // IsMaster reports whether the node is a master.
 func (n *Node) IsMaster() bool { return n.Master == "" }
 
-// Topology is what one node knows of the cluster at one time. It does not change: nothing of it may be written to.
+// Topology is the state of the cluster as one node knows it. It is immutable: nothing in it may be changed.
 type Topology struct {
-	Version int64  // -1 = nobody has told the nodes
-	ID      string // of this node, "" = unknown
+	Version int64  // -1 = the node has received no topology
+	ID      string // id of this node, "" = unknown
 	Self    *Node  // nil = this node is not in the cluster
 	Nodes   []*Node
 	byID    map[string]*Node
 
-	// owners are the nodes that serve the slots, as places in Nodes plus one; 0 = nobody does.
+	// owners holds the owner of each slot as an index into Nodes plus one; 0 = no owner.
 	owners [cf.NumSlots]uint16
-	// marks are what migration has told of the slots.
+	// marks holds the migration mark of each slot.
 	marks [cf.NumSlots]Mark
-	// rules are what this node does with commands for the slots; they follow from the rest.
+	// rules say how this node treats commands for each slot. They are derived from the other fields.
 	rules [cf.NumSlots]rule
-	// moved are the ids of the nodes that slots have moved to, or may have: of those marked as migrated, leaving,
-	// doubtful, and of those forbidden that were leaving before.
+	// moved holds the ids of the nodes that slots have moved to, or may have moved to: of slots marked as migrated,
+	// leaving or doubtful, and of forbidden slots that were leaving before.
 	moved map[uint16]string
 }
 
-// Mark is what the migration of a slot has told of it.
+// Mark is the state of a slot in a migration.
 type Mark uint8
 
 // The marks.
 const (
 	Unmarked  Mark = iota
 	Forbidden      // the source refuses writes
-	Migrated       // the source sends everybody to the destination
-	Importing      // the destination serves the migrator and those who ask
-	Imported       // the destination serves everybody
-	Leaving        // the source is about to tell the destination that it has all
-	Doubtful       // as leaving, but the source has ended before it knew what the destination has done
-	Arrived        // as imported, but it is not known yet whether the owner sends clients here
+	Migrated       // the source redirects all commands to the destination
+	Importing      // the destination serves only the migrator and commands after ASKING
+	Imported       // the destination serves all commands
+	Leaving        // the source is about to tell the destination that it has everything
+	Doubtful       // like leaving, but the source ended before it knew the destination's answer
+	Arrived        // like imported, but whether the owner redirects clients is not known yet
 )
 
-// None is the topology of a node to which nobody has told anything.
+// None is the topology of a node that has received none.
 func None(id string) *Topology { return &Topology{Version: -1, ID: id} }
 
-// Node returns the node of an id, nil = there is none.
+// Node returns the node with an id, nil if none has it.
 func (t *Topology) Node(id string) *Node { return t.byID[id] }
 
-// Owner returns the node that serves a slot as far as the controller has told, nil = nobody does.
+// Owner returns the node that serves a slot according to the controller, nil = none.
 func (t *Topology) Owner(slot uint16) *Node {
 	if o := t.owners[slot]; o != 0 {
 		return t.Nodes[o-1]
@@ -96,10 +96,10 @@ func (t *Topology) Owner(slot uint16) *Node {
 	return nil
 }
 
-// Owns reports whether a slot belongs to this node, as far as the controller has told.
+// Owns reports whether a slot belongs to this node according to the controller.
 func (t *Topology) Owns(slot uint16) bool { return t.Self != nil && t.Owner(slot) == t.Self }
 
-// Serves reports whether this node answers for a slot: it runs the reads of every client.
+// Serves reports whether this node runs the reads of every client for a slot.
 func (t *Topology) Serves(slot uint16) bool {
 	switch t.rules[slot] {
 	case serve, serveReads, serveImported:
@@ -108,7 +108,7 @@ func (t *Topology) Serves(slot uint16) bool {
 	return false
 }
 
-// Has reports whether the keys of a slot are this node's: they belong to it, or were imported.
+// Has reports whether this node has the keys of a slot: the slot belongs to it, or was imported.
 func (t *Topology) Has(slot uint16) bool {
 	return t.Owns(slot) || t.marks[slot] == Imported || t.marks[slot] == Arrived
 }
@@ -116,7 +116,8 @@ func (t *Topology) Has(slot uint16) bool {
 // IsMaster reports whether this node is a master of the cluster.
 func (t *Topology) IsMaster() bool { return t.Self != nil && t.Self.IsMaster() }
 
-// MovedTo returns the node that a slot of this node was migrated to, or the master of that node; nil = it was not.
+// MovedTo returns the node that a slot of this node has moved to, or the present master of that node; nil = the slot
+// has not moved.
 func (t *Topology) MovedTo(slot uint16) *Node {
 	n := t.byID[t.moved[slot]]
 	if n != nil && !n.IsMaster() {
@@ -138,7 +139,7 @@ func (t *Topology) Replicas(master *Node) iter.Seq[*Node] {
 	}
 }
 
-// Ranges returns the ranges of slots that have an owner, in order, with it.
+// Ranges returns the ranges of slots that have an owner, in order, with their owners.
 func (t *Topology) Ranges() iter.Seq2[cf.SlotRange, *Node] {
 	return func(yield func(cf.SlotRange, *Node) bool) {
 		for first := 0; first < cf.NumSlots; {
@@ -155,7 +156,7 @@ func (t *Topology) Ranges() iter.Seq2[cf.SlotRange, *Node] {
 	}
 }
 
-// SetOwner gives ranges to a node of the topology. What migration has told of slots that change hands is forgotten.
+// SetOwner assigns ranges to a node of the topology. The marks of slots whose owner changes are dropped.
 func (t *Topology) SetOwner(ranges []cf.SlotRange, n *Node) {
 	place := uint16(slices.Index(t.Nodes, n) + 1)
 	for _, r := range ranges {
@@ -168,22 +169,22 @@ func (t *Topology) SetOwner(ranges []cf.SlotRange, n *Node) {
 	}
 }
 
-// Mark returns the mark of a slot, and the id of the node that it moves to, "" = that does not matter.
+// Mark returns the mark of a slot, and the id of the node that the slot moves to; "" = the mark has no such node.
 func (t *Topology) Mark(slot uint16) (m Mark, to string) { return t.marks[slot], t.moved[slot] }
 
-// IsMoved reports whether commands for a slot of this node are sent to the destination of its migration, IsUnsure
-// whether the other side of a migration is being asked who has it.
+// IsMoved reports whether commands for a slot of this node are redirected to the destination of its migration. IsUnsure
+// reports whether the other side of a migration is being asked which node has the slot.
 func (t *Topology) IsMoved(slot uint16) bool  { return t.rules[slot] == moved }
 func (t *Topology) IsUnsure(slot uint16) bool { return t.rules[slot] == unsure }
 
-// Copy returns a topology that may be changed until settle.
+// Copy returns a topology that may be changed until Settle.
 func (t *Topology) Copy() *Topology {
 	c := *t
 	c.moved = maps.Clone(t.moved)
 	return &c
 }
 
-// SetMark marks a range; to is the id of the node that the slots move to, "" = that does not matter.
+// SetMark marks a range; to is the id of the node that the slots move to; "" = the mark has no such node.
 func (t *Topology) SetMark(r cf.SlotRange, m Mark, to string) {
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		t.marks[slot] = m
@@ -197,7 +198,7 @@ func (t *Topology) SetMark(r cf.SlotRange, m Mark, to string) {
 	}
 }
 
-// Settle derives what follows from the nodes, the owners, the id and the marks.
+// Settle computes the fields that are derived from the nodes, the owners, the id and the marks.
 func (t *Topology) Settle() *Topology {
 	t.Self = t.byID[t.ID]
 	for slot := range t.rules {
@@ -228,7 +229,7 @@ func Parse(text []byte) (*Topology, error) {
 	return t, nil
 }
 
-// maxNodes is how many nodes there can be: owners are 16 bits wide.
+// maxNodes is the max number of nodes: owners have 16 bits.
 const maxNodes = 1<<16 - 1
 
 func (t *Topology) parseNode(fields []string) error {
@@ -278,7 +279,7 @@ func (t *Topology) parseNode(fields []string) error {
 	return nil
 }
 
-// isID reports whether a word is 40 hexadecimal digits.
+// isID reports whether a word is an id: 40 hexadecimal digits.
 func isID(word string) bool {
 	return len(word) == IDLen && strings.Trim(word, "0123456789abcdefABCDEF") == ""
 }
@@ -299,7 +300,7 @@ func parseSlot(word string) (uint16, bool) {
 	return uint16(n), err == nil && n < cf.NumSlots
 }
 
-// MakeDoubtful notes that nobody of this process has heard the end of the migrations that the marks tell of.
+// MakeDoubtful marks the migrations whose end this process does not know as doubtful.
 func (t *Topology) MakeDoubtful() {
 	for slot, m := range t.marks {
 		switch m {
@@ -314,7 +315,7 @@ func (t *Topology) MakeDoubtful() {
 // IsReplica reports whether this node is a replica in the topology.
 func (t *Topology) IsReplica() bool { return t.Self != nil && !t.Self.IsMaster() }
 
-// Left returns the slots that were migrated from this node and belong to another one now.
+// Left returns the slots that were migrated from this node and now belong to another one.
 func Left(old, t *Topology) []cf.SlotRange {
 	var ranges []cf.SlotRange
 	for slot, m := range old.marks {
@@ -330,12 +331,12 @@ func Left(old, t *Topology) []cf.SlotRange {
 	return ranges
 }
 
-// ClearMarks forgets what migration has told.
+// ClearMarks removes all marks.
 func (t *Topology) ClearMarks() { t.SetMark(cf.SlotRange{Last: cf.NumSlots - 1}, Unmarked, "") }
 
-// TakeMarks keeps the marks of the slots whose owner is as before, or of the same shard. (Kvrocks forgets those of
-// Migrated and Imported with every SETNODES. One that comes between the end of a migration and the SETNODES or
-// SETSLOT that gives the slot away, because of another shard, would make the source serve it again, with old data.)
+// TakeMarks takes over the marks of the slots whose owner is unchanged or belongs to the same shard. (Kvrocks drops the
+// marks Migrated and Imported with every SETNODES. A SETNODES because of another shard, between the end of a migration
+// and the SETNODES or SETSLOT that reassigns the slot, would make the source serve the slot again, with old data.)
 func (t *Topology) TakeMarks(old *Topology) {
 	self := t.byID[t.ID]
 	if self == nil || !self.IsMaster() {
@@ -356,10 +357,10 @@ func (t *Topology) TakeMarks(old *Topology) {
 	}
 }
 
-// ownedAsIn reports whether a slot has an owner of the same shard as in an older topology.
+// ownedAsIn reports whether the owner of a slot belongs to the same shard as in an older topology.
 func (t *Topology) ownedAsIn(old *Topology, slot uint16) bool {
 	was, is := old.Owner(slot), t.Owner(slot)
-	if old.Version < 0 { // nobody knows
+	if old.Version < 0 { // the node had no topology
 		was = is
 	}
 	if was == nil || is == nil {
@@ -369,10 +370,10 @@ func (t *Topology) ownedAsIn(old *Topology, slot uint16) bool {
 	return was.ID == is.ID || before != nil && before.Master == was.ID || after != nil && after.Master == is.ID
 }
 
-// OfSource reports whether a mark is for slots of this node; the others are for those of other nodes.
+// OfSource reports whether a mark is for slots of this node. The other marks are for slots of other nodes.
 func (m Mark) OfSource() bool { return m != Importing && m != Imported && m != Arrived }
 
-// Arrival returns a range that has arrived, of one owner, and the owner.
+// Arrival returns a range of arrived slots with one owner, and the owner.
 func (t *Topology) Arrival() (r cf.SlotRange, from *Node, ok bool) {
 	for first, m := range t.marks {
 		if m != Arrived || t.rules[first] != unsure {
@@ -387,7 +388,7 @@ func (t *Topology) Arrival() (r cf.SlotRange, from *Node, ok bool) {
 	return r, nil, false
 }
 
-// Doubt returns a range of which nobody knows whether its migration has ended well, and the destination.
+// Doubt returns a range of doubtful slots, and the destination of their migration.
 func (t *Topology) Doubt() (r cf.SlotRange, to *Node, ok bool) {
 	for r := range t.marked(Leaving) {
 		if t.rules[r.First] == unsure {

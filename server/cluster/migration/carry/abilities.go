@@ -8,13 +8,14 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// Abilities are what a destination can take.
+// Abilities are the features of a destination.
 type Abilities struct {
-	ApplyBatch bool // it has that command
+	ApplyBatch bool // it has the command APPLYBATCH
 	commands   map[string]bool
 }
 
-// needs are commands that a server has if it knows a type; what is not named every Kvrocks with a cluster knows.
+// needs maps a type to a command that exists on every server with that type. Every Kvrocks with a cluster knows the
+// types that are missing here.
 var needs = map[cf.Type]string{
 	cf.TypeBloom:        "bf.add",
 	cf.TypeJSON:         "json.set",
@@ -24,11 +25,11 @@ var needs = map[cf.Type]string{
 	cf.TypeCuckooFilter: "cf.reserve",
 }
 
-// needsHashTTL is the command of a server that knows hashes whose fields may expire.
+// needsHashTTL is a command that exists on every server with expiring hash fields.
 const needsHashTTL = "hpexpireat"
 
-// Ask asks a destination which commands it has. It does so one by one: Kvrocks 2.10 leaves what it does not
-// know out of longer replies.
+// Ask asks a destination which commands it has, one command at a time: Kvrocks 2.10 leaves unknown commands out of a
+// longer reply.
 func Ask(p *peer.Peer) (*Abilities, error) {
 	a := &Abilities{commands: map[string]bool{}}
 	names := []string{"applybatch", needsHashTTL, ingest}
@@ -48,7 +49,7 @@ func Ask(p *peer.Peer) (*Abilities, error) {
 	return a, nil
 }
 
-// isHashTTL reports whether a record, of which rec is everything, is that of a hash whose fields may expire.
+// isHashTTL reports whether a complete metadata record is that of a hash with expiring fields.
 func isHashTTL(m *cf.Meta, record []byte) bool {
 	if m.Type != cf.TypeHash {
 		return false

@@ -1,6 +1,5 @@
-// Package carry takes the keys of slots to another node: those of a snapshot, and what the log says of them since.
-//
-// [Raw] sends records, [Mirror] commands.
+// Package carry sends the keys of slots to another node: first the keys of a snapshot, then their changes from the log.
+// [Raw] sends records, [Mirror] sends commands.
 package carry
 
 import (
@@ -11,15 +10,15 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// Settings are those of the configuration, as they are now.
+// Settings are the current values of the configuration.
 type Settings struct {
 	Speed      int   // migrate-speed: commands a second, 0 = no limit
 	Pipeline   int   // migrate-pipeline-size: commands that are sent together
-	BatchBytes int   // migrate-batch-size-kb, in bytes
+	BatchBytes int   // migrate-batch-size-kb, converted to bytes
 	BatchRate  int64 // migrate-batch-rate-limit-mb, in bytes a second; 0 = no limit
 }
 
-// To is the way to a destination.
+// To describes how to send to a destination.
 type To struct {
 	Ctx      context.Context
 	Peer     *peer.Peer
@@ -27,16 +26,16 @@ type To struct {
 	Settings func() Settings
 	Clock    pace.Clock
 	Pace     *pace.Pace
-	Free     bool         // the rate is not limited: clients wait
-	Check    func() error // why the migration is to end, nil = it goes on
+	Free     bool         // the rate is not limited, because clients wait
+	Check    func() error // returns why the migration must end, nil = it continues
 }
 
-// Carrier takes keys and their changes to a destination.
+// Carrier sends keys and their changes to a destination.
 type Carrier interface {
-	// Snapshot sends a key, which the destination does not have, with all its elements.
+	// Snapshot sends a key that the destination does not have, with all its elements.
 	Snapshot(r *slotdata.Reader, k *slotdata.Key) error
-	// Change takes what a batch of the log has changed in the slots.
+	// Change takes the changes of the slots in one batch of the log.
 	Change(c *slotdata.Changes) error
-	// Flush sends what was taken, and returns when the destination has it.
+	// Flush sends everything taken so far, and returns when the destination has it.
 	Flush() error
 }

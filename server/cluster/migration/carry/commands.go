@@ -23,17 +23,17 @@ type commander struct {
 	*To
 	queued int      // commands without a reply
 	args   [][]byte // of the command that is being made
-	arena  []byte   // what args point to
-	items  int      // elements in it
+	arena  []byte   // memory of args
+	items  int      // elements in the command
 	batch  batch.Builder
 }
 
 const (
 	// perCommand is how many elements one command carries, as in Kvrocks.
 	perCommand = 16
-	// commandBytes is from how many bytes on a command takes no more elements.
+	// commandBytes: a command of at least this many bytes takes no more elements.
 	commandBytes = 64 << 10
-	// queueBytes is from how many bytes on a pipeline is sent whatever the number of its commands.
+	// queueBytes: a pipeline of at least this many bytes is sent, whatever the number of its commands.
 	queueBytes = 1 << 20
 )
 
@@ -64,7 +64,7 @@ func (c *commander) end() error {
 	return nil
 }
 
-// ship sends what is queued and reads the replies.
+// ship sends the queued commands and reads their replies.
 func (c *commander) ship() error {
 	if c.queued == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (c *commander) expireAt(key []byte, at uint64) error {
 	return c.one("PEXPIREAT", key, strconv.AppendUint(nil, at, 10))
 }
 
-// elements makes commands of a name for a key with several elements each.
+// elements makes commands with several elements each, all with one name and key.
 type elements struct {
 	c    *commander
 	name string
@@ -136,16 +136,16 @@ func (e *elements) end() error {
 	return e.c.end()
 }
 
-// form is how a key is carried.
+// form is the way in which a key is sent.
 type form uint8
 
 const (
-	byCommand form = iota // and its changes too
+	byCommand form = iota // by commands, and its changes too
 	byRecords             // APPLYBATCH
-	byWhole               // commands, and all of them again when it changes
+	byWhole               // by commands; after a change the whole key again
 )
 
-// formOf tells how a key is carried.
+// formOf returns the form of a key.
 func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
 	if err := c.Knows.carries(m, nsKey, record); err != nil {
 		return 0, err
@@ -191,7 +191,7 @@ func (c *commander) snapshot(r *slotdata.Reader, k *slotdata.Key, now int64) err
 		return c.records(r, k)
 	}
 	if k.Meta.Expired(now) {
-		return nil // the mirror knows, should it get a later end
+		return nil // a Mirror sends the key if it gets a later expiry
 	}
 	switch k.Meta.Type {
 	case cf.TypeString:
@@ -257,7 +257,7 @@ func (e *elements) removal(t cf.Type, sub []byte) error {
 	return e.add(strconv.AppendUint(nil, id, 10))
 }
 
-// scoreText is a text from which every server reads the same score.
+// scoreText formats a score so that every server reads the same number back.
 func scoreText(f float64) []byte {
 	switch {
 	case math.IsInf(f, 1):
@@ -275,7 +275,7 @@ func (c *commander) str(k *slotdata.Key) error {
 	return c.one("SET", k.Name, k.Tail, []byte("PXAT"), strconv.AppendUint(nil, k.Meta.Expire, 10))
 }
 
-// bits sends the bits of a part of a bitmap.
+// bits sends the bits of one part of a bitmap.
 func (c *commander) bits(k *slotdata.Key, e *slotdata.Element) error {
 	at, err := cf.ParseBitmapSub(e.Sub)
 	if err != nil {

@@ -23,21 +23,21 @@ const ingest = "_ingest"
 
 var ingestRecords = [][]byte{[]byte(ingest), []byte("RECORDS")}
 
-// filesBatch is how many times larger batches are than with APPLYBATCH: they hold no locks, and waking the peers costs
-// as much as the records. maxFilesBatch bounds that.
+// filesBatch is the factor by which these batches are larger than those of APPLYBATCH: they hold no locks, and waking
+// the peers costs as much as the records. maxFilesBatch is the upper bound.
 const (
 	filesBatch    = 16
 	maxFilesBatch = 1 << 20
 )
 
-// FilesFrom is how many bytes a range must have to go by table files: for less, the files would be many and small.
+// FilesFrom is the min size in bytes of a range that goes by table files: a smaller range would make many small files.
 // Tests lower it.
 var FilesFrom uint64 = 32 << 20
 
-// fileFamilies hold the records of slots, in the order in which they are sent.
+// fileFamilies are the column families with records of slots, in the order in which they are sent.
 var fileFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
 
-// BeginFiles reports whether the snapshot goes by table files, for which the destination is ready then.
+// BeginFiles reports whether the snapshot goes by table files. If so, the destination is ready for them.
 func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, log *zap.Logger) (bool, error) {
 	if !s.Knows.commands[ingest] {
 		return false, nil
@@ -60,7 +60,7 @@ func (s *Raw) BeginFiles(base *slotdata.Reader, slots cf.SlotRange, log *zap.Log
 	return err == nil, err
 }
 
-// SendFiles sends a snapshot for table files. before is called with each key.
+// SendFiles sends a snapshot for table files. It calls before with each key.
 func (s *Raw) SendFiles(base *slotdata.Reader, slots cf.SlotRange, before func(k *slotdata.Key) error) error {
 	s.command, s.times = ingestRecords, filesBatch
 	defer func() { s.command, s.times = applyBatch, 1 }()

@@ -25,51 +25,52 @@ import (
 // Where this does not suffice the key is sent again, as a new snapshot holds it.
 type Mirror struct {
 	c     *commander
-	base  *slotdata.Reader        // what the destination got first
-	fresh func() *slotdata.Reader // a snapshot of now
+	base  *slotdata.Reader        // the snapshot that the destination got first
+	fresh func() *slotdata.Reader // takes a snapshot of the current state
 	sent  map[string]*sentKey     // keys that have changed since, by metadata key
-	dirty map[string]*keyChange   // what was read of the log and not sent
-	order []*keyChange            // as dirty, as they came
-	bytes int                     // in it
+	dirty map[string]*keyChange   // changes that were read from the log and not sent yet
+	order []*keyChange            // the values of dirty, in the order of their arrival
+	bytes int                     // bytes in dirty
 }
 
-// sentKey is a key as the destination has it.
+// sentKey is a key in the state that the destination has.
 type sentKey struct {
 	exists bool
 	record []byte // its metadata record; only the head and tail of collections
 	meta   cf.Meta
 	list   listEnds
-	asOf   uint64 // what the log says up to this sequence number is in it
-	// lost: it has expired before it was sent, or since, so its elements may not be there.
+	asOf   uint64 // sequence number of the last change in the log that the state includes
+	// lost: the key expired before or after it was sent, so its elements may be missing at the destination.
 	lost bool
 }
 
 type listEnds struct{ head, tail uint64 }
 
-// keyChange is what the log says of a key.
+// keyChange is the change of one key according to the log.
 type keyChange struct {
 	nsKey   []byte
 	touched bool   // its metadata record was written
 	record  []byte // nil = deleted
-	anew    bool   // it was deleted, or got another version, on the way
-	again   bool   // it is to be sent again
+	anew    bool   // the key was deleted, or got another version, in between
+	again   bool   // the key must be sent again as a whole
 	subs    map[string]subChange
 }
 
-// subChange is the last that the log says of an element.
+// subChange is the last change of an element in the log.
 type subChange struct {
 	family  cf.ID
-	key     []byte // whole
+	key     []byte // the whole internal key
 	version uint64
 	sub     []byte
 	value   []byte
 	deleted bool
 }
 
-// mirrorBytes is how many bytes of changes are read before they are sent.
+// mirrorBytes: so many bytes of changes are read before they are sent.
 const mirrorBytes = 1 << 20
 
-// NewMirror makes a Mirror of keys that a snapshot holds. fresh takes a snapshot of now.
+// NewMirror makes a Mirror for a destination that holds the keys of a snapshot. fresh takes a snapshot of the current
+// state.
 func NewMirror(to *To, base *slotdata.Reader, fresh func() *slotdata.Reader) *Mirror {
 	return &Mirror{c: &commander{To: to}, base: base, fresh: fresh, sent: map[string]*sentKey{},
 		dirty: map[string]*keyChange{}}
@@ -89,7 +90,7 @@ func (m *Mirror) Change(c *slotdata.Changes) error {
 	return m.Flush()
 }
 
-// record notes a record.
+// record adds a record of the log.
 func (m *Mirror) record(rec *batch.Record, seq uint64) error {
 	if rec.Kind == batch.LogData {
 		return nil
@@ -150,7 +151,7 @@ func (m *Mirror) metadata(ch *keyChange, rec *batch.Record) error {
 	return nil
 }
 
-// sameKey reports whether two records are of one life of a key.
+// sameKey reports whether two records belong to the same incarnation of a key.
 func sameKey(a, b *cf.Meta) bool { return a.Type == b.Type && a.Version == b.Version }
 
 // Flush implements [Carrier].
@@ -166,7 +167,7 @@ func (m *Mirror) Flush() error {
 	return m.c.ship()
 }
 
-// known returns what the destination has of a key.
+// known returns the state of a key at the destination.
 func (m *Mirror) known(nsKey []byte) (*sentKey, error) {
 	if s := m.sent[string(nsKey)]; s != nil {
 		return s, nil
@@ -185,7 +186,7 @@ func (m *Mirror) known(nsKey []byte) (*sentKey, error) {
 	return s, nil
 }
 
-// set notes the metadata record that the destination has.
+// set stores the metadata record that the destination has.
 func (s *sentKey) set(record []byte) error {
 	meta, tail, err := cf.DecodeMeta(record)
 	if err != nil {
@@ -212,7 +213,7 @@ func (m *Mirror) send(ch *keyChange) error {
 	record := ch.record
 	if !ch.touched {
 		if !was.exists {
-			return nil // elements that nobody can reach
+			return nil // elements that no client can reach
 		}
 		record = was.record
 	}
@@ -235,7 +236,7 @@ func (m *Mirror) send(ch *keyChange) error {
 		if err := m.gone(ch.nsKey, was); err != nil {
 			return err
 		}
-		if k.Meta.Expired(now) { // it may get a later end
+		if k.Meta.Expired(now) { // it may get a later expiry
 			if err := was.set(record); err != nil {
 				return err
 			}
@@ -272,7 +273,7 @@ func (m *Mirror) sendString(k *slotdata.Key, was *sentKey) error {
 	return was.set(k.Record)
 }
 
-// replace deletes a former life of a key.
+// replace deletes an earlier incarnation of a key.
 func (m *Mirror) replace(k *slotdata.Key, was *sentKey, same bool) error {
 	if same || !was.exists {
 		return nil
@@ -281,7 +282,7 @@ func (m *Mirror) replace(k *slotdata.Key, was *sentKey, same bool) error {
 	return m.c.del(k.Name)
 }
 
-// finish brings the expiry.
+// finish sends the expiry.
 func (m *Mirror) finish(k *slotdata.Key, was *sentKey, same bool) error {
 	old := was.meta.Expire
 	if !same {
@@ -296,8 +297,8 @@ func (m *Mirror) finish(k *slotdata.Key, was *sentKey, same bool) error {
 	return m.c.expireAt(k.Name, k.Meta.Expire)
 }
 
-// sendElements sends the changes of a hash, set, sorted set or sortedint. What is added comes first, so that the key
-// with its expiry does not vanish in between.
+// sendElements sends the changes of a hash, set, sorted set or sortedint. Additions go first, so that the key never
+// becomes empty, which would drop it with its expiry.
 func (m *Mirror) sendElements(ch *keyChange, was *sentKey, k *slotdata.Key, same bool) error {
 	if err := m.replace(k, was, same); err != nil {
 		return err
@@ -332,8 +333,8 @@ func (m *Mirror) sendElements(ch *keyChange, was *sentKey, k *slotdata.Key, same
 	return m.finish(k, was, same)
 }
 
-// sendList sends the changes of a list: its elements have indexes, and its metadata record says from which to which
-// they go.
+// sendList sends the changes of a list. Its elements have indexes, and its metadata record has the first and the last
+// index.
 func (m *Mirror) sendList(ch *keyChange, was *sentKey, k *slotdata.Key, same bool) error {
 	head, tail, err := cf.DecodeListTail(k.Tail)
 	if err != nil {
@@ -409,7 +410,7 @@ func (m *Mirror) sendList(ch *keyChange, was *sentKey, k *slotdata.Key, same boo
 	return m.finish(k, was, same)
 }
 
-// sendRecords sends the changes of a key that goes by APPLYBATCH.
+// sendRecords sends the changes of a key that is sent by APPLYBATCH.
 func (m *Mirror) sendRecords(ch *keyChange, was *sentKey, k *slotdata.Key) error {
 	log := logOf(k.Meta.Type)
 	same := was.exists && !ch.anew && sameKey(&was.meta, &k.Meta)
@@ -440,7 +441,7 @@ func (m *Mirror) sendRecords(ch *keyChange, was *sentKey, k *slotdata.Key) error
 	return was.set(k.Record)
 }
 
-// resend sends a key as it is now. What the log says of it up to there is in it.
+// resend sends the current state of a key. Changes that the log has up to then are included.
 func (m *Mirror) resend(nsKey []byte, was *sentKey) error {
 	r := m.fresh()
 	defer r.Close()

@@ -11,27 +11,27 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// Raw sends records by APPLYBATCH, or as [Raw.command] says. Some batches are under way at the same time; the
-// destination applies them in their order.
+// Raw sends records by APPLYBATCH, or by the command in [Raw.command]. Several batches are in flight at the same time;
+// the destination applies them in order.
 type Raw struct {
 	*To
-	fresh func() *slotdata.Reader // a snapshot of now
+	fresh func() *slotdata.Reader // takes a snapshot of the current state
 
-	command [][]byte // what a batch is the last argument of
-	times   int      // how many times the size of the settings a batch has
-	full    int      // bytes of the batch at hand; the settings cost as much as some records
+	command [][]byte // the command and its first arguments; the batch is the last argument
+	times   int      // factor of the batch size in the settings
+	full    int      // bytes of the current batch; reading the settings costs as much as some records
 	batch   batch.Builder
-	log     []byte // log data of the record before
-	flying  int    // batches without a reply
+	log     []byte // log data of the previous record
+	flying  int    // batches in flight: sent without a reply yet
 
-	// expiring are the expiries with which collections were sent that end soon, by the hash of their keys. When such a
-	// collection gets a later end after that time, the destination may have dropped its elements meanwhile, and they are
+	// expiring holds the expiries with which collections were sent that expire soon, by the hash of their keys. When
+	// such a collection gets a later expiry after that time, the destination may have dropped its elements, so they are
 	// sent again.
 	expiring map[uint64]uint64
 	seed     maphash.Seed
 }
 
-// NewRaw makes a Raw. fresh takes a snapshot of now.
+// NewRaw makes a Raw. fresh takes a snapshot of the current state.
 func NewRaw(to *To, fresh func() *slotdata.Reader) *Raw {
 	return &Raw{To: to, fresh: fresh, command: applyBatch, times: 1, expiring: map[uint64]uint64{},
 		seed: maphash.MakeSeed()}
@@ -39,10 +39,10 @@ func NewRaw(to *To, fresh func() *slotdata.Reader) *Raw {
 
 const (
 	soon     = time.Hour
-	clockOff = 2 * time.Second // what the clock of the destination may be ahead
+	clockOff = 2 * time.Second // the max time by which the destination's clock may be ahead
 )
 
-// expires notes the expiry with which a metadata record is sent, and reports whether its elements are to be sent again.
+// expires stores the expiry with which a metadata record is sent. It reports whether the elements must be sent again.
 func (s *Raw) expires(nsKey []byte, m *cf.Meta) bool {
 	if m.Type.SingleRecord() || m.Expire == 0 && len(s.expiring) == 0 {
 		return false
@@ -57,12 +57,12 @@ func (s *Raw) expires(nsKey []byte, m *cf.Meta) bool {
 	return sent && old <= uint64(now.Add(clockOff).UnixMilli()) && (m.Expire == 0 || m.Expire > old)
 }
 
-// window is how many batches may be under way: enough to keep both sides busy.
+// window is the max number of batches in flight: enough to keep both sides busy.
 const window = 8
 
 var applyBatch = [][]byte{[]byte("APPLYBATCH")}
 
-// put adds a record. log is the log data that says its type.
+// put adds a record. log is the log data that names its type.
 func (s *Raw) put(id cf.ID, key, value, log []byte) error {
 	s.logData(log)
 	s.batch.Put(id, key, value)
@@ -87,7 +87,7 @@ func (s *Raw) added() error {
 	return s.ship()
 }
 
-// ship sends what was added.
+// ship sends the current batch.
 func (s *Raw) ship() error {
 	if s.batch.Count() == 0 {
 		return nil
@@ -160,14 +160,14 @@ func (s *Raw) Snapshot(r *slotdata.Reader, k *slotdata.Key) error {
 		if k.Meta.Type != cf.TypeZSet {
 			return nil
 		}
-		// the same key with the score before the member
+		// The same key with the score before the member.
 		score = append(score[:0], e.Key[:len(e.Key)-len(e.Sub)]...)
 		score = append(append(score, e.Value...), e.Sub...)
 		return s.put(cf.ZSetScore, score, nil, log)
 	})
 }
 
-// logOf is the log data that Kvrocks sends with a type.
+// logOf returns the log data that Kvrocks writes for a type.
 func logOf(t cf.Type) []byte {
 	if t == cf.TypeList {
 		return cf.LogListPushR
@@ -175,7 +175,7 @@ func logOf(t cf.Type) []byte {
 	return cf.AppendLogType(nil, t)
 }
 
-// again sends a key as it is now.
+// again sends the current state of a key.
 func (s *Raw) again(nsKey []byte) error {
 	r := s.fresh()
 	defer r.Close()

@@ -18,8 +18,8 @@ var (
 	errFollowed     = engine.NewError("ERR", "table files are not taken while replicas or backups follow this node")
 )
 
-// BeginFiles begins to collect records that EndFiles brings into the database as table files: they are not in the log.
-// So it is refused while somebody follows the log, and the source sends the records by APPLYBATCH.
+// BeginFiles begins to collect records that EndFiles ingests as table files. These records are not in the log, so
+// BeginFiles fails while a replica or a backup follows the log, and the source sends the records by APPLYBATCH instead.
 func (i *Import) BeginFiles(link Link) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -41,7 +41,7 @@ func (i *Import) BeginFiles(link Link) error {
 	return err
 }
 
-// AddRecords collects the records of a write batch, see [engine.Ingest.Add]. After an error the import can only fail.
+// AddRecords collects the records of a write batch, see [engine.Ingest.Add]. After an error the import cannot succeed.
 func (i *Import) AddRecords(link Link, rep []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -53,8 +53,8 @@ func (i *Import) AddRecords(link Link, rep []byte) error {
 	return err
 }
 
-// EndFiles brings what was collected into the database. Replicas that have come meanwhile are cut off: the log has a
-// gap where the files came, so they get a copy of the database.
+// EndFiles ingests the collected records. Replicas that have connected meanwhile are disconnected: the log has a gap
+// where the files came, so they get a copy of the database.
 func (i *Import) EndFiles(link Link) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,7 +77,7 @@ func (i *Import) EndFiles(link Link) error {
 	return nil
 }
 
-// dropFiles deletes what was collected, and what a former process has left. mu is held.
+// dropFiles deletes the collected records, and those that an earlier process has left. mu must be held.
 func (i *Import) dropFiles() error {
 	if i.opt.FilesDir == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package destination takes in slots that another node moves here.
+// Package destination receives slots that another node moves here.
 package destination
 
 import (
@@ -35,26 +35,26 @@ import (
 // after.
 type Import struct {
 	opt Options
-	mu  sync.Mutex // held by those who change the state, for as long as that takes
+	mu  sync.Mutex // held while the state changes, for the whole duration of the change
 	now atomic.Pointer[Importing]
-	// marks: the file may be there.
+	// marks: the file may exist.
 	marks bool
-	files *engine.Ingest // records that were sent for table files; nil = none
+	files *engine.Ingest // records sent for table files; nil = none
 }
 
 // Importing is the state of an import.
 type Importing struct {
 	slots cf.SlotRange
 	state State
-	link  Link // of the source, in the state start
-	// began is the number of the connection that has begun the import. What older ones say, whose bytes a network may
-	// have held back, does not count.
+	link  Link // of the source; only in the state start
+	// began is the number of the connection that has begun the import. Commands of older connections, which a network
+	// may have delayed, are ignored.
 	began int64
-	// verify: before anybody uses the slots, the source is asked whether it sends clients here.
+	// verify: before clients may use the slots, the source is asked whether it redirects clients to this node.
 	verify bool
 }
 
-// State is how an import stands, as CLUSTER INFO names it.
+// State is the state of an import, with the name that CLUSTER INFO shows.
 type State string
 
 // The states.
@@ -65,28 +65,28 @@ const (
 	Failed  State = "error"
 )
 
-// Link is the connection of a source. Two are the same if they are equal.
+// Link is the connection of a source. Links of the same connection are equal.
 type Link interface {
-	// ID is the number of the connection: newer ones have greater numbers.
+	// ID returns the number of the connection. Newer connections have greater numbers.
 	ID() int64
 	// Close ends the connection, without waiting.
 	Close()
-	// Ended is closed when nothing of it runs any more, and before [Import.LinkEnded] is called.
+	// Ended is closed when no command of the connection is running any more, before [Import.LinkEnded] is called.
 	Ended() <-chan struct{}
 }
 
-// Slots changes what this node does with commands for slots. See package cluster, whose Map has these methods.
+// Slots changes how this node treats commands for slots. The Map of package cluster implements it.
 type Slots interface {
-	// Importing lets the migrator alone use slots of other nodes.
+	// Importing lets only the migrator use slots of other nodes.
 	Importing(r cf.SlotRange)
-	// ImportEnded is the end of Importing.
+	// ImportEnded undoes Importing.
 	ImportEnded(r cf.SlotRange)
-	// Imported lets everybody use slots of other nodes, also after a start of the server.
+	// Imported lets all clients use slots of other nodes, also after a restart of the server.
 	Imported(r cf.SlotRange) error
-	// Arrived is as Imported, but nobody may use the slots before it is confirmed.
+	// Arrived is like Imported, but no client may use the slots before the end of the migration is confirmed.
 	Arrived(r cf.SlotRange) error
 	Confirmed(r cf.SlotRange)
-	// Revoked is the end of Imported and Arrived.
+	// Revoked undoes Imported and Arrived.
 	Revoked(r cf.SlotRange)
 }
 
@@ -94,14 +94,14 @@ type Slots interface {
 type Options struct {
 	DB    *engine.DB
 	Slots Slots
-	// Has reports whether a slot is this node's, or was imported.
+	// Has reports whether a slot belongs to this node or was imported.
 	Has func(slot uint16) bool
-	// IsReplica reports whether the server follows a master: it deletes nothing then.
+	// IsReplica reports whether the server follows a master. A replica deletes nothing.
 	IsReplica func() bool
 	Path      string // of the file; its directory exists
-	// FilesDir is for table files, and is deleted; "" = none are taken. Followed reports whether somebody needs the log:
-	// replicas, backups. Suspend cuts off those who do until resume is called. Ingested is called when keys have come that
-	// clients may wait for. If FilesDir is set, so are the functions.
+	// FilesDir is a directory for table files, which is deleted; "" = table files are refused. Followed reports whether
+	// a replica or a backup reads the log. Suspend disconnects them until resume is called. Ingested is called after
+	// keys have arrived that clients may be waiting for. With FilesDir, all three functions must be set.
 	FilesDir string
 	Followed func() bool
 	Suspend  func() (resume func())
@@ -109,10 +109,10 @@ type Options struct {
 	Log      *zap.Logger
 }
 
-// linkEnds is how long the end of a connection is waited for whose import another one begins again.
+// linkEnds is the max time to wait for the end of a connection whose import another connection begins again.
 const linkEnds = 5 * time.Second
 
-// New returns the destination of migrations, and deletes what a former process has left.
+// New returns the destination of migrations, and deletes what an earlier process has left.
 func New(opt Options) (*Import, error) {
 	i := &Import{opt: opt}
 	i.now.Store(&Importing{state: None})
@@ -122,16 +122,16 @@ func New(opt Options) (*Import, error) {
 	return i, i.recover()
 }
 
-// Now returns the state, which changes with each step. It does not wait.
+// Now returns the current state, which changes with each step. It does not wait.
 func (i *Import) Now() *Importing { return i.now.Load() }
 
-// Status returns how the present import stands, or the last one has ended. It does not wait.
+// Status returns the state of the current or the last import. It does not wait.
 func (i *Import) Status() (cf.SlotRange, State) {
 	now := i.now.Load()
 	return now.slots, now.state
 }
 
-// Start begins an import. What is here of the slots is deleted.
+// Start begins an import. It deletes the keys that the slots have here.
 func (i *Import) Start(link Link, r cf.SlotRange) error {
 	if err := i.closeFormer(link, r); err != nil {
 		return err
@@ -174,7 +174,7 @@ func errImporting(r cf.SlotRange) error {
 	return engine.NewError("ERR", "only one importing job is allowed, current importing: "+r.String())
 }
 
-// closeFormer ends another connection that imports the same slots.
+// closeFormer closes the other connection that imports the same slots.
 func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
 	former := i.now.Load()
 	if former.state != Started || former.slots != r || former.link == link || former.stale(link, r) {
@@ -190,14 +190,14 @@ func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
 	}
 }
 
-// Succeed ends an import: from now on everybody may use the slots. A source whose connection was cut, another process
-// of it, or a replica that is the master now, asks thereby what has become of an import: after an error the slots are
-// not here, and will not be before the next import.
+// Succeed ends an import: from now on all clients may use the slots. A source asks by this command what has become of
+// an import when its connection was cut, when it was restarted, or when a replica has become the master. After an error
+// the slots are not here, and will not be before the next import.
 func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.has(r) {
-		return nil // of a former process too
+		return nil // an earlier process may have imported them
 	}
 	if err := i.expects(r); err != nil {
 		return err
@@ -226,9 +226,9 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 		imported = i.opt.Slots.Arrived
 	}
 	if err := imported(r); err != nil {
-		// Without that the slots would be deleted at the next start.
+		// Without Revoked the slots would be deleted at the next start.
 		i.opt.Slots.Revoked(r)
-		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(Failed))
+		return errors.Join(fmt.Errorf("recording that the slots were imported: %w", err), i.end(Failed))
 	}
 	stage.Step(stage.ImportedKept)
 	i.unmark()
@@ -253,7 +253,7 @@ func (i *Import) Verify(link Link, r cf.SlotRange) error {
 	return nil
 }
 
-// Confirm is told by the source that it sends clients here.
+// Confirm is called when the source says that it redirects clients to this node.
 func (i *Import) Confirm(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -264,8 +264,8 @@ func (i *Import) Confirm(link Link, r cf.SlotRange) error {
 	return nil
 }
 
-// Void deletes slots that have arrived, but that the source has kept. asOf is the state of the import before the source
-// was asked: what it said of an earlier import is not true of a later one, which may have ended with success meanwhile.
+// Void deletes slots that have arrived but that the source has kept. asOf is the state of the import before the source
+// was asked: the answer about an earlier import does not apply to a later one, which may have succeeded meanwhile.
 func (i *Import) Void(r cf.SlotRange, asOf *Importing) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -277,7 +277,7 @@ func (i *Import) Void(r cf.SlotRange, asOf *Importing) error {
 	return i.end(Failed)
 }
 
-// has reports whether all slots of a range are this node's, or were imported.
+// has reports whether all slots of a range belong to this node or were imported.
 func (i *Import) has(r cf.SlotRange) bool {
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		if !i.opt.Has(uint16(slot)) {
@@ -287,11 +287,12 @@ func (i *Import) has(r cf.SlotRange) bool {
 	return true
 }
 
-// Fail ends an import; what has come is deleted. After Succeed too: the source has not heard of it.
+// Fail ends an import and deletes the keys that have arrived. It also applies after Succeed: the source has not
+// received the reply.
 func (i *Import) Fail(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.now.Load().state == None && i.has(r) { // a former process has imported them
+	if i.now.Load().state == None && i.has(r) { // an earlier process has imported them
 		i.now.Store(&Importing{slots: r, state: Success, began: link.ID()})
 	}
 	if err := i.expects(r); err != nil {
@@ -318,7 +319,7 @@ func (i *Import) expects(r cf.SlotRange) error {
 	return engine.NewError("ERR", fmt.Sprintf("mismatch slot, importing slot(s): %s, but got: %s", is, r))
 }
 
-// delete deletes what is here of slots, but for those that are this node's meanwhile. mu is held.
+// delete deletes the keys of slots, except those of slots that now belong to this node. mu must be held.
 func (i *Import) delete(r cf.SlotRange) error {
 	for first := int(r.First); first <= int(r.Last); first++ {
 		last := first
@@ -336,7 +337,7 @@ func (i *Import) delete(r cf.SlotRange) error {
 	return nil
 }
 
-// end ends the import with a state other than success. mu is held.
+// end ends the import with a state other than success. mu must be held.
 func (i *Import) end(state State) error {
 	now := i.now.Load()
 	r := now.slots
@@ -348,10 +349,10 @@ func (i *Import) end(state State) error {
 		i.opt.Log.Error("table files of an import were not removed", zap.Error(err))
 	}
 	if i.opt.IsReplica() {
-		i.unmark() // what is there is the master's
+		i.unmark() // the keys are the master's now
 		return nil
 	}
-	if err := i.mark(r); err != nil { // after success it is gone
+	if err := i.mark(r); err != nil { // Succeed has removed the mark
 		return err
 	}
 	stage.Step(stage.ImportVoid)
@@ -362,7 +363,7 @@ func (i *Import) end(state State) error {
 	return nil
 }
 
-// LinkEnded is told of every connection that has begun an import, after its last command.
+// LinkEnded is called for every connection that has begun an import, after its last command.
 func (i *Import) LinkEnded(link Link) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -376,14 +377,14 @@ func (i *Import) LinkEnded(link Link) {
 	}
 }
 
-// Cancel ends the import if wanted says so, because of a change of the topology. It does not wait.
+// Cancel ends the import because of a change of the topology, if wanted returns true. It does not wait.
 func (i *Import) Cancel(wanted func(r cf.SlotRange) bool) {
 	if now := i.now.Load(); now.state == Started && wanted(now.slots) {
-		now.link.Close() // and LinkEnded does the rest
+		now.link.Close() // LinkEnded does the rest
 	}
 }
 
-// mark keeps on disk that the slots may hold what is void.
+// mark writes to the disk that the slots may hold invalid keys.
 func (i *Import) mark(r cf.SlotRange) error {
 	if i.opt.Path == "" {
 		return nil
@@ -410,7 +411,8 @@ func (i *Import) mark(r cf.SlotRange) error {
 	return syncDir(filepath.Dir(i.opt.Path))
 }
 
-// unmark removes what mark has written. If it stays, the next process deletes slots that nobody serves there.
+// unmark removes the file of mark. If the file stays, the next process deletes the keys of slots that no node serves
+// there.
 func (i *Import) unmark() {
 	if i.opt.Path == "" || !i.marks {
 		return
@@ -431,7 +433,7 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// recover deletes what a former process has left of slots that this node does not serve.
+// recover deletes the keys of unserved slots that an earlier process has left.
 func (i *Import) recover() error {
 	if i.opt.Path == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package pace keeps what is sent to a rate.
+// Package pace limits the rate at which data is sent.
 package pace
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Clock is the time; tests have one of their own.
+// Clock is a source of time. Tests have their own.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits, and returns the error of the context when that ends.
+	// Sleep waits for d. It returns early, with the error of the context, when the context ends.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Real is the clock of the machine.
+// Real is the system clock.
 type Real struct{}
 
 // Now implements [Clock].
@@ -34,13 +34,13 @@ func (Real) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Pace is the rate of one sender.
+// Pace limits the rate of one sender.
 type Pace struct {
 	Clock Clock
-	next  time.Time // when the next may go
+	next  time.Time // when the next unit may be sent
 }
 
-// Wait waits until n more may go at a rate of so many a second; 0 = there is no limit.
+// Wait waits until n more units may be sent at a rate in units per second; 0 = no limit.
 func (p *Pace) Wait(ctx context.Context, n int, rate int64) error {
 	if rate <= 0 {
 		return nil

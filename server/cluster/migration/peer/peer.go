@@ -1,4 +1,4 @@
-// Package peer is a connection to another node of a cluster, over which commands are pipelined.
+// Package peer is a connection to another node of a cluster that pipelines commands.
 package peer
 
 import (
@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Peer is such a connection: Send, Flush, then Reply for each command.
+// Peer is a connection. Callers use Send, then Flush, then Reply once for each command.
 type Peer struct {
 	conn    net.Conn
 	r       *bufio.Reader
 	w       *bufio.Writer
-	waiting int       // replies that are still to come
-	err     error     // the connection is of no use any more
-	Until   time.Time // when it is given up, unless this is zero
+	waiting int       // outstanding replies
+	err     error     // the connection is unusable
+	Until   time.Time // deadline of all replies; zero = none
 	unwatch func() bool
 }
 
 const (
-	// Timeout is how long a reply may take: the destination may wait for the disk.
+	// Timeout is the max time to wait for a reply: the destination may wait for its disk.
 	Timeout = 30 * time.Second
 	buffer  = 64 << 10
 )
 
-// Dial makes a connection to a node by a function and authenticates, with a password. It is closed when ctx ends, and
-// given up at its deadline.
+// Dial connects to a node by the function dial, and authenticates if a password is given. The connection is closed when
+// ctx ends, and fails at the deadline of ctx.
 func Dial(ctx context.Context, dial func(ctx context.Context, addr string) (net.Conn, error), addr,
 	password string) (*Peer, error) {
 	conn, err := dial(ctx, addr)
@@ -42,13 +42,13 @@ func Dial(ctx context.Context, dial func(ctx context.Context, addr string) (net.
 	if password != "" {
 		if _, err := p.Do("AUTH", password); err != nil {
 			p.Close()
-			return nil, fmt.Errorf("authenticating: %v", err) // no answer to what follows
+			return nil, fmt.Errorf("authenticating: %v", err) // not a reply to a later command
 		}
 	}
 	return p, nil
 }
 
-// New makes a Peer of a connection, which is closed when ctx ends.
+// New makes a Peer of a connection. The connection is closed when ctx ends.
 func New(ctx context.Context, conn net.Conn) *Peer {
 	p := &Peer{conn: conn, r: bufio.NewReaderSize(conn, 4<<10), w: bufio.NewWriterSize(conn, buffer)}
 	p.unwatch = context.AfterFunc(ctx, func() { conn.Close() })
@@ -61,7 +61,7 @@ func (p *Peer) Close() {
 	p.conn.Close()
 }
 
-// limit is until when a reply, or the room for what is sent, is waited for.
+// limit returns the deadline for reading a reply, and for writing.
 func (p *Peer) limit() time.Time {
 	if at := time.Now().Add(Timeout); p.Until.IsZero() || at.Before(p.Until) {
 		return at
@@ -69,13 +69,13 @@ func (p *Peer) limit() time.Time {
 	return p.Until
 }
 
-// Broken reports whether the connection is of no use any more.
+// Broken reports whether the connection has become unusable.
 func (p *Peer) Broken() bool { return p.err != nil }
 
-// Idle reports whether the connection is of use, and no reply is outstanding.
+// Idle reports whether the connection is usable and no reply is outstanding.
 func (p *Peer) Idle() bool { return p.err == nil && p.waiting == 0 }
 
-// Buffered returns how many bytes of commands were not sent yet.
+// Buffered returns the number of bytes of commands that were not sent yet.
 func (p *Peer) Buffered() int { return p.w.Buffered() }
 
 func (p *Peer) fail(err error) error {
@@ -85,7 +85,7 @@ func (p *Peer) fail(err error) error {
 	return err
 }
 
-// Send queues a command. It may write.
+// Send queues a command. It may write to the connection.
 func (p *Peer) Send(args ...[]byte) error {
 	if p.err != nil {
 		return p.err
@@ -106,7 +106,7 @@ func (p *Peer) Send(args ...[]byte) error {
 	return nil // bufio keeps the error for Flush
 }
 
-// Flush sends what is queued.
+// Flush sends the queued commands.
 func (p *Peer) Flush() error {
 	if p.err != nil {
 		return p.err
@@ -118,7 +118,7 @@ func (p *Peer) Flush() error {
 	return nil
 }
 
-// Reply reads the next reply. An error reply is an [Error], with which the connection stays usable.
+// Reply reads the next reply. An error reply becomes an [Error], after which the connection is still usable.
 func (p *Peer) Reply() (Reply, error) {
 	if p.err != nil {
 		return Reply{}, p.err
@@ -135,7 +135,7 @@ func (p *Peer) Reply() (Reply, error) {
 	return rep, nil
 }
 
-// Do sends a command and reads its reply. None may be outstanding.
+// Do sends a command and reads its reply. No reply may be outstanding.
 func (p *Peer) Do(args ...string) (Reply, error) {
 	list := make([][]byte, len(args))
 	for i, a := range args {
@@ -150,18 +150,18 @@ func (p *Peer) Do(args ...string) (Reply, error) {
 	return p.Reply()
 }
 
-// IsReply reports whether an error is an answer of the destination.
+// IsReply reports whether an error is an error reply of the destination.
 func IsReply(err error) bool {
 	var e Error
 	return errors.As(err, &e)
 }
 
-// Error is what the destination has answered to a command.
+// Error is an error reply of the destination.
 type Error string
 
 func (e Error) Error() string { return "the destination has answered: " + string(e) }
 
-// Reply is a reply in RESP2. Of long strings only the beginning is kept.
+// Reply is a reply in RESP2. Of a long string only the beginning is kept.
 type Reply struct {
 	Kind  byte // + - : $ *
 	Text  string
@@ -175,7 +175,7 @@ const (
 	maxNested = 8
 )
 
-var errReply = errors.New("the destination has sent something that is no reply")
+var errReply = errors.New("the destination has sent an invalid reply")
 
 func readReply(r *bufio.Reader, depth int) (rep Reply, err error) {
 	line, err := r.ReadSlice('\n')

@@ -10,23 +10,23 @@ import (
 	"sync"
 )
 
-// Node answers commands; the zero value answers all of them with +OK.
+// Node answers commands. The zero value answers every command with +OK.
 type Node struct {
-	// Answer returns the reply to a command, "" = +OK, or false to cut the connection.
+	// Answer returns the reply to a command, "" = +OK, or false to close the connection.
 	Answer func(cmd []string) (reply string, ok bool)
 
 	mu  sync.Mutex
 	got [][]string
 }
 
-// Dial makes a connection to the node, whatever the address.
+// Dial connects to the node. It ignores the address.
 func (n *Node) Dial(context.Context, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	go n.serve(theirs)
 	return ours, nil
 }
 
-// Commands returns the commands that have come, and forgets them.
+// Commands returns the commands received so far, and forgets them.
 func (n *Node) Commands() [][]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,19 +10,20 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// ErrFlushed: the log deletes all keys.
+// ErrFlushed: the log has a record that deletes all keys.
 var ErrFlushed = errors.New("the keys were flushed")
 
-// Changes are a batch of the log, seen through the slots that are migrated.
+// Changes are one batch of the log, restricted to the migrated slots.
 type Changes struct {
 	Rep          []byte
-	Skip         int    // so many of its records are in the snapshot already
-	Seq          uint64 // of the record that Each is at
+	Skip         int    // the first records, which the snapshot includes
+	Seq          uint64 // sequence number of the current record of Each
 	lower, upper []byte
 }
 
-// Each calls f for the records of the slots, and with log data: puts, deletes, and range deletes of subkeys, cut to the
-// slots. A range delete of metadata records is a FLUSHALL or FLUSHDB, or what other programs do like it: ErrFlushed.
+// Each calls f for the records of the slots, and for log data: puts, deletes, and range deletes of subkeys, which are
+// cut to the slots. A range delete of metadata records is ErrFlushed: it comes from FLUSHALL, FLUSHDB, or a similar
+// command of another program.
 func (c *Changes) Each(f func(rec *batch.Record) error) error {
 	r, err := batch.NewReader(c.Rep)
 	if err != nil {
@@ -86,5 +87,5 @@ func (c *Changes) Each(f func(rec *batch.Record) error) error {
 	}
 }
 
-// Bounds sets the slots.
+// Bounds sets the range of slots.
 func (c *Changes) Bounds(slots cf.SlotRange) { c.lower, c.upper = engine.SlotBounds(slots) }

@@ -1,4 +1,4 @@
-// Package slotdata reads what a database holds of slots: the keys of a snapshot, and the changes in the log.
+// Package slotdata reads the data of slots: the keys of a snapshot, and the changes in the log.
 package slotdata
 
 import (
@@ -9,17 +9,17 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Reader reads keys of slots as a snapshot holds them.
+// Reader reads the keys of slots from a snapshot.
 type Reader struct {
 	db   *engine.DB
 	snap *engine.Snapshot
-	Seq  uint64 // of the newest write that it sees
-	now  int64  // its time, milliseconds
+	Seq  uint64 // sequence number of the newest write in the snapshot
+	now  int64  // time of the snapshot in Unix milliseconds
 	keys *engine.Tx
 	subs *engine.Tx
 }
 
-// NewReader takes a snapshot, at a time in milliseconds. It is to be closed before the database.
+// NewReader takes a snapshot at a time in Unix milliseconds. The reader must be closed before the database.
 func NewReader(db *engine.DB, now int64) *Reader {
 	r := &Reader{db: db, snap: db.NewSnapshot(), now: now, keys: db.NewTx(), subs: db.NewTx()}
 	r.Seq = r.snap.Sequence()
@@ -33,16 +33,16 @@ func (r *Reader) Close() {
 	r.snap.Close()
 }
 
-// Key is a key of a slot. The slices are valid until the next one is read.
+// Key is a key of a slot. Its slices are valid until the next key is read.
 type Key struct {
 	NSKey  []byte
-	Name   []byte // as clients know it
+	Name   []byte // as clients name it
 	Record []byte // its metadata record
 	Meta   cf.Meta
-	Tail   []byte // of the record, behind what all have
+	Tail   []byte // the part of the record behind the common head
 }
 
-// ParseKey makes a Key of a metadata record.
+// ParseKey parses a metadata record.
 func ParseKey(nsKey, record []byte) (k Key, err error) {
 	k.NSKey, k.Record = nsKey, record
 	if _, k.Name, err = cf.SplitNSKey(nsKey, true); err != nil {
@@ -54,11 +54,11 @@ func ParseKey(nsKey, record []byte) (k Key, err error) {
 	return k, nil
 }
 
-// live reports whether a key was there at the time of the snapshot. One that has expired since counts: a PERSIST may
-// have come before its end, and its elements are not in the log.
+// live reports whether a key existed at the time of the snapshot. A key that has expired since counts: a PERSIST may
+// have come before the expiry, and the elements of the key are not in the log.
 func (r *Reader) live(k *Key) bool { return k.Meta.Live(r.now) }
 
-// Each calls f for all live keys of a range of slots, in the order of their slots.
+// Each calls f for all live keys of a range of slots, in slot order.
 func (r *Reader) Each(slots cf.SlotRange, f func(k *Key) error) error {
 	lower, upper := engine.SlotBounds(slots)
 	r.keys.Begin(cf.DefaultNamespace)
@@ -80,13 +80,13 @@ func (r *Reader) Each(slots cf.SlotRange, f func(k *Key) error) error {
 	return it.Err()
 }
 
-// Size returns about how many bytes a family has of a range of slots.
+// Size returns the approximate size in bytes of a range of slots in a family.
 func (r *Reader) Size(id cf.ID, slots cf.SlotRange) uint64 {
 	lower, upper := engine.SlotBounds(slots)
 	return r.db.ApproximateSize(id, lower, upper)
 }
 
-// Find returns a key, nil when it is not there.
+// Find returns a key, nil when it does not exist.
 func (r *Reader) Find(nsKey []byte) (*Key, error) {
 	r.keys.Begin(cf.DefaultNamespace)
 	defer r.keys.Release()
@@ -103,7 +103,7 @@ func (r *Reader) Find(nsKey []byte) (*Key, error) {
 	return &k, nil
 }
 
-// subFamily returns where a type has its elements; ok is false when it has none.
+// subFamily returns the family with the elements of a type; ok is false when the type has no elements.
 func subFamily(t cf.Type) (id cf.ID, ok bool) {
 	switch {
 	case t.SingleRecord():
@@ -114,15 +114,15 @@ func subFamily(t cf.Type) (id cf.ID, ok bool) {
 	return cf.Default, true
 }
 
-// Element is a record of a collection.
+// Element is one record of a collection.
 type Element struct {
 	Family cf.ID
-	Key    []byte // whole
-	Sub    []byte // what tells it from others of the collection
+	Key    []byte // the whole internal key
+	Sub    []byte // the part of the key that follows the prefix of the collection
 	Value  []byte
 }
 
-// Elements calls f for all records of a collection but those of zset_score, which follow from the others.
+// Elements calls f for all records of a collection, except those of zset_score, which follow from the others.
 func (r *Reader) Elements(k *Key, f func(e *Element) error) error {
 	id, ok := subFamily(k.Meta.Type)
 	if !ok {
@@ -145,14 +145,14 @@ func (r *Reader) Elements(k *Key, f func(e *Element) error) error {
 	return it.Err()
 }
 
-// Subkeys calls f for the records of a family that belong to live keys of a range of slots, in their order.
+// Subkeys calls f for the records in a family that belong to live keys of a range of slots, in key order.
 func (r *Reader) Subkeys(id cf.ID, slots cf.SlotRange, f func(key, value []byte) error) error {
 	lower, upper := engine.SlotBounds(slots)
 	r.subs.Begin(cf.DefaultNamespace)
 	defer r.subs.Release()
 	it := r.subs.Iter(id, engine.IterOptions{Lower: lower, Upper: upper, Snapshot: r.snap, NoFill: true})
 	defer it.Close()
-	var prefix, nsKey []byte // of the collection at hand
+	var prefix, nsKey []byte // of the current collection
 	wanted := false
 	for it.Next() {
 		if len(prefix) == 0 || !bytes.HasPrefix(it.Key(), prefix) {
@@ -185,7 +185,7 @@ func (r *Reader) Subkeys(id cf.ID, slots cf.SlotRange, f func(key, value []byte)
 	return it.Err()
 }
 
-// UserKey returns the key that clients know.
+// UserKey returns the key as clients name it.
 func UserKey(nsKey []byte) []byte {
 	_, key, err := cf.SplitNSKey(nsKey, true)
 	if err != nil {

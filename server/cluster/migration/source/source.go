@@ -1,5 +1,5 @@
-// Package source moves slots to another node: it sends what the database holds of them and what clients write
-// meanwhile, lets writes pause at the end, and hands the slots over.
+// Package source moves slots to another node. It sends the data of the slots and the writes that clients make
+// meanwhile, pauses writes at the end, and hands the slots over.
 package source
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// Errors of a migration; those with texts of Kvrocks go to clients.
+// Errors of a migration. Clients see those with the texts of Kvrocks.
 var (
 	ErrBusy      = engine.NewError("ERR", "There is already a migrating job")
 	errNoLog     = engine.NewError("ERR", "slots cannot be migrated without the write-ahead log (disable_wal)")
@@ -31,31 +31,31 @@ var (
 	errLongPause = errors.New("the last writes cannot be sent in the time for which writes may pause")
 )
 
-// Settings are those of the configuration, as they are now.
+// Settings are the current values of the configuration.
 type Settings struct {
 	carry.Settings
-	Raw      bool   // migrate-type raw-key-value; commands otherwise
-	Gap      uint64 // migrate-sequence-gap: how much may be missing when writes are forbidden
+	Raw      bool   // migrate-type raw-key-value; false = commands
+	Gap      uint64 // migrate-sequence-gap: the max number of missing sequence numbers when writes are forbidden
 	Password string // for AUTH; "" = none
 }
 
-// Slots changes what this node does with commands for slots. See package cluster, whose Map has these methods.
+// Slots changes how this node treats commands for slots. The Map of package cluster implements it.
 type Slots interface {
-	// Forbid refuses writes. When it returns none is under way. An error says that writes are not refused.
+	// Forbid refuses writes. When it returns, no write is running. After an error writes are not refused.
 	Forbid(r cf.SlotRange) error
-	// Allow is the end of Forbid.
+	// Allow undoes Forbid.
 	Allow(r cf.SlotRange)
 }
 
-// Target is where slots go.
+// Target is the destination of a migration.
 type Target struct {
 	ID   string
 	Addr string // host:port
-	// Leaving keeps that the target may have the slots soon; Stays is the end of that.
+	// Leaving records that the target may soon have the slots. Stays undoes that.
 	Leaving func(r cf.SlotRange) error
 	Stays   func(r cf.SlotRange)
-	// Moved sends all commands for the slots there, also after a start of the server. When it is sure to do so it calls
-	// first.
+	// Moved redirects all commands for the slots to the target, also after a restart of the server. It calls first when
+	// the redirection is certain.
 	Moved func(r cf.SlotRange, first func()) error
 }
 
@@ -67,58 +67,58 @@ type Options struct {
 	Dial     func(ctx context.Context, addr string) (net.Conn, error) // nil = TCP
 	Clock    pace.Clock                                               // nil = pace.Real
 	Log      *zap.Logger
-	// NoLog: writes do not go to the write-ahead log.
+	// NoLog: writes bypass the write-ahead log.
 	NoLog bool
-	// Step is called before each step of a migration: tests stop there. nil = [stage.Step].
+	// Step is called before each step of a migration, so that tests can stop it there. nil = [stage.Step].
 	Step func(s stage.Stage)
-	// Limits are asked for at the end of each migration. nil = [StandardLimits].
+	// Limits is called at the end of each migration. nil = [StandardLimits].
 	Limits func() Limits
 }
 
-// Limits are how long each part of the pause of writes may take, at the end of a migration.
+// Limits bound the parts of the pause of writes at the end of a migration.
 type Limits struct {
-	// Rest is for the last writes. When they are not sent in that time writes are allowed again, and the end is tried
-	// once more. A client that is told to try again does so for about a second (go-redis less, ioredis 1.6 s), and then
-	// reports an error; usually the pause takes some milliseconds.
+	// Rest is the time for sending the last writes. When it has passed, writes are allowed again, and the end is tried
+	// once more. Clients repeat a command that was answered with TRYAGAIN for about a second (go-redis less, ioredis
+	// 1.6 s) and then report an error. The pause usually takes some milliseconds.
 	Rest time.Duration
-	// Answer is how long after that the destination may take to say that it has the slots.
+	// Answer is the time, after Rest, for the destination to confirm that it has the slots.
 	Answer time.Duration
-	// Confirm is how long the destination may take to answer that it has heard that clients will come. It would ask by
-	// itself otherwise, and they would be told to try again meanwhile.
+	// Confirm is the time for the destination to answer that it knows that clients are redirected. Without that message
+	// the destination would ask by itself, and answer clients with TRYAGAIN meanwhile.
 	Confirm time.Duration
 }
 
-// StandardLimits are those of a server.
+// StandardLimits are the limits of a server.
 var StandardLimits = Limits{Rest: 500 * time.Millisecond, Answer: 500 * time.Millisecond,
 	Confirm: 100 * time.Millisecond}
 
-// Source moves slots away. There is one migration at a time.
+// Source moves slots to other nodes, one migration at a time.
 type Source struct {
 	opt Options
 	mu  sync.Mutex
-	job *job // that goes on
-	// last is how the last one ended.
+	job *job // the current migration
+	// last is the result of the last migration.
 	last   Status
 	closed bool
-	ctx    context.Context // ends with Close
+	ctx    context.Context // canceled by Close
 	cancel context.CancelCauseFunc
 	done   sync.WaitGroup
 
-	telling sync.Mutex     // held while slots are revoked at a destination
-	begun   map[string]int // how many migrations have begun to each address, guarded by telling
+	telling sync.Mutex     // held while a destination is told that its slots are revoked
+	begun   map[string]int // number of migrations begun to each address; telling must be held
 }
 
-// Status is what is known of a migration.
+// Status describes the current or the last migration.
 type Status struct {
 	Range  cf.SlotRange
-	Target string // id
+	Target string // id of the destination
 	State  State
 }
 
-// State is how a migration stands.
+// State is the state of a migration.
 type State string
 
-// The states, as CLUSTER INFO names them.
+// The states, with the names that CLUSTER INFO shows.
 const (
 	StateNone    State = "none"
 	StateStarted State = "start"
@@ -150,7 +150,7 @@ func New(opt Options) *Source {
 
 const dialTimeout = 5 * time.Second
 
-// Migrate begins to move slots. done, which may be nil, is called once with the result.
+// Migrate begins to move slots. done, unless it is nil, is called once with the result.
 func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +189,9 @@ func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
 	return nil
 }
 
-// Ask asks a destination whether it has slots that a former process, or the former master, has handed over. void = it
-// has not, and will not have; an error = it could not be asked.
+// Ask asks a destination whether it has slots that an earlier process, or the former master, has handed over. void: the
+// destination does not have them, and will not get them from that migration. An error means that the destination could
+// not be asked.
 func (s *Source) Ask(r cf.SlotRange, addr string) (void bool, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
@@ -201,7 +202,7 @@ func (s *Source) Ask(r cf.SlotRange, addr string) (void bool, err error) {
 	return false, err
 }
 
-// Revoke tells a destination, as soon as it can be told, that slots stay here.
+// Revoke tells a destination, as soon as it can be reached, that this node keeps the slots.
 func (s *Source) Revoke(r cf.SlotRange, addr string) {
 	s.telling.Lock()
 	generation := s.begun[addr]
@@ -223,7 +224,8 @@ const (
 	mostRevokes = 3600
 )
 
-// revoke does that unless a later migration to the destination has begun, which deletes first what is there.
+// revoke sends the message of Revoke, unless a later migration to the same destination has begun: that one first
+// deletes what the destination has.
 func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
 	once := func() (told bool) {
 		s.telling.Lock()
@@ -248,16 +250,16 @@ func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
 	}
 }
 
-// Dial makes a connection to another node, until Close.
+// Dial connects to another node. The connection lasts at most until Close.
 func (s *Source) Dial(addr string) (*peer.Peer, error) { return s.opt.dial(s.ctx, addr) }
 
-// Sleep waits, at most until Close.
+// Sleep waits for d, at most until Close.
 func (s *Source) Sleep(d time.Duration) { s.opt.Clock.Sleep(s.ctx, d) }
 
 // Closed reports whether Close was called.
 func (s *Source) Closed() bool { return s.ctx.Err() != nil }
 
-// Status returns how the present migration stands, or the last one has ended.
+// Status returns the state of the current or the last migration.
 func (s *Source) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,14 +269,14 @@ func (s *Source) Status() Status {
 	return s.last
 }
 
-// Forget forgets how the last migration has ended: what the master of this node does now counts.
+// Forget forgets the result of the last migration: that of this node's master counts now.
 func (s *Source) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = Status{State: StateNone}
 }
 
-// Cancel ends the present migration, if wanted says so; it fails then. It does not wait.
+// Cancel ends the current migration with the error why, if wanted returns true. It does not wait.
 func (s *Source) Cancel(why error, wanted func(r cf.SlotRange, target string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +285,7 @@ func (s *Source) Cancel(why error, wanted func(r cf.SlotRange, target string) bo
 	}
 }
 
-// Close ends the present migration and waits for its end. It is to be called before the database is closed.
+// Close cancels the current migration and waits for its end. It must be called before the database is closed.
 func (s *Source) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -300,7 +302,7 @@ type job struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	log     *zap.Logger
-	flushes uint64 // how many flushes there were when it began
+	flushes uint64 // number of flushes when the migration began
 
 	peer    *peer.Peer
 	base    *slotdata.Reader
@@ -309,27 +311,27 @@ type job struct {
 	wal     *engine.Log
 	carrier carry.Carrier
 	leaving bool
-	kept    time.Time // when the logs were last kept
+	kept    time.Time // when the log files were last kept
 
 	paused  sync.Mutex
-	writes  writes      // guarded by paused
+	writes  writes      // paused must be held
 	resumes *time.Timer // ends the pause
 
-	verified  bool // the destination does not serve the slots before it knows that clients are sent there
+	verified  bool // the destination does not serve the slots before it knows that clients are redirected
 	wasHanded bool // the destination may have the slots
-	told      bool // it knows that the migration has failed
+	told      bool // the destination knows that the migration has failed
 }
 
-// writes is whether clients may write.
+// writes says whether clients may write.
 type writes int
 
 const (
 	allowed   writes = iota
-	forbidden        // until the pause is too long
-	handed           // until it is known what the destination has done
+	forbidden        // until the limit of the pause
+	handed           // until the answer of the destination is known
 )
 
-// run migrates. Whatever fails, the slots stay here.
+// run runs the migration. After any error the slots stay here.
 func (j *job) run() error {
 	began := j.Clock.Now()
 	j.log.Info("migrating slots", zap.Bool("raw", j.Settings().Raw))
@@ -350,7 +352,7 @@ func (j *job) run() error {
 	if cause := context.Cause(j.ctx); cause != nil {
 		err = cause
 	}
-	j.log.Error("slots were not migrated", zap.Error(err))
+	j.log.Error("migrating the slots failed", zap.Error(err))
 	j.Step(stage.Failed)
 	if doubt && errors.Is(err, errClosed) {
 		return err // the next process asks the destination
@@ -377,11 +379,11 @@ func (j *job) migrate() error {
 		return fmt.Errorf("sending what was written meanwhile: %w", err)
 	}
 	if err := j.to.Leaving(j.slots); err != nil {
-		return fmt.Errorf("keeping that the slots are leaving: %w", err)
+		return fmt.Errorf("recording that the slots are leaving: %w", err)
 	}
 	j.leaving = true
 	for try := 1; ; try++ {
-		if err := j.catchUp(); err != nil { // what came while the replicas were waited for, or since the last try
+		if err := j.catchUp(); err != nil { // the writes since the last round or the last attempt
 			return fmt.Errorf("sending what was written meanwhile: %w", err)
 		}
 		err := j.end()
@@ -392,11 +394,11 @@ func (j *job) migrate() error {
 	}
 }
 
-// mostPauses is how often the end is tried.
+// mostPauses is the max number of attempts to end a migration.
 const mostPauses = 10
 
-// end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and
-// the destination is as it was before.
+// end forbids writes, sends the last ones, and hands the slots over. After errLongPause writes are allowed again, and
+// the destination is in its earlier state.
 func (j *job) end() error {
 	j.Step(stage.Forbidden)
 	began := j.Clock.Now()
@@ -423,8 +425,8 @@ func (j *job) end() error {
 	j.Step(stage.Moved)
 	taken := j.Clock.Now()
 	if err := j.to.Moved(j.slots, j.confirm); err != nil {
-		// Clients are sent to the destination already: it is in force, but for a crash.
-		j.log.Error("that the slots have moved is not on the disk", zap.Error(err))
+		// Clients are redirected already. Only a crash would undo the redirection.
+		j.log.Error("writing to the disk that the slots have moved failed", zap.Error(err))
 	}
 	now := j.Clock.Now()
 	j.log.Info("writes of the slots have paused", zap.Duration("for", now.Sub(began)),
@@ -433,7 +435,7 @@ func (j *job) end() error {
 	return nil
 }
 
-// allow allows writes, also those of slots that were handed over if that is wanted.
+// allow allows writes. Writes to slots that were handed over stay forbidden unless evenHanded is true.
 func (j *job) allow(evenHanded bool) {
 	j.paused.Lock()
 	defer j.paused.Unlock()
@@ -444,7 +446,7 @@ func (j *job) allow(evenHanded bool) {
 	}
 }
 
-// hand makes the pause last until allow(true), and reports whether it has lasted so far.
+// hand makes the pause last until allow(true). It reports whether the pause has lasted until now.
 func (j *job) hand() bool {
 	j.paused.Lock()
 	defer j.paused.Unlock()
@@ -456,9 +458,9 @@ func (j *job) hand() bool {
 	return true
 }
 
-// handOver tells the destination that it has all. If its answer is lost it is asked again: it has the slots or does
-// not, and as long as nobody knows, nobody may write here. When it cannot be asked within the limit, writes go on
-// here; what it may have done is revoked as soon as it can be told.
+// handOver tells the destination that it has everything. If the reply is lost, it asks again: the destination has the
+// slots or does not, and until that is known, no client may write here. If the destination cannot be asked within the
+// limit, writes continue here, and what the destination may have done is revoked as soon as it can be reached.
 func (j *job) handOver() error {
 	deadline := time.Now().Add(j.Limits().Answer)
 	j.peer.Until = deadline
@@ -476,7 +478,7 @@ func (j *job) handOver() error {
 	return err
 }
 
-// confirm tells the destination that clients will come.
+// confirm tells the destination that clients are redirected.
 func (j *job) confirm() {
 	if j.peer.Broken() || !j.verified {
 		return
@@ -485,13 +487,13 @@ func (j *job) confirm() {
 	j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "65")
 }
 
-// dial opens a connection to a destination.
+// dial connects to a destination.
 func (o *Options) dial(ctx context.Context, addr string) (*peer.Peer, error) {
 	return peer.Dial(ctx, o.Dial, addr, o.Settings().Password)
 }
 
-// askImported asks a destination, to which all was sent, whether it has slots. nil = it has; a [peer.Error] = it has
-// not, and will not have.
+// askImported asks a destination, which has got everything, whether it has the slots. nil: it has. A [peer.Error]: it
+// has not, and will not.
 func (o *Options) askImported(ctx context.Context, addr string, r cf.SlotRange) error {
 	p, err := o.dial(ctx, addr)
 	if err != nil {
@@ -503,15 +505,15 @@ func (o *Options) askImported(ctx context.Context, addr string, r cf.SlotRange) 
 	switch {
 	case !errors.As(err, &e):
 		return err
-	case strings.Contains(string(e), "belongs to me"): // the controller has given them away meanwhile
+	case strings.Contains(string(e), "belongs to me"): // the controller has meanwhile given the slots to another node
 		return nil
 	case !strings.HasPrefix(string(e), "ERR "), strings.Contains(string(e), "Slave can't"):
-		return errors.New(string(e)) // it cannot say: it is loading, or no master yet
+		return errors.New(string(e)) // the destination cannot tell: it is loading, or not a master yet
 	}
 	return err
 }
 
-// check returns why the migration is to end, nil = it goes on.
+// check returns the reason why the migration must end, nil = it continues.
 func (j *job) check() error {
 	if err := context.Cause(j.ctx); err != nil {
 		return err
@@ -539,7 +541,7 @@ func (j *job) connect() (err error) {
 	if _, err := j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "0"); err != nil {
 		return fmt.Errorf("beginning the import: %w", err)
 	}
-	// Kvrocks does not know that: it answers with an error.
+	// Kvrocks does not know this form of the command, and replies with an error.
 	if _, err = j.peer.Do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !peer.IsReply(err) {
 		return err
 	}
@@ -548,7 +550,7 @@ func (j *job) connect() (err error) {
 	return err
 }
 
-// sendSnapshot sends the keys of the slots.
+// sendSnapshot sends the keys of the snapshot.
 func (j *job) sendSnapshot() error {
 	fresh := func() *slotdata.Reader { return slotdata.NewReader(j.DB, j.Clock.Now().UnixMilli()) }
 	j.base = fresh()
@@ -600,16 +602,17 @@ func (j *job) sendSnapshot() error {
 }
 
 const (
-	// mostRounds is how often the log is read to its end before writes are forbidden all the same.
+	// mostRounds is the max number of times that the log is read to its end before writes are forbidden.
 	mostRounds = 10
-	// shortPause is how long reading the rest of the log may take, by what the last round took.
+	// shortPause is the max expected time for reading the rest of the log, judged by the last round.
 	shortPause = 10 * time.Millisecond
-	// logRetry is the time between two attempts to read from the log what it should have, logRetries how many there are.
+	// logRetry is the time between two attempts to read from the log what it should contain; logRetries is their
+	// number.
 	logRetry   = 10 * time.Millisecond
 	logRetries = 100
 )
 
-// catchUp sends what was written since the snapshot, until little is missing.
+// catchUp sends the writes since the snapshot, until few are missing.
 func (j *job) catchUp() error {
 	var perRecord time.Duration
 	for round := 0; ; round++ {
@@ -628,7 +631,7 @@ func (j *job) catchUp() error {
 	}
 }
 
-// sendLog sends what the log says up to a sequence number, and returns when the destination has it.
+// sendLog sends the log up to a sequence number, and returns when the destination has it.
 func (j *job) sendLog(end uint64) error {
 	var c slotdata.Changes
 	c.Bounds(j.slots)
@@ -658,7 +661,8 @@ func (j *job) sendLog(end uint64) error {
 	return j.carrier.Flush()
 }
 
-// forbid refuses writes, until the limit of the rest. Scripts that do not end may hold locks: it tries for some time.
+// forbid refuses writes, for at most the limit of Rest. A script that does not end may hold locks, so it tries
+// repeatedly.
 func (j *job) forbid() (err error) {
 	for range logRetries {
 		if err := j.check(); err != nil {
@@ -671,7 +675,7 @@ func (j *job) forbid() (err error) {
 		if err = j.Slots.Forbid(j.slots); err == nil {
 			j.paused.Lock()
 			defer j.paused.Unlock()
-			if j.writes == allowed { // since then
+			if j.writes == allowed { // the pause has ended meanwhile
 				j.Slots.Allow(j.slots)
 			}
 			return nil
@@ -684,8 +688,8 @@ func (j *job) forbid() (err error) {
 	return err
 }
 
-// tellFailed lets the destination delete what it got. The connection may be in any state: a new one is opened. The end
-// of the old one tells the destination as well.
+// tellFailed makes the destination delete what it got. It opens a new connection, because the old one may be in any
+// state. The end of the old connection has the same effect.
 func (j *job) tellFailed() {
 	if j.peer == nil {
 		return
@@ -696,7 +700,7 @@ func (j *job) tellFailed() {
 	if !usable {
 		j.peer.Close()
 		if j.ctx.Err() != nil && errors.Is(context.Cause(j.ctx), errClosed) {
-			return // the server stops: it does not wait
+			return // the server stops and does not wait
 		}
 		p, err := j.dial(ctx, j.to.Addr)
 		if err != nil {

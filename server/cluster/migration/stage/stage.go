@@ -1,14 +1,13 @@
-// Package stage names how far a migration is, on either side, so that tests can stop it there.
+// Package stage names the steps of a migration on both sides, so that tests can stop it there.
 package stage
 
-// Step is called before each step of each migration of this process, on either side: tests that kill processes stop
-// them there.
+// Step is called before each step of each migration in this process. Tests that kill processes stop migrations there.
 var Step = func(Stage) {}
 
-// Stage is how far a migration is.
+// Stage is a step of a migration.
 type Stage string
 
-// The stages.
+// The steps of the source.
 const (
 	Start     Stage = "start"
 	Snapshot  Stage = "snapshot"
@@ -21,16 +20,16 @@ const (
 	Failed    Stage = "failed"
 )
 
-// The stages of the destination.
+// The steps of the destination.
 const (
-	Importing    Stage = "importing"     // before what is there of the slots is deleted
+	Importing    Stage = "importing"     // before the keys of the slots are deleted
 	ImportBegun  Stage = "import begun"  // before the answer to CLUSTER IMPORT range 0
 	FilesBegun   Stage = "files begun"   // before the answer to _ingest BEGIN
 	FilesCame    Stage = "files came"    // before the answer to each _ingest RECORDS: a table file is being written
 	FilesAll     Stage = "files all"     // before the table files are ingested
-	Ingested     Stage = "ingested"      // before the directory of the table files is removed
-	Imported     Stage = "imported"      // before it is kept that the slots are there
+	Ingested     Stage = "ingested"      // before the directory of table files is removed
+	Imported     Stage = "imported"      // before the import is recorded
 	ImportedKept Stage = "imported kept" // before the mark of the import is removed
 	ImportEnded  Stage = "import ended"  // before the answer to CLUSTER IMPORT range 1
-	ImportVoid   Stage = "import void"   // before what came is deleted
+	ImportVoid   Stage = "import void"   // before the imported keys are deleted
 )
