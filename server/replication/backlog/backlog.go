@@ -1,4 +1,4 @@
-// Package backlog holds the newest write batches in memory, as the frames in which a master sends them.
+// Package backlog keeps the newest write batches in memory, as the frames that a master sends.
 package backlog
 
 import (
@@ -21,12 +21,12 @@ import (
 // Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of
 // order, a new chunk begins, and feeders read the log in between.
 type Backlog struct {
-	mu    sync.Mutex // of writers
+	mu    sync.Mutex // held by writers
 	limit int
 	last  *chunk
-	next  uint64 // the sequence number behind the newest frame
+	next  uint64 // the sequence number after the newest frame
 
-	first atomic.Pointer[chunk] // nil = there are none
+	first atomic.Pointer[chunk] // nil = no chunks
 	size  atomic.Int64          // bytes of all chunks
 }
 
@@ -37,22 +37,22 @@ const (
 )
 
 type chunk struct {
-	buf   []byte // its length is its size; frames fill it from the beginning
+	buf   []byte // frames fill it from the beginning; its length is its size
 	marks []mark // as buf
 	n     atomic.Int32
 	next  atomic.Pointer[chunk]
 }
 
-// mark is where a frame ends, and its sequence numbers: of its first record, and behind its last one.
+// mark is the end of a frame, with the sequence numbers of its first record and after its last one.
 type mark struct {
 	seq, behind uint64
 	end         int
 }
 
-// frameOverhead is more than what a frame takes besides its payload.
+// frameOverhead is an upper bound of the bytes that a frame takes besides its payload.
 const frameOverhead = 24
 
-// Add appends a batch. It is called by several goroutines and in any order.
+// Add appends a batch. Several goroutines may call it, in any order.
 func (b *Backlog) Add(seq uint64, rep []byte) {
 	count := uint64(binary.LittleEndian.Uint32(rep[8:]))
 	if count == 0 {
@@ -61,7 +61,7 @@ func (b *Backlog) Add(seq uint64, rep []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if seq < b.next {
-		return // one that was written after it came first: the log has both
+		return // a later batch came first: the log has both
 	}
 	c, i, at := b.last, 0, 0
 	if c != nil {
@@ -91,7 +91,7 @@ func newChunk(size int) *chunk {
 	return &chunk{buf: make([]byte, chunkBytes), marks: make([]mark, chunkFrames)}
 }
 
-// link makes a chunk the last one, and lets go of the oldest ones when there are too many. b.mu is held.
+// link makes a chunk the last one, and drops the oldest chunks while they exceed the limit. b.mu must be held.
 func (b *Backlog) link(c *chunk) {
 	if b.last == nil {
 		b.first.Store(c)
@@ -106,7 +106,7 @@ func (b *Backlog) link(c *chunk) {
 	}
 }
 
-// SetLimit changes how many bytes the chunks may take; it counts from the next chunk on.
+// SetLimit changes the max size of the chunks in bytes. It takes effect with the next chunk.
 func (b *Backlog) SetLimit(n int) {
 	b.mu.Lock()
 	b.limit = n
@@ -122,8 +122,9 @@ func (b *Backlog) Clear() {
 	b.size.Store(0)
 }
 
-// Take returns frames that follow each other, from that of the sequence number next on, and the sequence number behind
-// them; nil when the backlog does not have it (any more, or yet). They are not copied and never change.
+// Take returns consecutive frames, beginning with the sequence number next, and the sequence number after them. It
+// returns nil when the backlog does not have that frame, because it was dropped or has not been added yet. The frames
+// are not copied and never change.
 func (b *Backlog) Take(next uint64) (frames []byte, behind uint64) {
 	for c := b.first.Load(); c != nil; c = c.next.Load() {
 		marks := c.marks[:c.n.Load()]
@@ -144,7 +145,7 @@ func (b *Backlog) Take(next uint64) (frames []byte, behind uint64) {
 	return nil, next
 }
 
-// First returns the sequence number of the oldest frame, 0 = there is none.
+// First returns the sequence number of the oldest frame, 0 = no frames.
 func (b *Backlog) First() uint64 {
 	if c := b.first.Load(); c != nil {
 		return c.marks[0].seq
@@ -152,5 +153,5 @@ func (b *Backlog) First() uint64 {
 	return 0
 }
 
-// Bytes returns how much memory the frames take.
+// Bytes returns the memory of the frames in bytes.
 func (b *Backlog) Bytes() int64 { return b.size.Load() }

@@ -1,4 +1,4 @@
-// Package checkpoint is the copy of the database that replicas fetch in a full sync.
+// Package checkpoint makes the copy of the database that replicas fetch in a full sync.
 package checkpoint
 
 import (
@@ -16,34 +16,35 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// Files are the files of a checkpoint, or of none. All replicas that come within some time get the same one; for one
-// that comes later there is a new one, unless somebody still fetches the old one, whose log is kept as long. It is
-// deleted when nobody has fetched from it for idleFiles, and never while somebody does.
+// Files are the files of a checkpoint, or of none. All replicas that connect within some time get the same checkpoint.
+// A replica that connects later gets a new one, unless another replica is still fetching the old one and the log still
+// reaches back to it. A checkpoint is deleted when no replica has fetched from it for idleFiles, and never while a
+// replica is fetching.
 type Files struct {
 	dir string
 	db  *engine.DB
 	log *zap.Logger
 
 	mu    sync.Mutex
-	names []string // nil = there is none
+	names []string // nil = no checkpoint
 	have  map[string]bool
-	seq   uint64 // it has all writes up to this one, and perhaps some more
+	seq   uint64 // the checkpoint has all writes up to this one, and perhaps some later ones
 	made  time.Time
-	used  time.Time // somebody fetched then
-	users int       // connections that fetch now
+	used  time.Time // the last time that a replica fetched
+	users int       // connections that are fetching
 }
 
-// idleFiles is longer than what a replica needs between two requests.
+// idleFiles is longer than the time that a replica needs between two requests.
 const idleFiles = 30 * time.Second
 
-// New deletes what an earlier process has left in dir, where checkpoints of the database are made; "" = none can be.
+// New deletes what an earlier process has left in dir, the directory of checkpoints; "" = no checkpoints can be made.
 func New(db *engine.DB, log *zap.Logger, dir string) *Files {
 	c := &Files{dir: dir, db: db, log: log}
 	c.Remove()
 	return c
 }
 
-// List returns the names of the files of a checkpoint, which is made if need be.
+// List returns the names of the files of a checkpoint. It makes one if necessary.
 func (c *Files) List(shareFor time.Duration) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *Files) List(shareFor time.Duration) ([]string, error) {
 			c.names, c.have[e.Name()] = append(c.names, e.Name()), true
 		}
 	}
-	if at := slices.Index(c.names, "CURRENT"); at >= 0 { // it comes last: without it a directory is no database
+	if at := slices.Index(c.names, "CURRENT"); at >= 0 { // last: a directory without it is not a database
 		c.names = append(slices.Delete(c.names, at, at+1), "CURRENT")
 	}
 	c.made = time.Now()
@@ -78,7 +79,7 @@ func (c *Files) List(shareFor time.Duration) ([]string, error) {
 	return c.names, nil
 }
 
-// inLog reports whether the log has what follows the checkpoint. c.mu is held.
+// inLog reports whether the log contains the writes after the checkpoint. c.mu must be held.
 func (c *Files) inLog() bool {
 	if c.seq == c.db.LatestSequence() {
 		return true
@@ -92,10 +93,10 @@ func (c *Files) inLog() bool {
 	return err == nil && rep != nil
 }
 
-// busy reports whether somebody fetches, or is about to. c.mu is held.
+// busy reports whether a replica is fetching, or is about to. c.mu must be held.
 func (c *Files) busy(now time.Time) bool { return c.users > 0 || now.Sub(c.used) <= idleFiles }
 
-// drop deletes the checkpoint. c.mu is held.
+// drop deletes the checkpoint. c.mu must be held.
 func (c *Files) drop() error {
 	c.names, c.have = nil, nil
 	if c.dir == "" {
@@ -104,7 +105,7 @@ func (c *Files) drop() error {
 	return os.RemoveAll(c.dir)
 }
 
-// Remove deletes the checkpoint whoever uses it, and what an earlier process has left.
+// Remove deletes the checkpoint even while it is in use, and what an earlier process has left.
 func (c *Files) Remove() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +117,8 @@ func (c *Files) Remove() {
 	}
 }
 
-// Expire deletes a checkpoint that nobody fetches, and returns what those who have fetched it need of the log.
+// Expire deletes a checkpoint that no replica is fetching. It returns the sequence number from which the replicas that
+// have fetched it need the log.
 func (c *Files) Expire(now time.Time) (next uint64, deleted bool) {
 	if !c.mu.TryLock() {
 		return 0, false // one is being made
@@ -128,12 +130,12 @@ func (c *Files) Expire(now time.Time) (next uint64, deleted bool) {
 	if err := c.drop(); err != nil {
 		c.log.Warn("the checkpoint for replicas was not deleted", zap.Error(err))
 	} else {
-		c.log.Info("the checkpoint for replicas was deleted: nobody fetches it")
+		c.log.Info("the checkpoint for replicas was deleted: no replica is fetching it")
 	}
 	return c.seq + 1, true
 }
 
-// Needs returns from which sequence number on those who have the checkpoint need the log.
+// Needs returns the sequence number from which replicas with the checkpoint need the log.
 func (c *Files) Needs() uint64 {
 	if !c.mu.TryLock() {
 		return math.MaxUint64 // one is being made
@@ -145,7 +147,7 @@ func (c *Files) Needs() uint64 {
 	return c.seq + 1
 }
 
-// Enter opens the files of names for one who fetches them.
+// Enter opens the files of names for a replica that fetches them.
 func (c *Files) Enter(names []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +163,7 @@ func (c *Files) Enter(names []string) error {
 // Open opens a file, between Enter and Leave.
 func (c *Files) Open(name string) (*os.File, error) { return os.Open(filepath.Join(c.dir, name)) }
 
-// Leave is the end of Enter.
+// Leave undoes Enter.
 func (c *Files) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,5 +171,5 @@ func (c *Files) Leave() {
 	c.used = time.Now()
 }
 
-// ErrNoFile is the answer to a request for a file that the checkpoint does not have.
+// ErrNoFile is the reply to a request for a file that is not in the checkpoint.
 const ErrNoFile proto.Error = "no such file in the checkpoint"

@@ -32,32 +32,32 @@ import (
 
 const (
 	partSuffix = ".part"
-	// spaceLeft is how much room a full sync leaves on the disk.
+	// spaceLeft is the free space in bytes that a full sync leaves on the disk.
 	spaceLeft    = 64 << 20
-	progressStep = 10 * time.Second // between two lines of the log
+	progressStep = 10 * time.Second // between two lines in the log
 )
 
 // Bounds of time.
 const (
-	answerTimeout  = 10 * time.Second // for what a request may take to be sent
-	listTimeout    = 10 * time.Minute // for a master that makes a checkpoint
-	silenceTimeout = 30 * time.Second // of a master that sends files
+	answerTimeout  = 10 * time.Second // for sending a request
+	listTimeout    = 10 * time.Minute // for a master that is making a checkpoint
+	silenceTimeout = 30 * time.Second // for a master that is sending files
 )
 
 // Options are the options of [New].
 type Options struct {
-	Dir   string // where the files are put
+	Dir   string // destination of the files
 	Log   *zap.Logger
 	Meter *Meter
-	// Dial makes a connection to the master.
+	// Dial connects to the master.
 	Dial func() (*lineconn.Conn, error)
 }
 
-// Fetcher fetches files, over one attempt or several.
+// Fetcher fetches files in one or more attempts.
 type Fetcher struct {
 	Options
-	have  map[string]bool  // files that are complete
-	sized map[string]int64 // of those of this attempt, the sizes that the MANIFEST tells
+	have  map[string]bool  // complete files
+	sized map[string]int64 // sizes of this attempt's files, from the MANIFEST
 }
 
 // New makes a Fetcher.
@@ -66,10 +66,10 @@ func New(o Options) *Fetcher { return &Fetcher{Options: o} }
 // Clear deletes what was fetched.
 func (f *Fetcher) Clear() error { return os.RemoveAll(f.Dir) }
 
-// Taken is told that the directory has become the database.
+// Taken is called when the directory has become the database.
 func (f *Fetcher) Taken() { f.have = nil }
 
-// List begins an attempt: it returns the names of the files of a checkpoint.
+// List begins an attempt. It returns the names of the files of a checkpoint.
 func (f *Fetcher) List() ([]string, error) {
 	names, err := f.askList()
 	if err != nil {
@@ -83,7 +83,7 @@ func (f *Fetcher) List() ([]string, error) {
 	return names, nil
 }
 
-// askList asks for the names of the files.
+// askList requests the names of the files.
 func (f *Fetcher) askList() ([]string, error) {
 	c, err := f.Dial()
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *Fetcher) askList() ([]string, error) {
 	if _, err := c.Write(proto.AppendFetchMeta(nil)); err != nil {
 		return nil, err
 	}
-	// To make a checkpoint the master writes its memtables to files.
+	// The master writes its memtables to files to make a checkpoint.
 	c.SetReadDeadline(time.Now().Add(listTimeout))
 	line, err := c.Line(proto.MaxFileList)
 	if err != nil {
@@ -115,7 +115,7 @@ func lasting(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
 
-// prepareDir makes the directory, and deletes what is not wanted in it.
+// prepareDir creates the directory, and deletes files that are not needed.
 func (f *Fetcher) prepareDir(names []string) error {
 	dir := f.Dir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -142,7 +142,7 @@ func (f *Fetcher) prepareDir(names []string) error {
 	return nil
 }
 
-// Fetch fetches the files that are not there.
+// Fetch fetches the missing files.
 func (f *Fetcher) Fetch(names []string) error {
 	var head, rest []string
 	for _, n := range names {
@@ -152,7 +152,7 @@ func (f *Fetcher) Fetch(names []string) error {
 			rest = append(rest, n)
 		}
 	}
-	var have sync.Mutex // of f.have
+	var have sync.Mutex // guards f.have
 	if err := f.fetch(head, &have); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (f *Fetcher) Fetch(names []string) error {
 	return errors.Join(errs...)
 }
 
-// sizes returns the sizes of table and blob files by name, from the MANIFEST.
+// sizes returns the sizes in bytes of table and blob files by name, from the MANIFEST.
 func (f *Fetcher) sizes() (map[string]int64, error) {
 	m, err := manifest.Read(f.Dir)
 	if err != nil {
@@ -221,7 +221,7 @@ func (f *Fetcher) sizes() (map[string]int64, error) {
 	return sizes, nil
 }
 
-// room checks that so many bytes fit on the disk.
+// room returns an error unless the disk has room for need bytes.
 func (f *Fetcher) room(need int64) error {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(f.Dir, &s); err != nil {
@@ -234,7 +234,7 @@ func (f *Fetcher) room(need int64) error {
 	return nil
 }
 
-// report logs how far it is.
+// report logs the progress.
 func (f *Fetcher) report(stop <-chan struct{}) {
 	t := time.NewTicker(progressStep)
 	defer t.Stop()
@@ -274,7 +274,7 @@ func (f *Fetcher) fetch(names []string, have *sync.Mutex) error {
 	return nil
 }
 
-// receive reads a file.
+// receive receives one file.
 func (f *Fetcher) receive(c *lineconn.Conn, name string) error {
 	c.SetReadDeadline(time.Now().Add(silenceTimeout))
 	line, err := c.Line(proto.MaxLine)
@@ -309,10 +309,10 @@ func (f *Fetcher) receive(c *lineconn.Conn, name string) error {
 	return err
 }
 
-// copyStep is after how many bytes the connection's deadline is set anew.
+// copyStep is the number of bytes after which the deadline of the connection is extended.
 const copyStep = 1 << 20
 
-// copy reads a file.
+// copy copies one file from the connection.
 func (f *Fetcher) copy(file *os.File, c *lineconn.Conn, size int64) error {
 	for size > 0 {
 		c.SetReadDeadline(time.Now().Add(silenceTimeout))

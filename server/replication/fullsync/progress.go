@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Progress is how far a full sync is.
+// Progress is the progress of a full sync.
 type Progress struct {
 	Files, FilesDone int
-	Bytes, BytesDone int64         // of files whose size is known; those that were there already count
-	Rate             int64         // bytes a second
-	Left             time.Duration // 0 = not known
+	Bytes, BytesDone int64         // of files whose size is known, including files that were already there
+	Rate             int64         // bytes per second
+	Left             time.Duration // 0 = unknown
 }
 
-// Meter measures how far a full sync is.
+// Meter measures the progress of a full sync.
 type Meter struct {
 	mu     sync.Mutex
 	p      Progress
@@ -23,7 +23,7 @@ type Meter struct {
 	bytes  atomic.Int64 // received
 }
 
-// Begin notes that so many files will be fetched.
+// Begin sets the number of files to fetch.
 func (p *Meter) Begin(files int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *Meter) Begin(files int) {
 	p.bytes.Store(0)
 }
 
-// Add notes files whose sizes are known, of which some bytes are here.
+// Add adds files of known size, some of whose bytes are already there.
 func (p *Meter) Add(total, reused int64, done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,17 +40,17 @@ func (p *Meter) Add(total, reused int64, done int) {
 	p.p.FilesDone += done
 }
 
-// Came notes bytes that were received.
+// Came adds received bytes.
 func (p *Meter) Came(n int64) { p.bytes.Add(n) }
 
-// End forgets everything.
+// End forgets the progress.
 func (p *Meter) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.p, p.began = Progress{}, time.Time{}
 }
 
-// Get returns how far it is.
+// Get returns the progress.
 func (p *Meter) Get(now time.Time) Progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()

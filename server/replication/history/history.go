@@ -1,5 +1,5 @@
-// Package history tells which history a write belongs to: databases that share one have the same writes up to some
-// sequence number. A history has a replication id, with which its writes end in the log.
+// Package history identifies the history that a write belongs to. Databases that share a history have the same writes
+// up to some sequence number. A history has a replication id, which every write carries at its end in the log.
 package history
 
 import (
@@ -26,8 +26,8 @@ func NewID() string {
 	return string(id)
 }
 
-// IDBefore returns the replication id of the write before a sequence number, or of the first one in the log; ""
-// when the log does not tell.
+// IDBefore returns the replication id of the write before a sequence number, or of the first write in the log; "" when
+// the log does not contain it.
 func IDBefore(db *engine.DB, next uint64) (id string) {
 	last := max(next, 1) - 1
 	log, err := db.WAL(last)
@@ -42,8 +42,8 @@ func IDBefore(db *engine.DB, next uint64) (id string) {
 	return idOf(rep, last)
 }
 
-// idOf returns the replication id with which a sequence number was written. Each write ends with its id, and a batch of
-// the log may hold several: of a group commit, or in the log of a replica.
+// idOf returns the replication id of the write with a sequence number. Each write ends with its id. A batch of the log
+// may contain several writes: of a group commit, or in the log of a replica.
 func idOf(rep []byte, seq uint64) (id string) {
 	r, err := batch.NewReader(rep)
 	if err != nil {

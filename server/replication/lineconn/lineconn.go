@@ -1,4 +1,4 @@
-// Package lineconn is a connection to a server that answers a request with a line, as masters of Kvrocks do.
+// Package lineconn is a connection to a server that replies to a request with a line, as masters of Kvrocks do.
 package lineconn
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// Conn is such a connection. It is for one goroutine.
+// Conn is a connection. One goroutine uses it.
 type Conn struct {
 	net.Conn
 	In *bufio.Reader // reads by Read
@@ -22,8 +22,8 @@ type Conn struct {
 	free  func() bool
 }
 
-// New makes a Conn of a connection, which is closed when ctx ends. heard is called when so many bytes have come; nil =
-// nobody wants to know.
+// New makes a Conn of a connection, which is closed when ctx ends. heard, unless it is nil, is called with the number
+// of bytes of each read.
 func New(ctx context.Context, nc net.Conn, heard func(n int64)) *Conn {
 	c := &Conn{Conn: nc, heard: heard}
 	c.In = bufio.NewReaderSize(c, 64<<10)
@@ -40,7 +40,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CopyN copies at most n bytes, and at least one, to a file. From a socket without TLS they stay in the kernel
+// CopyN copies at most n bytes, and at least one, to a file. Bytes from a socket without TLS stay in the kernel
 // (splice).
 func (c *Conn) CopyN(to *os.File, n int64) (int64, error) {
 	socket, plain := c.Conn.(*net.TCPConn)
@@ -64,7 +64,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Auth authenticates, unless there is no password.
+// Auth authenticates if a password is given.
 func (c *Conn) Auth(user, password string, timeout time.Duration) error {
 	if password == "" {
 		return nil
@@ -78,7 +78,7 @@ func (c *Conn) Auth(user, password string, timeout time.Duration) error {
 	return err
 }
 
-// Ask sends a request and reads the line that answers it, of at most limit bytes.
+// Ask sends a request and reads the line of the reply, of at most limit bytes.
 func (c *Conn) Ask(request []byte, limit int, timeout time.Duration) ([]byte, error) {
 	c.SetDeadline(time.Now().Add(timeout))
 	if _, err := c.Write(request); err != nil {
@@ -89,7 +89,7 @@ func (c *Conn) Ask(request []byte, limit int, timeout time.Duration) ([]byte, er
 	return line, err
 }
 
-// Line reads a line of at most limit bytes, without its end.
+// Line reads a line of at most limit bytes. It returns the line without its end.
 func (c *Conn) Line(limit int) (line []byte, err error) {
 	for {
 		part, err := c.In.ReadSlice('\n')

@@ -22,18 +22,19 @@ import (
 
 // FailoverOptions are the arguments of FAILOVER.
 type FailoverOptions struct {
-	Host    string // the replica that shall take over; "" = the first one that has everything
+	Host    string // the replica that takes over; "" = the first one that has all writes
 	Port    int
-	Force   bool          // it shall even if it has not everything when the time is up
+	Force   bool          // the replica takes over at the time-out even if it lacks writes
 	Timeout time.Duration // 0 = none
 }
 
-// FailoverServer is what a failover needs of the rest of the server.
+// FailoverServer is the part of the server that a failover needs.
 type FailoverServer interface {
-	// Pause lets clients wait with their writes. When it returns no write is under way.
+	// Pause makes clients wait with their writes. When it returns, no write is running.
 	Pause() error
 	Unpause()
-	// Promote tells a server to be a master. sent reports whether it may have heard of that, whatever the error.
+	// Promote tells a server to become a master. sent reports whether the server may have received the message, also
+	// after an error.
 	Promote(ctx context.Context, host string, port int) (sent bool, err error)
 	// Follow makes this server a replica.
 	Follow(host string, port int) error
@@ -58,17 +59,17 @@ var (
 	errFailoverTimedOut = errors.New("no replica has acknowledged everything in time")
 )
 
-// failover is one that is under way.
+// failover is a running failover.
 type failover struct {
 	FailoverOptions
 	cancel context.CancelCauseFunc
-	state  string // m.mu is held
+	state  string // m.mu must be held
 }
 
-// promoteRetry is the time between two attempts to tell the replica.
+// promoteRetry is the time between two attempts to promote the replica.
 const promoteRetry = time.Second
 
-// FailoverState returns the state of the failover that is under way.
+// FailoverState returns the state of the running failover.
 func (m *Master) FailoverState() string {
 	if f := m.failing.Load(); f != nil {
 		m.mu.Lock()
@@ -78,7 +79,7 @@ func (m *Master) FailoverState() string {
 	return NoFailover
 }
 
-// Failover begins a failover. Its errors are replies.
+// Failover begins a failover. Its errors are error replies.
 func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f := &failover{FailoverOptions: o, cancel: cancel, state: FailoverWaiting}
@@ -116,7 +117,7 @@ func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 	return nil
 }
 
-// AbortFailover ends the failover that is under way.
+// AbortFailover ends the running failover.
 func (m *Master) AbortFailover() error {
 	f := m.failing.Load()
 	if f == nil {
@@ -148,16 +149,17 @@ func (m *Master) failOver(ctx context.Context, f *failover, srv FailoverServer) 
 	if err := m.promote(ctx, srv, host, port); err != nil {
 		return err
 	}
-	// It is a master now, and this server must not be one, whatever comes.
+	// The replica is a master now, so this server must not remain one, whatever happens.
 	if err := srv.Follow(host, port); err != nil {
-		return fmt.Errorf("%s:%d is a master now, but this server cannot follow it: %w", host, port, err)
+		return fmt.Errorf("the replica %s:%d has become the master, but this server cannot follow it: %w", host, port, err)
 	}
 	m.log.Info("the failover has ended: the server is a replica", zap.String("master", fmt.Sprintf("%s:%d", host, port)),
 		zap.Duration("took", time.Since(began)))
 	return nil
 }
 
-// awaitSync waits for a replica that has everything, and returns where it is. With force, the time-out ends that.
+// awaitSync waits for a replica that has all writes, and returns its address. With force, the wait ends with the
+// time-out.
 func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port int, err error) {
 	var timeout <-chan time.Time
 	if f.Timeout > 0 {
@@ -167,7 +169,7 @@ func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port 
 	}
 	heard, stop := m.hear()
 	defer stop()
-	again := time.NewTicker(promoteRetry) // replicas come and go, and not all that is written is of clients
+	again := time.NewTicker(promoteRetry) // replicas come and go, and some writes do not come from clients
 	defer again.Stop()
 	for {
 		latest := m.db.LatestSequence()
@@ -192,7 +194,7 @@ func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port 
 	}
 }
 
-// promote tells the replica to be a master until it says that it is, or it cannot have heard of it.
+// promote tells the replica to become a master, until the replica confirms it or cannot have received the message.
 func (m *Master) promote(ctx context.Context, srv FailoverServer, host string, port int) error {
 	for told := false; ; {
 		sent, err := srv.Promote(ctx, host, port)

@@ -31,25 +31,25 @@ type feeder struct {
 	peer Peer
 	id   uint64
 
-	next    atomic.Uint64 // the sequence number of the first batch that was not sent
-	acked   atomic.Uint64 // up to which all is acknowledged; 0 = none
-	ackedAt atomic.Int64  // when that came, unix nanoseconds; 0 = never
-	answers atomic.Bool   // it knows "_getack"
-	wanted  atomic.Uint64 // "_getack" is to be sent when all up to this sequence number is; 0 = not
-	// synced and wantSync are like acked and wanted: for what is on the disk of the replica, and "_getsync".
+	next    atomic.Uint64 // the first sequence number that was not sent
+	acked   atomic.Uint64 // the last acknowledged sequence number; 0 = none
+	ackedAt atomic.Int64  // the time of the last acknowledgement in Unix nanoseconds; 0 = never
+	answers atomic.Bool   // the replica knows "_getack"
+	wanted  atomic.Uint64 // "_getack" is sent when everything up to this sequence number was sent; 0 = not wanted
+	// synced and wantSync are like acked and wanted, for writes on the disk of the replica and "_getsync".
 	synced   atomic.Uint64
 	wantSync atomic.Uint64
 
 	asleep atomic.Bool
 	wake   chan struct{}
-	sent   chan struct{} // closed when nothing more is sent
-	stop   chan struct{} // closed when it is to end
+	sent   chan struct{} // closed when sending has ended
+	stop   chan struct{} // closed to end the feeder
 	once   sync.Once
 	why    error // set before stop is closed
 
-	allowed uint64   // how far it may be behind
-	given   int64    // bytes that were given to the link
-	taken   int64    // how many of them the replica had taken when the deadline was set
+	allowed uint64   // the max lag
+	given   int64    // bytes given to the link
+	taken   int64    // bytes that the replica had taken when the deadline was set
 	told    struct { // see tellTime
 		at   time.Time
 		seq  uint64
@@ -62,18 +62,19 @@ type feeder struct {
 
 const (
 	pingEvery = 2 * time.Second
-	timeEvery = time.Second // at least, between two times that are told
+	timeEvery = time.Second // min time between two messages of tellTime
 	pace      = 4 * time.Millisecond
-	// little is how many bytes of frames do not fill a write.
+	// little: fewer bytes of frames do not fill a write.
 	little = 64 << 10
-	// logBuffer is how many bytes of frames from the log go with one write.
+	// logBuffer is the max number of bytes of frames from the log in one write.
 	logBuffer = 256 << 10
-	// logRetry is the time between two attempts to read from the log what it should have, logRetries how many there are.
+	// logRetry is the time between two attempts to read from the log what it should contain; logRetries is their
+	// number.
 	logRetry   = 10 * time.Millisecond
 	logRetries = 50
-	// lastWords is how long a replica that is cut off may take until it has been told why.
+	// lastWords is the max time for sending a replica the reason why it is disconnected.
 	lastWords = 5 * time.Second
-	// maxRequests is how many bytes of requests are kept until they are whole.
+	// maxRequests is the max number of bytes of an incomplete request.
 	maxRequests = 8 << 10
 )
 
@@ -86,7 +87,7 @@ func newFeeder(m *Master, link Link, peer Peer, next uint64) *feeder {
 	return f
 }
 
-// String returns where the replica is, for the log.
+// String returns the address of the replica, for the log.
 func (f *feeder) String() string {
 	if s := f.state(); s.Port != 0 {
 		return net.JoinHostPort(s.IP, strconv.Itoa(s.Port))
@@ -105,7 +106,7 @@ func (f *feeder) state() ReplicaState {
 	return s
 }
 
-// lag returns by how many sequence numbers the replica is behind what was sent to it, in the best case.
+// lag returns the number of sequence numbers by which the replica is at least behind what was sent to it.
 func (f *feeder) lag() uint64 {
 	next, latest := f.next.Load(), f.m.db.LatestSequence()
 	if next > latest {
@@ -114,7 +115,7 @@ func (f *feeder) lag() uint64 {
 	return latest + 1 - next
 }
 
-// needs returns from which sequence number on the replica needs the log if it connects again.
+// needs returns the sequence number from which the replica needs the log when it connects again.
 func (f *feeder) needs() uint64 {
 	if f.ackedAt.Load() != 0 {
 		return f.acked.Load() + 1
@@ -131,7 +132,7 @@ func (f *feeder) end(why error) {
 	})
 }
 
-// reason returns why the feeder was ended, nil while it was not.
+// reason returns the reason why the feeder was ended, nil while it is running.
 func (f *feeder) reason() error {
 	select {
 	case <-f.stop:
@@ -141,7 +142,7 @@ func (f *feeder) reason() error {
 	}
 }
 
-// more wakes the feeder if it has nothing to do. Writers call it.
+// more wakes the feeder if it is asleep. Writers call it.
 func (f *feeder) more() {
 	if f.asleep.Load() && f.asleep.CompareAndSwap(true, false) {
 		f.kick()
@@ -155,14 +156,14 @@ func (f *feeder) kick() {
 	}
 }
 
-// ask lets the replica acknowledge a sequence number as soon as it has it.
+// ask makes the replica acknowledge a sequence number as soon as it has it.
 func (f *feeder) ask(seq uint64) {
 	if f.answers.Load() && f.acked.Load() < seq {
 		f.want(&f.wanted, seq)
 	}
 }
 
-// askSync lets the replica bring a sequence number to its disk, and acknowledge it.
+// askSync makes the replica write a sequence number to its disk, and acknowledge that.
 func (f *feeder) askSync(seq uint64) {
 	if f.peer.Sync && f.synced.Load() < seq {
 		f.want(&f.wantSync, seq)
@@ -179,7 +180,8 @@ func (f *feeder) want(what *atomic.Uint64, seq uint64) {
 	f.kick()
 }
 
-// due reports whether a question about a sequence number, 0 = none, can be sent: all up to it was.
+// due reports whether the question about a sequence number can be sent: everything up to that number was sent. 0 = no
+// question.
 func (f *feeder) due(what *atomic.Uint64) (seq uint64, ok bool) {
 	seq = what.Load()
 	return seq, seq != 0 && f.next.Load() > seq
@@ -217,7 +219,7 @@ func (f *feeder) send() {
 	f.end(err)
 }
 
-// sayWhy tells the replica why it is cut off, if it is for what it can know of.
+// sayWhy sends the replica the reason why it is disconnected, if the reason concerns the replica.
 func (f *feeder) sayWhy(err error) {
 	if !errors.Is(err, errLag) && !errors.Is(err, errPurged) {
 		return
@@ -228,7 +230,7 @@ func (f *feeder) sayWhy(err error) {
 	}
 }
 
-// write sends frames. The link may queue them: only what the replica has taken since gives it more time.
+// write sends frames. The link may queue them, so only bytes that the replica has taken since extend its deadline.
 func (f *feeder) write(frames []byte) error {
 	f.last = time.Now()
 	pending := int64(f.link.Pending())
@@ -242,8 +244,8 @@ func (f *feeder) write(frames []byte) error {
 	return err
 }
 
-// tellTime tells the replica the time of the master's clock, see package proto. It is taken together with the newest
-// sequence number, and sent when all up to that is.
+// tellTime sends the replica the time of the master's clock, see package proto. The time is read together with the
+// newest sequence number, and sent after everything up to that number.
 func (f *feeder) tellTime() error {
 	t := &f.told
 	if !f.peer.Ack || f.next.Load() <= t.seq || time.Since(t.at) < timeEvery {
@@ -260,7 +262,7 @@ func (f *feeder) tellTime() error {
 
 // advance sends the frames up to a sequence number.
 func (f *feeder) advance(frames []byte, behind uint64) error {
-	next := f.next.Swap(behind) // before they can be acknowledged
+	next := f.next.Swap(behind) // before the replica can acknowledge them
 	err := f.write(frames)
 	if err != nil {
 		f.next.Store(next)
@@ -268,7 +270,7 @@ func (f *feeder) advance(frames []byte, behind uint64) error {
 	return err
 }
 
-// askAck sends "_getack" and "_getsync" when all that somebody waits for was sent.
+// askAck sends "_getack" and "_getsync" when everything that they ask about was sent.
 func (f *feeder) askAck() error {
 	var frames []byte
 	if seq, ok := f.due(&f.wanted); ok && f.wanted.CompareAndSwap(seq, 0) && f.acked.Load() < seq {
@@ -283,7 +285,7 @@ func (f *feeder) askAck() error {
 	return f.write(frames)
 }
 
-// pause lets some more commits come if something was sent just before. It reports whether it did.
+// pause waits for more commits if something was sent just before. It reports whether it waited.
 func (f *feeder) pause() bool {
 	left := pace - time.Since(f.last)
 	if left <= 0 || f.wanted.Load() != 0 || f.wantSync.Load() != 0 {
@@ -293,7 +295,7 @@ func (f *feeder) pause() bool {
 	return true
 }
 
-// wait waits for a time, a wake or the end.
+// wait waits for d, for a wake or for the end.
 func (f *feeder) wait(d time.Duration) (woken bool) {
 	f.timer.Reset(d)
 	select {
@@ -306,11 +308,11 @@ func (f *feeder) wait(d time.Duration) (woken bool) {
 	}
 }
 
-// sleep waits until there may be something to send, and sends a ping when there was nothing for long.
+// sleep waits until there may be something to send. It sends a ping after a long time without anything.
 func (f *feeder) sleep() error {
 	f.asleep.Store(true)
 	defer f.asleep.Store(false)
-	// What was written before a writer could see that nobody is awake:
+	// A write between the last look at the backlog and this point woke nobody:
 	_, ack := f.due(&f.wanted)
 	_, sync := f.due(&f.wantSync)
 	if ack || sync || f.m.db.LatestSequence() >= f.next.Load() {
@@ -322,7 +324,7 @@ func (f *feeder) sleep() error {
 	return f.write(proto.AppendFrame(nil, proto.Ping))
 }
 
-// checkLag ends the link to a replica that is too far behind. One that was when it came may catch up.
+// checkLag ends the link to a replica that is too far behind. A replica that was so when it connected may catch up.
 func (f *feeder) checkLag() error {
 	most, lag := f.m.settings.Load().MaxLag, f.lag()
 	if most > 0 && lag > max(most, f.allowed) {
@@ -332,7 +334,7 @@ func (f *feeder) checkLag() error {
 	return nil
 }
 
-// fromLog sends what the log has, up to where the backlog goes on or the log ends.
+// fromLog sends batches from the log, up to the point where the backlog continues or the log ends.
 func (f *feeder) fromLog() error {
 	for try := 0; ; try++ {
 		n, err := f.readLog()
@@ -347,7 +349,7 @@ func (f *feeder) fromLog() error {
 	}
 }
 
-// readLog sends batches of the log and returns how many.
+// readLog sends batches from the log and returns their number.
 func (f *feeder) readLog() (sent int, err error) {
 	next := f.next.Load()
 	log, err := f.m.db.WAL(next)
@@ -374,7 +376,7 @@ func (f *feeder) readLog() (sent int, err error) {
 			return sent, logError(err)
 		}
 		if err != nil || rep == nil {
-			break // an error comes again
+			break // the same error comes again
 		}
 		if seq > next {
 			return sent, errPurged
@@ -406,7 +408,7 @@ func (f *feeder) readLog() (sent int, err error) {
 	return sent, flush()
 }
 
-// logError says what it means that the log cannot be read.
+// logError explains an error of reading the log.
 func logError(err error) error {
 	if errors.Is(err, engine.ErrWALGap) {
 		return errPurged
@@ -438,13 +440,13 @@ func (f *feeder) receive() error {
 			if ok {
 				f.acknowledge(ack)
 			} else {
-				f.m.log.Debug("a replica has sent something else than an acknowledgement")
+				f.m.log.Debug("the replica has sent something other than an acknowledgement")
 			}
 		}
 	}
 }
 
-// acknowledge notes what the replica has. It cannot have what was not sent.
+// acknowledge records an acknowledgement. A replica cannot have what was not sent.
 func (f *feeder) acknowledge(a proto.Ack) {
 	f.answers.Store(true)
 	f.ackedAt.Store(time.Now().UnixNano())

@@ -10,10 +10,10 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// pieceBytes is how much of a file goes with one write.
+// pieceBytes is the max number of bytes of a file in one write.
 const pieceBytes = 256 << 10
 
-// SendList answers _fetch_meta, and closes the link.
+// SendList replies to _fetch_meta, and closes the link.
 func (m *Master) SendList(link Link) {
 	done, ok := m.begin(link)
 	if !ok {
@@ -34,7 +34,7 @@ func (m *Master) SendList(link Link) {
 	m.put(link, answer)
 }
 
-// SendFiles answers _fetch_file, whose argument is the names of files of the checkpoint, and closes the link.
+// SendFiles replies to _fetch_file, whose argument is a list of files of the checkpoint, and closes the link.
 func (m *Master) SendFiles(link Link, list []byte) {
 	done, ok := m.begin(link)
 	if !ok {
@@ -46,7 +46,7 @@ func (m *Master) SendFiles(link Link, list []byte) {
 		err = m.files.Enter(names)
 	}
 	if err != nil {
-		m.log.Warn("a replica has asked for files that do not exist", zap.Stringer("replica", link.RemoteAddr()),
+		m.log.Warn("a replica has requested files that do not exist", zap.Stringer("replica", link.RemoteAddr()),
 			zap.Error(err))
 		m.put(link, proto.AppendError(nil, checkpoint.ErrNoFile))
 		return
@@ -54,14 +54,14 @@ func (m *Master) SendFiles(link Link, list []byte) {
 	defer m.files.Leave()
 	for _, n := range names {
 		if err := m.sendFile(link, n); err != nil {
-			m.log.Warn("a file was not sent to a replica", zap.String("file", n),
+			m.log.Warn("sending a file to a replica failed", zap.String("file", n),
 				zap.Stringer("replica", link.RemoteAddr()), zap.Error(err))
 			return
 		}
 	}
 }
 
-// begin notes a link of a full sync.
+// begin registers a link of a full sync.
 func (m *Master) begin(link Link) (done func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +81,7 @@ func (m *Master) begin(link Link) (done func(), ok bool) {
 	}, true
 }
 
-// put sends b within the time that settings allow.
+// put sends b within the time that the settings allow.
 func (m *Master) put(link Link, b []byte) error {
 	m.limitTime(link)
 	n, err := link.Write(b)
@@ -89,14 +89,14 @@ func (m *Master) put(link Link, b []byte) error {
 	return err
 }
 
-// limitTime sets how long the next write may take.
+// limitTime sets the deadline of the next write.
 func (m *Master) limitTime(link Link) {
 	if t := m.settings.Load().SendTimeout; t > 0 {
 		link.SetWriteDeadline(time.Now().Add(t))
 	}
 }
 
-// sendFile sends the size of a file and as many bytes of it.
+// sendFile sends the size and the content of a file.
 func (m *Master) sendFile(link Link, name string) error {
 	file, err := m.files.Open(name)
 	if err != nil {
@@ -126,13 +126,13 @@ func (m *Master) sendFile(link Link, name string) error {
 	return nil
 }
 
-// limiter spreads bytes over time. All who send share it.
+// limiter limits a rate. All senders share it.
 type limiter struct {
 	mu   sync.Mutex
-	free time.Time // when the next bytes may go
+	free time.Time // when the next bytes may be sent
 }
 
-// take waits until n bytes may go at a rate of perSecond, 0 = any.
+// take waits until n bytes may be sent at a rate of perSecond; 0 = no limit.
 func (l *limiter) take(n int, perSecond int64, stop <-chan struct{}) error {
 	if perSecond <= 0 {
 		return nil

@@ -28,46 +28,46 @@ import (
 // Link is a connection that a session has handed over. Read is for one goroutine, Write for one other.
 type Link interface {
 	io.ReadWriter
-	// SetWriteDeadline sets when what was given to Write must have been sent.
+	// SetWriteDeadline sets the time by which the data given to Write must have been sent.
 	SetWriteDeadline(t time.Time)
 	// SendFile sends the next n bytes of a file, in place of Write.
 	SendFile(f *os.File, n int64) error
-	// Pending returns how many bytes that were given to Write have not been sent yet.
+	// Pending returns the number of bytes that were given to Write and have not been sent yet.
 	Pending() int
-	// Drain waits until everything was sent, or nothing more can be.
+	// Drain waits until everything was sent, or sending has become impossible.
 	Drain()
 	Close() error
 	RemoteAddr() net.Addr
 }
 
-// Settings are what a Master goes by; they may change at any time. The zero value of a limit means none.
+// Settings are the settings of a Master. They may change at any time. The zero value of a limit means no limit.
 type Settings struct {
-	BacklogBytes   int           // of the newest batches that are kept in memory
-	SendTimeout    time.Duration // a replica that takes nothing for so long is cut off
-	AckTimeout     time.Duration // so is one that has acknowledged before, but nothing for so long
-	MaxLag         uint64        // so is one that is behind by more sequence numbers, and falls back further
-	BytesPerSecond int64         // that full syncs may send
-	MinReplicas    int           // writes are refused with fewer replicas that have acknowledged lately
-	MaxAckAge      time.Duration // what lately means
+	BacklogBytes   int           // of the newest batches, in memory
+	SendTimeout    time.Duration // a replica that takes nothing for so long is disconnected
+	AckTimeout     time.Duration // so is a replica that has acknowledged before, but not for so long
+	MaxLag         uint64        // so is a replica with a greater lag in sequence numbers that is still growing
+	BytesPerSecond int64         // the rate of all full syncs together
+	MinReplicas    int           // with fewer replicas that have acknowledged recently, writes are refused
+	MaxAckAge      time.Duration // the max age of a recent acknowledgement
 	CompareIDs     bool          // PSYNC compares replication ids (use-rsid-psync)
 	NoLog          bool          // the database is written without a log
-	ShareFor       time.Duration // how old a checkpoint may be that one more replica gets
+	ShareFor       time.Duration // the max age of a checkpoint that a further replica gets
 }
 
 // Options are the options of [New].
 type Options struct {
 	DB            *engine.DB
 	Log           *zap.Logger
-	CheckpointDir string // is deleted, and made for full syncs
-	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to
-	// know.
+	CheckpointDir string // deleted at the start, and created for full syncs
+	// Acked is called when a replica has acknowledged more than before, and when a replica has disconnected. It may be
+	// nil.
 	Acked func()
-	// Enough is told until when there are enough good replicas to write, in nanoseconds since the epoch, whenever that
-	// changes; 0 = none are needed.
+	// Enough is called whenever the time changes until which enough good replicas exist to write, in nanoseconds since
+	// the epoch; 0 = no replicas are needed.
 	Enough func(until int64)
 }
 
-// Master serves replicas. Its methods may be called by several goroutines.
+// Master serves replicas. Several goroutines may call its methods.
 type Master struct {
 	db       *engine.DB
 	log      *zap.Logger
@@ -79,19 +79,19 @@ type Master struct {
 	sending  limiter // of full syncs
 
 	good    sync.Mutex // see countGood
-	mu      sync.Mutex // of those who change feeders; also held while Follow is called
+	mu      sync.Mutex // guards changes of feeders; also held while Follow is called
 	feeders atomic.Pointer[[]*feeder]
 	links   map[Link]bool          // of full syncs
 	heard   map[chan struct{}]bool // see hear
 	lost    []position
-	failing atomic.Pointer[failover] // stored while mu is held, but for nil
+	failing atomic.Pointer[failover] // stored while mu is held, except for nil
 	closed  bool
-	// suspended is how many calls of Suspend were not resumed: no link is taken.
+	// suspended is the number of calls of Suspend that were not resumed. While it is not 0, links are refused.
 	suspended int
-	users     int       // links that are served
-	left      sync.Cond // there is one less; of mu
+	users     int       // links being served
+	left      sync.Cond // users has decreased; uses mu
 	nextID    uint64
-	// wantSync is the newest sequence number that AskSync was called with: replicas that come later are asked, too.
+	// wantSync is the newest sequence number given to AskSync. Replicas that connect later are asked, too.
 	wantSync atomic.Uint64
 	work     sync.WaitGroup
 	stop     chan struct{}
@@ -99,16 +99,16 @@ type Master struct {
 	syncFull atomic.Int64
 	syncOK   atomic.Int64
 	syncErr  atomic.Int64
-	sent     atomic.Int64 // bytes to replicas, of streams and of full syncs
+	sent     atomic.Int64 // bytes sent to replicas, in streams and full syncs
 }
 
-// position is from where on a replica that is gone will need the log.
+// position is the sequence number from which a disconnected replica will need the log.
 type position struct {
 	next  uint64
 	until time.Time
 }
 
-// lostKept is how long the log is kept for a replica that is gone, unless RocksDB keeps it longer anyway.
+// lostKept is the time for which the log is kept for a disconnected replica, unless RocksDB keeps it longer anyway.
 const lostKept = 10 * time.Minute
 
 // New makes a master without replicas. The owner closes it before the database.
@@ -139,7 +139,7 @@ func (m *Master) Set(s Settings) {
 	m.countGood()
 }
 
-// Close cuts off all replicas and waits until they are gone.
+// Close disconnects all replicas and waits for their end.
 func (m *Master) Close() {
 	m.mu.Lock()
 	if !m.closed {
@@ -160,19 +160,19 @@ func (m *Master) Close() {
 	m.files.Remove()
 }
 
-// Why replicas are cut off.
+// Reasons for disconnecting replicas.
 var (
 	errStopped  = errors.New("the server is being closed")
 	errReplaced = errors.New("the database is being replaced")
 	errSilent   = errors.New("it does not acknowledge any more (repl-timeout)")
 	errLag      = errors.New("it is too far behind (max-replication-lag) and does not catch up")
-	errPurged   = errors.New("the log does not hold any more what it needs: it has to synchronise in full")
+	errPurged   = errors.New("the log no longer contains the writes that it needs: it must synchronise in full")
 )
 
-// errNoLog is the answer of a master that has nothing to send.
+// errNoLog is the reply of a master that has nothing to send.
 const errNoLog proto.Error = "replication does not work with rocksdb.write_options.disable_wal"
 
-// Disconnect cuts off all replicas, those that fetch files included.
+// Disconnect disconnects all replicas, including those that fetch files.
 func (m *Master) Disconnect(reason error) {
 	m.mu.Lock()
 	links := make([]Link, 0, len(m.links))
@@ -188,9 +188,9 @@ func (m *Master) Disconnect(reason error) {
 	}
 }
 
-// Suspend cuts off all replicas and lets none come until resume is called, and waits until nobody reads the log or a
-// checkpoint: the database is about to be replaced by one with another history, perhaps. What belongs to the old one is
-// forgotten. A replica that comes meanwhile is told to try again.
+// Suspend disconnects all replicas, refuses new ones until resume is called, and waits until nothing reads the log or a
+// checkpoint: the database is about to be replaced, perhaps by one with another history. State that belongs to the old
+// database is dropped. A replica that connects meanwhile is told to try again.
 func (m *Master) Suspend() (resume func()) {
 	m.mu.Lock()
 	m.suspended++
@@ -211,8 +211,8 @@ func (m *Master) Suspend() (resume func()) {
 	}
 }
 
-// Followed reports whether somebody reads the log or fetches files, or did within the last ten minutes and will need
-// the log when it comes back.
+// Followed reports whether a replica reads the log or fetches files, or did so within the last ten minutes and will
+// need the log when it connects again.
 func (m *Master) Followed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,16 +220,16 @@ func (m *Master) Followed() bool {
 	return m.users > 0 || slices.ContainsFunc(m.lost, func(p position) bool { return now.Before(p.until) })
 }
 
-// DatabaseReplaced is Suspend for a moment: the database has been replaced.
+// DatabaseReplaced is Suspend followed at once by resume: the database has been replaced.
 func (m *Master) DatabaseReplaced() { m.Suspend()() }
 
-// Peer is what a replica has said of itself.
+// Peer is what a replica has announced.
 type Peer struct {
 	proto.Conf
-	Remote string // where it connects from, host:port
+	Remote string // its address, host:port
 }
 
-// Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
+// Accept checks whether a replica can continue from its position. Its errors are the error replies of PSYNC.
 func (m *Master) Accept(p proto.PSync) error {
 	m.mu.Lock()
 	if m.suspended > 0 {
@@ -274,7 +274,7 @@ func (m *Master) accept(p proto.PSync) error {
 		return proto.ErrOutOfRange
 	}
 	defer log.Close()
-	// A batch that begins before is sent in part: what is one batch in the log may have been sent as two.
+	// A batch that begins earlier is sent in part: one batch of the log may have been sent as two.
 	if rep, seq, err := log.Next(); err != nil || rep == nil || seq > p.Next {
 		return proto.ErrOutOfRange
 	}
@@ -282,7 +282,7 @@ func (m *Master) accept(p proto.PSync) error {
 }
 
 // Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted.
-// It returns when the replica is gone or was cut off, and the link is closed.
+// It returns when the replica has disconnected or was disconnected, and the link is closed.
 func (m *Master) Feed(link Link, peer Peer, next uint64) {
 	f := newFeeder(m, link, peer, next)
 	if !m.attach(f) {
@@ -338,13 +338,13 @@ func (m *Master) detach(f *feeder) {
 	m.noteAck()
 }
 
-// leave ends what a link was served for. m.mu is held.
+// leave ends the service of a link. m.mu must be held.
 func (m *Master) leave() {
 	m.users--
 	m.left.Broadcast()
 }
 
-// written hears of each write batch.
+// written is called with each write batch.
 func (m *Master) written(seq uint64, rep []byte) {
 	m.backlog.Add(seq, rep)
 	for _, f := range *m.feeders.Load() {
@@ -352,21 +352,22 @@ func (m *Master) written(seq uint64, rep []byte) {
 	}
 }
 
-// Connected returns how many replicas are connected.
+// Connected returns the number of connected replicas.
 func (m *Master) Connected() int { return len(*m.feeders.Load()) }
 
 // ReplicaState is the state of a connected replica.
 type ReplicaState struct {
-	IP     string // as announced, or else where it connects from
-	Port   int    // where it listens, 0 = not known
-	Remote string // where it connects from, host:port
-	// Offset is the sequence number that it has acknowledged, or else that of the newest write sent to it.
+	IP     string // as announced, otherwise the remote address
+	Port   int    // the port on which the replica listens, 0 = unknown
+	Remote string // its address, host:port
+	// Offset is the sequence number that the replica has acknowledged, or otherwise that of the newest write sent to
+	// it.
 	Offset uint64
-	Acks   bool          // it acknowledges
-	Age    time.Duration // of its last acknowledgement
+	Acks   bool          // the replica acknowledges
+	Age    time.Duration // the age of its last acknowledgement
 }
 
-// Replicas returns the connected replicas in the order in which they came.
+// Replicas returns the connected replicas in the order of their connections.
 func (m *Master) Replicas() []ReplicaState {
 	var list []ReplicaState
 	for _, f := range *m.feeders.Load() {
@@ -375,7 +376,7 @@ func (m *Master) Replicas() []ReplicaState {
 	return list
 }
 
-// noteAck tells those who wait for acknowledgements.
+// noteAck notifies those that wait for acknowledgements.
 func (m *Master) noteAck() {
 	m.mu.Lock()
 	for c := range m.heard {
@@ -388,8 +389,8 @@ func (m *Master) noteAck() {
 	m.acked()
 }
 
-// hear returns a channel that gets something when a replica has acknowledged more than before, and when one is gone,
-// until stop is called.
+// hear returns a channel that gets a value when a replica has acknowledged more than before, and when a replica has
+// disconnected, until stop is called.
 func (m *Master) hear() (c <-chan struct{}, stop func()) {
 	heard := make(chan struct{}, 1)
 	m.mu.Lock()
@@ -402,7 +403,8 @@ func (m *Master) hear() (c <-chan struct{}, stop func()) {
 	}
 }
 
-// AwaitAcks waits until all replicas that acknowledge have a sequence number. It reports whether they had it in time.
+// AwaitAcks waits until all replicas that acknowledge have acknowledged a sequence number. It reports whether they did
+// so in time.
 func (m *Master) AwaitAcks(seq uint64, timeout time.Duration) bool {
 	heard, stop := m.hear()
 	defer stop()
@@ -420,7 +422,7 @@ func (m *Master) AwaitAcks(seq uint64, timeout time.Duration) bool {
 	return true
 }
 
-// AckedBy returns how many replicas have acknowledged a sequence number.
+// AckedBy returns the number of replicas that have acknowledged a sequence number.
 func (m *Master) AckedBy(seq uint64) (n int) {
 	for _, f := range *m.feeders.Load() {
 		if f.acked.Load() >= seq {
@@ -437,7 +439,7 @@ func (m *Master) AskAck(seq uint64) {
 	}
 }
 
-// SyncedBy returns how many replicas have acknowledged that a sequence number is on their disks.
+// SyncedBy returns the number of replicas that have acknowledged that a sequence number is on their disks.
 func (m *Master) SyncedBy(seq uint64) (n int) {
 	for _, f := range *m.feeders.Load() {
 		if f.synced.Load() >= seq {
@@ -447,7 +449,7 @@ func (m *Master) SyncedBy(seq uint64) (n int) {
 	return n
 }
 
-// AskSync asks the replicas to bring a sequence number to their disks, and to acknowledge that.
+// AskSync asks the replicas to write a sequence number to their disks, and to acknowledge that.
 func (m *Master) AskSync(seq uint64) {
 	for old := m.wantSync.Load(); old < seq && !m.wantSync.CompareAndSwap(old, seq); old = m.wantSync.Load() {
 	}
@@ -456,7 +458,7 @@ func (m *Master) AskSync(seq uint64) {
 	}
 }
 
-// GoodReplicas returns how many replicas have acknowledged lately.
+// GoodReplicas returns the number of replicas that have acknowledged recently.
 func (m *Master) GoodReplicas() (n int) {
 	age := m.settings.Load().MaxAckAge
 	for _, f := range *m.feeders.Load() {
@@ -467,9 +469,9 @@ func (m *Master) GoodReplicas() (n int) {
 	return n
 }
 
-// countGood tells until when the acknowledgements so far are enough to write.
+// countGood computes the time until which the present acknowledgements allow writes, and calls Enough.
 func (m *Master) countGood() {
-	m.good.Lock() // what is told last is what was found last
+	m.good.Lock() // so that the newest result is the last one passed on
 	defer m.good.Unlock()
 	s := m.settings.Load()
 	if s.MinReplicas <= 0 {
@@ -496,8 +498,8 @@ func (m *Master) countGood() {
 // Stats are counters of a master.
 type Stats struct {
 	SyncFull, SyncPartialOK, SyncPartialErr int64
-	BacklogBytes                            int64  // in memory
-	BacklogFirst                            uint64 // the sequence number of the oldest batch of them, 0 = there is none
+	BacklogBytes                            int64  // bytes of batches in memory
+	BacklogFirst                            uint64 // the sequence number of the oldest of these batches, 0 = none
 }
 
 // Stats returns the counters.
@@ -513,11 +515,11 @@ func (m *Master) ResetStats() {
 	m.sent.Store(0)
 }
 
-// Sent returns how many bytes replicas were sent, of streams and of full syncs.
+// Sent returns the number of bytes sent to replicas, in streams and full syncs.
 func (m *Master) Sent() int64 { return m.sent.Load() }
 
-// keepHouse looks after what time changes: replicas that are silent, the logs that replicas need, checkpoints that
-// nobody fetches.
+// keepHouse does the periodic work: silent replicas, the log files that replicas need, checkpoints that no replica
+// fetches.
 func (m *Master) keepHouse() {
 	every := m.db.KeepLogsEvery()
 	step := time.Second
@@ -544,8 +546,8 @@ func (m *Master) keepHouse() {
 	}
 }
 
-// cutSilent cuts off replicas that have stopped to acknowledge. The system may go on for long to take what is sent to
-// one that is gone.
+// cutSilent disconnects replicas that have stopped acknowledging. The kernel may accept data for a dead replica for a
+// long time.
 func (m *Master) cutSilent(now time.Time) {
 	most := m.settings.Load().AckTimeout
 	for _, f := range *m.feeders.Load() {
@@ -555,14 +557,14 @@ func (m *Master) cutSilent(now time.Time) {
 	}
 }
 
-// lose notes from where on a replica that is not connected will need the log.
+// lose records the sequence number from which a disconnected replica will need the log.
 func (m *Master) lose(next uint64, now time.Time) {
 	m.mu.Lock()
 	m.lost = append(m.lost, position{next, now.Add(lostKept)})
 	m.mu.Unlock()
 }
 
-// keepLogs keeps what connected replicas, those that fetch files, and those that were lost lately need of the log.
+// keepLogs keeps the log files that connected replicas, replicas that fetch files, and recently lost replicas need.
 func (m *Master) keepLogs(now time.Time) {
 	oldest := m.files.Needs()
 	for _, f := range *m.feeders.Load() {
@@ -578,6 +580,6 @@ func (m *Master) keepLogs(now time.Time) {
 		return
 	}
 	if err := m.db.KeepLogs(oldest); err != nil {
-		m.log.Warn("the log may not be kept for replicas", zap.Error(err))
+		m.log.Warn("the log files that replicas need may be deleted", zap.Error(err))
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// OK is the good answer to AUTH, REPLCONF and PSYNC.
+// OK is the positive reply to AUTH, REPLCONF and PSYNC.
 const OK = "+OK\r\n"
 
-// MaxLine bounds the answers that are one line; that to _fetch_meta is bounded by [MaxFileList].
+// MaxLine bounds replies of one line in bytes. [MaxFileList] bounds the reply to _fetch_meta.
 const MaxLine = 4 << 10
 
-// maxLengthLine bounds a marker and a decimal length.
+// maxLengthLine bounds a line of a marker and a decimal length in bytes.
 const maxLengthLine = 20
 
-// ErrLineLength: a line is longer than it may be.
+// ErrLineLength: a line exceeds its limit.
 var ErrLineLength = errors.New("a line is too long")
 
-// ReadLine returns the first line, without CR LF, and its length with these.
+// ReadLine returns the first line without CR LF, and its length including CR LF.
 func ReadLine(buf []byte, limit int) (line []byte, n int, err error) {
 	at := bytes.Index(buf[:min(len(buf), limit+2)], []byte("\r\n"))
 	switch {
@@ -30,7 +30,7 @@ func ReadLine(buf []byte, limit int) (line []byte, n int, err error) {
 	return nil, 0, nil
 }
 
-// AppendError appends an error reply. Kvrocks answers ErrCheckpoint without a code.
+// AppendError appends an error reply. ErrCheckpoint has no error code, as in Kvrocks.
 func AppendError(dst []byte, err Error) []byte {
 	dst = append(dst, '-')
 	if err != ErrCheckpoint {
@@ -45,7 +45,7 @@ type ReplyError string
 
 func (e ReplyError) Error() string { return "the master answered: " + string(e) }
 
-// Loading reports whether the master is about to replace its database, so that it is worth to ask again.
+// Loading reports whether the master is about to replace its database, so that another attempt is worthwhile.
 func (e ReplyError) Loading() bool {
 	return strings.HasPrefix(string(e), "LOADING") || strings.Contains(string(e), "is restoring the db from backup")
 }
@@ -55,7 +55,7 @@ func (e ReplyError) UnknownOption() bool {
 	return strings.Contains(strings.ToLower(string(e)), string(ErrUnknownOption))
 }
 
-// Refused is an error that another attempt would hardly mend: it is not about the connection.
+// Refused is an error that another attempt is unlikely to cure: the connection is not the cause.
 type Refused struct {
 	What string
 	Err  error
@@ -67,10 +67,10 @@ func Refuse(what string, err error) Refused { return Refused{what, err} }
 func (e Refused) Error() string { return e.What + ": " + e.Err.Error() }
 func (e Refused) Unwrap() error { return e.Err }
 
-// ErrReply: an answer is neither "+OK" nor an error.
+// ErrReply: a reply is neither "+OK" nor an error.
 var ErrReply = errors.New("unexpected answer")
 
-// CheckOK returns nil for "+OK" and the error of an error reply.
+// CheckOK returns nil for "+OK", and the error of an error reply.
 func CheckOK(line []byte) error {
 	if string(line) == "+OK" {
 		return nil
@@ -85,10 +85,10 @@ func replyError(line []byte) error {
 	return ErrReply
 }
 
-// AppendName appends the answer to _db_name.
+// AppendName appends the reply to _db_name.
 func AppendName(dst []byte, name string) []byte { return append(append(dst, name...), '\r', '\n') }
 
-// ParseName reads the answer to _db_name: the name of the database, which says whether two servers belong together.
+// ParseName parses the reply to _db_name: the name of the database, which shows whether two servers belong together.
 func ParseName(line []byte) (string, error) {
 	if len(line) > 0 && line[0] == '-' {
 		return "", replyError(line)

@@ -14,7 +14,7 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// The errors of requests, as Kvrocks words them.
+// The errors of requests, with the texts of Kvrocks.
 const (
 	ErrIDLength      Error = "Wrong replication id length"
 	ErrSequence      Error = "value is not an unsigned long long or out of range"
@@ -24,7 +24,7 @@ const (
 	ErrAddress       Error = "ip-address should not be empty"
 	ErrUnknownOption Error = "unknown option"
 	ErrArguments     Error = "wrong number of arguments"
-	ErrCheckpoint    Error = "can't create db checkpoint" // without "ERR " on the wire
+	ErrCheckpoint    Error = "can't create db checkpoint" // sent without "ERR "
 )
 
 // AppendRequest appends a request: a RESP array of bulk strings.
@@ -38,7 +38,7 @@ func AppendRequest(dst []byte, words ...string) []byte {
 	return dst
 }
 
-// AppendAuth appends AUTH with a password, and with a user unless that is empty.
+// AppendAuth appends AUTH with a password, and with a user if one is given.
 func AppendAuth(dst []byte, user, password string) []byte {
 	if user != "" {
 		return AppendRequest(dst, "AUTH", user, password)
@@ -52,32 +52,32 @@ func AppendDBName(dst []byte) []byte { return AppendRequest(dst, "_db_name") }
 // AppendFetchMeta appends the request for the names of the files of a checkpoint.
 func AppendFetchMeta(dst []byte) []byte { return AppendRequest(dst, "_fetch_meta") }
 
-// AppendFetchFiles appends the request for the content of files of the checkpoint.
+// AppendFetchFiles appends the request for the contents of files of the checkpoint.
 func AppendFetchFiles(dst []byte, names []string) []byte {
 	return AppendRequest(dst, "_fetch_file", strings.Join(names, ","))
 }
 
-// AppendAck appends the acknowledgement of all writes up to a sequence number. Kvrocks compares the words by case.
+// AppendAck appends the acknowledgement of all writes up to a sequence number. In Kvrocks the words are case-sensitive.
 func AppendAck(dst []byte, sequence uint64) []byte {
 	return AppendRequest(dst, "replconf", "ack", strconv.FormatUint(sequence, 10))
 }
 
-// AppendSyncedAck appends the acknowledgement of all writes up to a sequence number, with what of them is on the disk.
-// The word is that of Redis 7.2.
+// AppendSyncedAck appends the acknowledgement of all writes up to a sequence number, and of the writes on the disk. The
+// word is that of Redis 7.2.
 func AppendSyncedAck(dst []byte, sequence, synced uint64) []byte {
 	return AppendRequest(dst, "replconf", "ack", strconv.FormatUint(sequence, 10), "fack", strconv.FormatUint(synced, 10))
 }
 
-// Conf is what a replica says of itself with REPLCONF; zero values are not said.
+// Conf is what a replica announces with REPLCONF. Zero values are left out.
 type Conf struct {
-	Port    int    // where it listens
-	Address string // under which it can be reached
-	Ack     bool   // it answers "_getack"
-	Sync    bool   // it answers "_getsync"
+	Port    int    // where the replica listens
+	Address string // where the replica can be reached
+	Ack     bool   // the replica answers "_getack"
+	Sync    bool   // the replica answers "_getsync"
 }
 
-// AppendConf appends REPLCONF with the port and the address. Capabilities go with a request of their own, AppendCapa:
-// to Kvrocks an unknown option makes the whole request invalid.
+// AppendConf appends REPLCONF with the port and the address. AppendCapa makes a separate request for capabilities,
+// because Kvrocks rejects a whole request with an unknown option.
 func AppendConf(dst []byte, c Conf) []byte {
 	words := []string{"replconf", "listening-port", strconv.Itoa(c.Port)}
 	if c.Address != "" {
@@ -94,8 +94,8 @@ func AppendCapa(dst []byte, sync bool) []byte {
 	return AppendRequest(dst, "replconf", "capa", "ack")
 }
 
-// ParseConf reads the arguments of REPLCONF, without its name, into c. Other capabilities than ack and sync are left
-// out. An ack before the stream is an unknown option.
+// ParseConf parses the arguments of REPLCONF, without its name, into c. It ignores capabilities other than ack and
+// sync. An ack before the stream is an unknown option.
 func ParseConf(c *Conf, args [][]byte) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return ErrArguments
@@ -126,9 +126,9 @@ func ParseConf(c *Conf, args [][]byte) error {
 	return nil
 }
 
-// PSync is what a replica asks for: the batches from a sequence number on.
+// PSync is a request for the batches from a sequence number on.
 type PSync struct {
-	ID   string // the replication id of the last write of the replica, "" = not told
+	ID   string // replication id of the replica's last write, "" = not given
 	Next uint64
 }
 
@@ -141,7 +141,7 @@ func AppendPSync(dst []byte, p PSync) []byte {
 	return AppendRequest(dst, "PSYNC", next)
 }
 
-// ParsePSync reads the arguments of PSYNC, without its name.
+// ParsePSync parses the arguments of PSYNC, without its name.
 func ParsePSync(args [][]byte) (p PSync, err error) {
 	if len(args) != 1 && len(args) != 2 {
 		return p, ErrArguments
@@ -157,20 +157,21 @@ func ParsePSync(args [][]byte) (p PSync, err error) {
 	return p, nil
 }
 
-// Bounds of what a replica sends while the stream lasts.
+// Bounds of a replica's requests during the stream.
 const (
 	maxWords   = 16
 	maxWordLen = 256
 )
 
-// ErrRequest: what a replica sends while the stream lasts is no request.
+// ErrRequest: a replica has sent something other than a request during the stream.
 var ErrRequest = errors.New("not a RESP array of short bulk strings")
 
-// Ack is an acknowledgement: the replica has all up to Sequence, and on its disk all up to Synced, 0 = not told.
+// Ack is an acknowledgement: the replica has all writes up to Sequence, and on its disk all writes up to Synced; 0 =
+// not given.
 type Ack struct{ Sequence, Synced uint64 }
 
-// ReadAck reads one request of a replica during the stream. ok is false when it is another request than an
-// acknowledgement, which a master ignores.
+// ReadAck parses one request of a replica during the stream. ok is false for a request other than an acknowledgement,
+// which a master ignores.
 func ReadAck(buf []byte) (a Ack, ok bool, n int, err error) {
 	count, n, err := readLength(buf, '*', maxWords)
 	if n == 0 || err != nil {
@@ -225,7 +226,7 @@ func readLength(buf []byte, marker byte, limit int) (length, n int, err error) {
 	return length, n, nil
 }
 
-// parseLength reads a marker and a decimal number, both of which must be there.
+// parseLength parses a marker followed by a decimal number.
 func parseLength(line []byte, marker byte) (length int, ok bool) {
 	if len(line) < 2 || len(line) > maxLengthLine || line[0] != marker {
 		return 0, false

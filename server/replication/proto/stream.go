@@ -14,18 +14,18 @@ import (
 // batchHeader is the length of a batch without records.
 const batchHeader = 12
 
-// The payloads that are no batches.
+// The payloads other than batches.
 const (
 	Ping   = "ping"    // the master is idle
-	GetAck = "_getack" // the replica shall acknowledge at once; only to one with the capability
-	// GetSync: the replica shall bring its log to the disk and acknowledge that; only to one with the capability.
+	GetAck = "_getack" // asks the replica to acknowledge at once; only with the capability
+	// GetSync asks the replica to write its log to the disk and to acknowledge that; only with the capability.
 	GetSync = "_getsync"
-	// timePrefix is followed by milliseconds since the epoch: all writes that the master had begun before are before
-	// it in the stream. Only to a replica with the capability.
+	// timePrefix is followed by milliseconds since the epoch: all writes that the master had begun by then are earlier
+	// in the stream. Only with the capability.
 	timePrefix = "_time "
 )
 
-// Kind tells frames apart.
+// Kind is the kind of a frame.
 type Kind uint8
 
 // The kinds of frames.
@@ -46,10 +46,10 @@ type Frame struct {
 // Sequence returns the sequence number of the first record of a batch.
 func (f *Frame) Sequence() uint64 { return binary.LittleEndian.Uint64(f.Payload) }
 
-// Count returns how many sequence numbers a batch takes.
+// Count returns the number of sequence numbers of a batch.
 func (f *Frame) Count() uint32 { return binary.LittleEndian.Uint32(f.Payload[8:]) }
 
-// Time returns the master's time of a frame of this kind, in milliseconds since the epoch.
+// Time returns the master's time in a frame of kind Time, in milliseconds since the epoch.
 func (f *Frame) Time() int64 {
 	ms, _ := strconv.ParseInt(string(f.Payload[len(timePrefix):]), 10, 64)
 	return ms
@@ -60,14 +60,14 @@ func AppendTime(dst []byte, ms int64) []byte {
 	return AppendFrame(dst, strconv.AppendInt([]byte(timePrefix), ms, 10))
 }
 
-// ErrFrame: the stream holds something that is no frame. The link is to be closed.
+// ErrFrame: the stream contains something other than a frame. The link must be closed.
 var ErrFrame = errors.New("not a frame of the replication stream")
 
-// ErrFrameLength: a frame is longer than it may be.
+// ErrFrameLength: a frame exceeds its limit.
 var ErrFrameLength = errors.New("a frame of the replication stream is too long")
 
-// EndError is the line with which a master ends the stream: why it does so. It is no frame; a Kvrocks, too, closes the
-// link for it.
+// EndError is the line with which a master ends the stream, and gives the reason. The line is not a frame, so a Kvrocks
+// closes the link for it, too.
 type EndError string
 
 func (e EndError) Error() string { return "the master has ended the stream: " + string(e) }
@@ -83,15 +83,15 @@ func AppendFrame[T ~string | ~[]byte](dst []byte, payload T) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// AppendFrameHead appends the line before a payload, which a CR LF follows.
+// AppendFrameHead appends the line before a payload. The payload is followed by CR LF.
 func AppendFrameHead(dst []byte, size int) []byte {
 	dst = append(dst, '$')
 	dst = strconv.AppendInt(dst, int64(size), 10)
 	return append(dst, '\r', '\n')
 }
 
-// ReadFrame reads one frame whose payload is at most limit bytes. When it is not complete, n is 0 and need says how
-// many bytes of buf it takes at least, so that the reader can make room. The end of the stream is an EndError.
+// ReadFrame parses one frame with a payload of at most limit bytes. For an incomplete frame n is 0, and need is the min
+// number of bytes of the frame, so that the reader can make room. The end of the stream is an EndError.
 func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
 	if len(buf) > 0 && buf[0] == '-' {
 		line, head, err := ReadLine(buf, MaxLine)
@@ -129,7 +129,7 @@ func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
 		f.Kind = KindGetAck
 	case string(payload) == GetSync:
 		f.Kind = KindGetSync
-	case bytes.HasPrefix(payload, []byte(timePrefix)): // no batch has a sequence number of that size
+	case bytes.HasPrefix(payload, []byte(timePrefix)): // no batch has so large a sequence number
 		if !digits(string(payload[len(timePrefix):])) {
 			return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, payload)
 		}

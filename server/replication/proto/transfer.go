@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// MaxFileList bounds the answer to _fetch_meta: some 600,000 files.
+// MaxFileList bounds the reply to _fetch_meta in bytes: some 600,000 files.
 const MaxFileList = 16 << 20
 
-// MaxParallel is how many connections a replica opens to fetch files when there are more than [ParallelFrom].
+// MaxParallel is the number of connections over which a replica fetches more than [ParallelFrom] files.
 const (
 	MaxParallel  = 4
 	ParallelFrom = 20
 )
 
-// ErrFileName: a name is not that of a file of a database.
+// ErrFileName: a name is not that of a database file.
 var ErrFileName = errors.New("not the name of a file of a database")
 
-// AppendFileList appends the answer to _fetch_meta.
+// AppendFileList appends the reply to _fetch_meta.
 func AppendFileList(dst []byte, names []string) []byte {
 	return append(append(dst, strings.Join(names, ",")...), '\r', '\n')
 }
 
-// ParseFileList reads the answer to _fetch_meta, or the argument of _fetch_file. Every name is one of a file that
-// RocksDB makes, and none occurs twice.
+// ParseFileList parses the reply to _fetch_meta, or the argument of _fetch_file. It rejects names that RocksDB does not
+// use, and duplicates.
 func ParseFileList(line []byte) ([]string, error) {
 	if len(line) == 0 || line[0] == '-' {
 		return nil, replyError(line)
@@ -44,8 +44,8 @@ func ParseFileList(line []byte) ([]string, error) {
 	return names, nil
 }
 
-// ValidName reports whether a name is that of a file which a checkpoint may hold: CURRENT, IDENTITY, MANIFEST-<n>,
-// OPTIONS-<n>, <n>.sst, <n>.blob, <n>.log.
+// ValidName reports whether a checkpoint may contain a file of this name: CURRENT, IDENTITY, MANIFEST-<n>, OPTIONS-<n>,
+// <n>.sst, <n>.blob, <n>.log.
 func ValidName(name string) bool {
 	if name == "CURRENT" || name == "IDENTITY" {
 		return true
@@ -68,7 +68,7 @@ func AppendFileHead(dst []byte, size int64) []byte {
 	return append(strconv.AppendInt(dst, size, 10), '\r', '\n')
 }
 
-// ParseFileHead reads the line before the content of a file: its size.
+// ParseFileHead parses the line before the content of a file: its size in bytes.
 func ParseFileHead(line []byte) (size int64, err error) {
 	if len(line) == 0 || line[0] == '-' {
 		return 0, replyError(line)

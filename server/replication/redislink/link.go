@@ -22,30 +22,30 @@ import (
 
 // Target is the database that follows a master.
 type Target interface {
-	// State returns where the database is; ok is false when it does not follow a master of Redis.
+	// State returns the position of the database in the stream; ok is false when it does not follow a Redis master.
 	State() (s State, ok bool, err error)
-	// Load begins to take over a copy of the master's data.
+	// Load begins to receive a copy of the master's data.
 	Load() (Loader, error)
-	// Apply runs commands, in order, and keeps the state, all in one write. With an error nothing has happened. An error
-	// that is a command's names it.
+	// Apply runs commands in order, and stores the state, in one write. After an error nothing has changed. An error of
+	// a command names the command.
 	Apply(commands []Command, after State) error
-	// Keep keeps the state alone.
+	// Keep stores the state alone.
 	Keep(State) error
 }
 
-// Loader takes what a copy of the master's data holds. Until End nobody sees it.
+// Loader receives a copy of the master's data. The copy is invisible until End.
 type Loader interface {
 	// Add adds a key or a library of functions.
 	Add(*rdb.Item) error
 	// Script adds a script of SCRIPT LOAD. It must not keep source.
 	Script(source []byte) error
-	// End puts what was added, with the state, in the place of the database.
+	// End replaces the database by the copy, and stores the state.
 	End(State) error
-	// Abort gives up. After End it does nothing.
+	// Abort drops the copy. After End it does nothing.
 	Abort()
 }
 
-// Step is how far a link is.
+// Step is the progress of a link.
 type Step uint8
 
 // The steps.
@@ -53,7 +53,7 @@ const (
 	Introducing  Step = iota
 	Asking            // PSYNC was sent
 	Transferring      // of a copy
-	Replacing         // the database, by the copy
+	Replacing         // of the database by the copy
 	Streaming
 )
 
@@ -64,49 +64,49 @@ type Options struct {
 	Log  *zap.Logger
 
 	Port    int    // announced to the master
-	Address string // announced, "" = that of the connection
+	Address string // announced, "" = the address of the connection
 	Target  Target
-	// MaxValue is how many bytes a key and its value may have in memory in a transfer.
+	// MaxValue is the max memory in bytes of a key and its value in a transfer.
 	MaxValue int64
 
-	// Silence is how long the master may send nothing, AckEvery the time between two acknowledgements.
+	// Silence is the max time without data from the master, AckEvery the time between two acknowledgements.
 	Silence, AckEvery time.Duration
 
-	// Step is called when the link has come to a step, Loaded when a full synchronisation has ended well.
+	// Step is called when the link has reached a step, Loaded after a successful full synchronisation.
 	Step   func(Step)
 	Loaded func()
-	// Heard is called when something has come.
+	// Heard is called after data has arrived.
 	Heard func()
-	// Transfer is called when a transfer of so many bytes, < 0 = not known, begins; Received when a part of it has come.
+	// Transfer is called when a transfer begins, with its size in bytes, < 0 = unknown. Received is called when a part
+	// of it has arrived.
 	Transfer func(size int64)
 	Received func(n int)
-	// Offset is set to what Target has taken, Applied returns what is acknowledged: what Target has done.
+	// Offset is set to the offset that Target has applied; Applied returns the offset to acknowledge.
 	Offset  *atomic.Int64
 	Applied func() int64
 }
 
-// The bounds of what is applied at once, besides those of one unit.
+// The bounds of what is applied at once. A single unit may exceed them.
 const (
 	groupCommands = 1024
 	groupBytes    = 1 << 20
 )
 
-// streamBuffer is how many bytes are read at once.
+// streamBuffer is the max number of bytes of one read.
 const streamBuffer = 1 << 20
 
-// keepEvery is how many bytes of the stream without effects, such as PING, go by before the state is kept for them
-// alone.
+// keepEvery is the number of bytes without effects in the stream, such as PING, after which the state alone is stored.
 const keepEvery = 64 << 10
 
 // link is a connection with a master.
 type link struct {
 	Options
 	ctx   context.Context
-	write sync.Mutex // held by those who write to Conn
+	write sync.Mutex // held while Conn is written to
 }
 
-// Run follows a master over a connection until that ends; the error is never nil. The caller closes the connection,
-// which ends Run, and then ctx is done.
+// Run follows a master over a connection until the connection ends; the error is never nil. To end Run, the caller
+// closes the connection; ctx must be done by then.
 func Run(ctx context.Context, o Options) error {
 	l := &link{Options: o, ctx: ctx}
 	l.Step(Introducing)
@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 	return l.stream(state)
 }
 
-// introduce goes through the steps before PSYNC.
+// introduce performs the steps before PSYNC.
 func (l *link) introduce() error {
 	err := l.send(proto.AppendRequest(nil, "PING"))
 	if err != nil {
@@ -148,14 +148,14 @@ func (l *link) introduce() error {
 			return err
 		}
 		if strings.HasPrefix(string(line), "-") {
-			l.Log.Warn("the master does not take what this server says of itself", zap.Strings("request", words),
+			l.Log.Warn("the master has rejected an announcement of this server", zap.Strings("request", words),
 				zap.ByteString("answer", line))
 		}
 	}
 	return nil
 }
 
-// transient reports whether an error reply says that it may be otherwise soon.
+// transient reports whether an error reply describes a temporary state.
 func transient(text string) bool {
 	for _, code := range []string{"-LOADING", "-MASTERDOWN", "-NOMASTERLINK", "-BUSY", "-TRYAGAIN"} {
 		if strings.HasPrefix(text, code) {
@@ -165,7 +165,8 @@ func transient(text string) bool {
 	return false
 }
 
-// sync asks for the stream and does a full synchronisation if the master wants one. It returns where the stream begins.
+// sync requests the stream, and performs a full synchronisation if the master demands one. It returns the beginning of
+// the stream.
 func (l *link) sync() (State, error) {
 	state, ok, err := l.Target.State()
 	if err != nil {
@@ -214,7 +215,7 @@ func (l *link) sync() (State, error) {
 	return state, proto.Refuse("PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line))
 }
 
-// load takes over a copy of the master's data.
+// load receives a copy of the master's data.
 func (l *link) load(state State) (State, error) {
 	l.Step(Transferring)
 	line, err := l.answer()
@@ -282,7 +283,7 @@ func (l *link) load(state State) (State, error) {
 	return state, l.ack() // a diskless master sends nothing before
 }
 
-// transferError tells a transfer that was cut from a file that cannot be read.
+// transferError distinguishes a transfer that was cut from a file that cannot be read.
 func (l *link) transferError(err error) error {
 	var n net.Error
 	if errors.Is(err, errCut) || errors.As(err, &n) || errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
@@ -291,8 +292,8 @@ func (l *link) transferError(err error) error {
 	return proto.Refuse("the transfer", err)
 }
 
-// keepAlive sends an empty line from time to time, so that the master does not take this server for dead while it
-// loads, until stop is called, which may be called twice.
+// keepAlive sends an empty line periodically, so that the master does not take this server for dead while it loads.
+// stop ends that, and may be called twice.
 func (l *link) keepAlive() (stop func()) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	var all sync.WaitGroup
@@ -313,13 +314,13 @@ func (l *link) every(ctx context.Context, f func() error) {
 			return
 		case <-t.C:
 			if f() != nil {
-				return // reading tells
+				return // the reader reports the error
 			}
 		}
 	}
 }
 
-// stream applies what comes until the connection ends.
+// stream applies the stream until the connection ends.
 func (l *link) stream(state State) error {
 	ctx, cancel := context.WithCancel(l.ctx)
 	var acks sync.WaitGroup
@@ -329,7 +330,7 @@ func (l *link) stream(state State) error {
 	s := streamer{link: l, stream: NewStream(state), done: state, kept: state}
 	err := s.run()
 	if e := s.keep(1); e != nil && l.ctx.Err() == nil {
-		l.Log.Warn("where the database is in the stream could not be kept", zap.Error(e))
+		l.Log.Warn("storing the position in the stream of the master failed", zap.Error(e))
 	}
 	return err
 }
@@ -339,13 +340,13 @@ type streamer struct {
 	*link
 	stream *Stream
 	group  Group
-	bytes  int   // of the group
+	bytes  int   // size of the group
 	done   State // applied
 	kept   State // by the target
-	asked  bool  // for an acknowledgement
+	asked  bool  // the master wants an acknowledgement
 }
 
-// run reads and applies.
+// run reads the stream and applies it.
 func (s *streamer) run() error {
 	buf := make([]byte, 0, streamBuffer)
 	for {
@@ -370,7 +371,7 @@ func (s *streamer) run() error {
 			}
 		}
 		rest := buf[used:]
-		if used == 0 && len(buf) == cap(buf) { // one long command: the buffer grows as it comes
+		if used == 0 && len(buf) == cap(buf) { // one long command: the buffer grows while it arrives
 			buf = append(make([]byte, 0, min(2*cap(buf), len(buf)+max(s.stream.Need(), streamBuffer))), rest...)
 		} else if cap(buf) > streamBuffer && len(rest) < streamBuffer/2 {
 			buf = append(make([]byte, 0, streamBuffer), rest...)
@@ -385,8 +386,8 @@ func (s *streamer) run() error {
 	}
 }
 
-// apply applies the group. If that fails its units are applied one by one, so that those before the one that is the
-// cause have happened.
+// apply applies the group. If that fails, it applies the units one by one, so that the units before the faulty one take
+// effect.
 func (s *streamer) apply() error {
 	defer s.group.Reset()
 	s.bytes = 0
@@ -409,7 +410,7 @@ func (s *streamer) apply() error {
 	s.done = s.stream.State()
 	s.Offset.Store(s.done.Offset)
 	if err := s.keep(keepEvery); err != nil {
-		return proto.Refuse("where the database is in the stream could not be kept", err)
+		return proto.Refuse("storing the position in the stream of the master failed", err)
 	}
 	if s.asked {
 		s.asked = false
@@ -419,7 +420,7 @@ func (s *streamer) apply() error {
 }
 
 func (s *streamer) applied(commands []Command, after State) error {
-	if len(commands) == 0 { // MULTI, EXEC
+	if len(commands) == 0 { // only MULTI and EXEC
 		return nil
 	}
 	if err := s.Target.Apply(commands, after); err != nil {
@@ -430,7 +431,7 @@ func (s *streamer) applied(commands []Command, after State) error {
 	return nil
 }
 
-// keep keeps the state if it is so many bytes ahead of what is kept.
+// keep stores the state if it is so many bytes ahead of the stored one.
 func (s *streamer) keep(bytes int64) error {
 	if s.done.Offset-s.kept.Offset < bytes {
 		return nil
@@ -442,7 +443,7 @@ func (s *streamer) keep(bytes int64) error {
 	return nil
 }
 
-// read reads what has come.
+// read reads from the connection.
 func (l *link) read(b []byte) (int, error) {
 	l.Conn.SetReadDeadline(time.Now().Add(l.Silence))
 	n, err := l.In.Read(b)
@@ -477,7 +478,7 @@ func (r receiver) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// answer reads a line that may come late: empty ones before it say that the master is alive.
+// answer reads a line that may be late. Empty lines before it show that the master is alive.
 func (l *link) answer() ([]byte, error) {
 	for {
 		line, err := l.line()
@@ -508,12 +509,12 @@ func (l *link) line() (line []byte, err error) {
 	}
 }
 
-// ack acknowledges what was done.
+// ack acknowledges the applied offset.
 func (l *link) ack() error {
 	return l.send(proto.AppendRequest(nil, "REPLCONF", "ACK", strconv.FormatInt(l.Applied(), 10)))
 }
 
-// sendTimeout is how long the master may take to read a request.
+// sendTimeout is the max time for sending a request.
 const sendTimeout = 10 * time.Second
 
 func (l *link) send(b []byte) error {

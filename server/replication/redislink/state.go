@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// State is where a database is in the stream of a master.
+// State is the position of a database in the stream of a master.
 type State struct {
 	ID     string // the replication id of the master, 40 hexadecimal digits
-	Offset int64  // bytes of the stream whose effects the database has
-	DB     int    // the database that is selected behind them
+	Offset int64  // bytes of the stream that were applied
+	DB     int    // the database selected at that offset
 }
 
 // idLen is the length of a replication id.
@@ -30,9 +30,9 @@ func (s State) Append(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, ' '), int64(s.DB), 10)
 }
 
-var errState = errors.New("it is not where a database is in the stream of a Redis master")
+var errState = errors.New("not a position in the stream of a Redis master")
 
-// ParseState reads the stored form.
+// ParseState parses the stored form.
 func ParseState(b []byte) (s State, err error) {
 	words := strings.Split(string(b), " ")
 	if len(words) != 4 || words[0] != stateVersion || !validID(words[1]) {

@@ -10,19 +10,19 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Command is a command of the stream, for a database. Its arguments are valid until the target has applied it.
+// Command is a command of the stream for one database. Its arguments are valid until the target has applied it.
 type Command struct {
 	DB   int
 	Args [][]byte
 }
 
-// Unit is what is applied together or not at all: a command, or those of a transaction.
+// Unit is applied as a whole or not at all: one command, or the commands of a transaction.
 type Unit struct {
-	End   int   // of its commands in those of the group; they begin at the end of the unit before
-	After State // behind it
+	End   int   // end of its commands within those of the group; they begin at the end of the previous unit
+	After State // the state after the unit
 }
 
-// Group is units that have come together.
+// Group is a series of units that have arrived together.
 type Group struct {
 	Commands []Command
 	Units    []Unit
@@ -36,56 +36,56 @@ func (g *Group) Reset() {
 	g.args, g.Commands, g.Units = g.args[:0], g.Commands[:0], g.Units[:0]
 }
 
-// ErrStream: what the master sends is not a stream of commands.
+// ErrStream: the master sends something other than a stream of commands.
 var ErrStream = errors.New("the stream of the master is not understood")
 
-// Event is what Stream.Next has read.
+// Event is the result of Stream.Next.
 type Event uint8
 
 // The events.
 const (
 	Incomplete Event = iota // more bytes are needed
 	Nothing                 // something that changes at most the state: PING, SELECT, a part of a transaction
-	Complete                // a unit
+	Complete                // a complete unit
 	AckWanted               // the master wants to know the offset
 )
 
-// Stream cuts the stream of a master into units. It works on a buffer that the caller owns.
+// Stream splits the stream of a master into units. It works on a buffer that the caller owns.
 type Stream struct {
 	dec   resp.Decoder
-	state State // behind the last unit
-	pos   int64 // the offset of what comes next: beyond state inside of a transaction
+	state State // after the last unit
+	pos   int64 // the offset of the next byte; beyond the offset of state inside a transaction
 	db    int   // selected
 
 	multi bool
-	queue []Command // of the transaction
+	queue []Command // commands of the current transaction
 }
 
-// NewStream begins to read a stream where a database is.
+// NewStream makes a Stream that begins at a state.
 func NewStream(s State) *Stream {
 	d := &Stream{state: s, pos: s.Offset, db: s.DB}
-	// The master has let its clients do it.
+	// The master has accepted these commands from its clients.
 	d.dec.Limits = resp.Limits{MaxArgs: math.MaxInt32, MaxBulk: math.MaxInt32}
 	return d
 }
 
-// State returns the state behind the last unit, or what needs no unit.
+// State returns the state after the last unit, including what needs no unit.
 func (d *Stream) State() State { return d.state }
 
-// Adopt notes that the master goes on with another replication id.
+// Adopt records that the master continues with another replication id.
 func (d *Stream) Adopt(id string) { d.state.ID = id }
 
-// Need returns how many more bytes are wanted, at the least.
+// Need returns the min number of further bytes that Next needs.
 func (d *Stream) Need() int { return d.dec.Need() }
 
-// Next reads from the beginning of buf, and returns how many bytes it has used. A unit that it has completed is added
-// to the group; the arguments of one that is no transaction are parts of buf. After [Incomplete] it is to be called
-// with the same bytes and more.
+// Next parses the beginning of buf, and returns the number of bytes used. It adds a completed unit to the group; the
+// arguments of a unit without MULTI are parts of buf. After [Incomplete] the caller repeats the call with the same
+// bytes and more.
 func (d *Stream) Next(buf []byte, g *Group) (e Event, n int, err error) {
 	if len(buf) == 0 {
 		return Incomplete, 0, nil
 	}
-	if buf[0] == '\n' { // a keepalive, which counts once the stream has begun
+	if buf[0] == '\n' { // a keepalive, which counts in the offset once the stream has begun
 		d.pass(1)
 		return Nothing, 1, nil
 	}
@@ -119,7 +119,7 @@ func (d *Stream) Next(buf []byte, g *Group) (e Event, n int, err error) {
 	return Complete, n, nil
 }
 
-// pass moves on by n bytes that are no part of a unit, or one of a transaction.
+// pass advances by n bytes that belong to no unit, or to a transaction.
 func (d *Stream) pass(n int) {
 	d.pos += int64(n)
 	if !d.multi {
@@ -127,7 +127,7 @@ func (d *Stream) pass(n int) {
 	}
 }
 
-// command looks at a command of n bytes.
+// command handles a command of n bytes.
 func (d *Stream) command(args [][]byte, n int) (Event, error) {
 	at := d.pos
 	switch name := args[0]; {
@@ -153,7 +153,7 @@ func (d *Stream) command(args [][]byte, n int) (Event, error) {
 		}
 	case is(name, "EXEC"):
 		if !d.multi {
-			break // Redis 6.2 sends two for MULTI, XTRIM, EXEC; to a replica of its kind the second is an error without effect
+			break // Redis 6.2 sends two for MULTI, XTRIM, EXEC; its replicas reply to the second with an error and ignore it
 		}
 		d.multi = false
 		d.pass(n)
@@ -168,7 +168,7 @@ func (d *Stream) command(args [][]byte, n int) (Event, error) {
 	return Nothing, nil
 }
 
-// is compares the name of a command.
+// is compares the name of a command, ignoring case.
 func is(name []byte, want string) bool {
 	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
 }

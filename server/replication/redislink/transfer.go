@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// markLen is the length of the mark that ends a transfer of unknown length.
+// markLen is the length in bytes of the mark that ends a transfer of unknown size.
 const markLen = 40
 
-// transfer is what is announced before an RDB file.
+// transfer is the announcement before an RDB file.
 type transfer struct {
-	size int64  // bytes, < 0 = up to the mark
+	size int64  // size in bytes, < 0 = up to the mark
 	mark string // "" = the size is known
 }
 
-// parseTransfer reads the line before a file, without its end.
+// parseTransfer parses the line before a file, without its end.
 func parseTransfer(line []byte) (t transfer, err error) {
 	text, ok := strings.CutPrefix(string(line), "$")
 	if !ok {
@@ -35,10 +35,10 @@ func parseTransfer(line []byte) (t transfer, err error) {
 	return t, nil
 }
 
-// errCut: the connection has ended within a transfer.
+// errCut: the connection ended during a transfer.
 var errCut = errors.New("the master has ended the connection within a transfer")
 
-// reader returns a reader of the file alone, from in, which is at its beginning.
+// reader returns a reader of the file alone. in must be at the beginning of the file.
 func (t transfer) reader(in io.Reader) io.Reader {
 	if t.mark == "" {
 		return &sizedReader{in: in, left: t.size}
@@ -63,8 +63,8 @@ func (r *sizedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// markedReader reads up to a mark, behind which nothing comes until it is acknowledged. The last bytes that have come
-// are kept back while they may be the mark.
+// markedReader reads up to a mark. The master sends nothing after the mark until it gets an acknowledgement. The last
+// bytes read are held back while they may be the mark.
 type markedReader struct {
 	in   io.Reader
 	mark string

@@ -15,11 +15,11 @@ import (
 	"github.com/basaltdb/basalt/server/replication/redislink"
 )
 
-// A full sync with a master of Redis writes what the RDB file holds to a database beside this one, as it comes, which
-// then takes its place: clients see the old data until then, and a transfer that is cut has changed nothing. One
-// goroutine reads the file and another one writes, a piece at a time.
+// A full sync with a Redis master writes the RDB file to a second database beside the current one, and then replaces
+// the current one by it. Clients see the old data until then, and an interrupted transfer changes nothing. One
+// goroutine reads the file and another one writes, piece by piece.
 
-// The bounds of a piece, which is written by one transaction.
+// The bounds of a piece, which one transaction writes.
 const (
 	loadItems = 512
 	loadBytes = 1 << 20
@@ -39,20 +39,20 @@ func (t *Target) Load() (redislink.Loader, error) {
 	return l, nil
 }
 
-// load is a database that is made of an RDB file.
+// load is a database under construction from an RDB file.
 type load struct {
 	o     *Options
 	db    *engine.Beside
 	piece []*rdb.Item
 	bytes int
-	ended bool // the writer was told
+	ended bool // the writer has been told to end
 
 	scripts [][]byte
 
 	pieces chan []*rdb.Item
 	writer sync.WaitGroup
 	tx     *engine.Tx
-	err    error         // of the writer, once failed is closed
+	err    error         // of the writer; valid once failed is closed
 	failed chan struct{} // closed when the writer has failed
 }
 
@@ -69,7 +69,7 @@ func (r *load) Add(i *rdb.Item) error {
 	return r.send()
 }
 
-// itemSize is about how many bytes an item has.
+// itemSize returns the approximate size of an item in bytes.
 func itemSize(i *rdb.Item) int {
 	size := len(i.Key) + len(i.Function)
 	if v := i.Value; v != nil {
@@ -88,7 +88,7 @@ func itemSize(i *rdb.Item) int {
 	return size
 }
 
-// send gives the piece to the writer.
+// send passes the piece to the writer.
 func (r *load) send() error {
 	select {
 	case <-r.failed:
@@ -99,7 +99,7 @@ func (r *load) send() error {
 	}
 }
 
-// write writes pieces until there are no more.
+// write writes pieces until the last one.
 func (r *load) write() {
 	for piece := range r.pieces {
 		if r.err == nil {
@@ -149,7 +149,7 @@ func (r *load) items(tx *engine.Tx, piece []*rdb.Item) error {
 
 // Script implements redislink.Loader.
 func (r *load) Script(source []byte) error {
-	r.scripts = append(r.scripts, slices.Clone(source)) // there are few
+	r.scripts = append(r.scripts, slices.Clone(source)) // scripts are few
 	return nil
 }
 
@@ -194,6 +194,6 @@ func (r *load) End(s redislink.State) error {
 func (r *load) Abort() {
 	r.drain()
 	if err := r.db.Discard(); err != nil {
-		r.o.Log.Error("what a full synchronisation has left cannot be removed", zap.Error(err))
+		r.o.Log.Error("removing the files of a full synchronisation failed", zap.Error(err))
 	}
 }

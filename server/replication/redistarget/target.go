@@ -16,17 +16,18 @@ import (
 	"github.com/basaltdb/basalt/server/replication/redislink"
 )
 
-// Commands are what a Target needs of the server.
+// Commands is the part of the server that a Target needs.
 type Commands interface {
 	// Namespace returns the namespace of a database of the master.
 	Namespace(db int) (string, error)
-	// Run runs commands in one transaction that is [engine.Tx.FromMaster], and commits it. first is called before them
-	// and may write. An error that is a command's names it; nothing has happened then. What waits is given up when stop
-	// is closed.
+	// Run runs commands in one transaction with [engine.Tx.FromMaster], and commits it. It calls first before the
+	// commands; first may write. An error of a command names the command, and nothing has changed then. Closing stop
+	// ends any wait.
 	Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error
-	// Restore writes a key that does not exist, in a transaction of any database.
+	// Restore writes a key that does not exist. The transaction may belong to any database.
 	Restore(tx *engine.Tx, i *rdb.Item) error
-	// StoreLibrary and StoreScript write what FUNCTION LOAD and SCRIPT LOAD keep, in a transaction of any database.
+	// StoreLibrary and StoreScript write what FUNCTION LOAD and SCRIPT LOAD store. The transaction may belong to any
+	// database.
 	StoreLibrary(tx *engine.Tx, source []byte) error
 	StoreScript(tx *engine.Tx, source []byte) error
 }
@@ -37,10 +38,10 @@ type Options struct {
 	Log      *zap.Logger
 	Commands Commands
 	Stop     <-chan struct{} // closed when the link ends
-	Dir      string          // where the database of a full sync is made
-	// WithID reports whether that database begins a history, with a replication id.
+	Dir      string          // where the database of a full sync is built
+	// WithID reports whether that database begins a history with a replication id.
 	WithID func() bool
-	// Prepare is called before that database is made, and Replace puts it in the place of the one that is there.
+	// Prepare is called before that database is built. Replace puts it in the place of the current one.
 	Prepare func() error
 	Replace func(dir string) error
 }
@@ -64,7 +65,7 @@ func (t *Target) State() (s redislink.State, ok bool, err error) {
 	return s, true, nil
 }
 
-// storedState returns the record, nil when there is none.
+// storedState returns the record, nil if none exists.
 func storedState(db *engine.DB) (text []byte, err error) {
 	err = db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		v, found, err := tx.Get(cf.Propagate, []byte(cf.PropagateRedisMaster))
@@ -90,8 +91,8 @@ func (t *Target) Keep(s redislink.State) error {
 	return t.o.DB.WriteFromMaster(func(tx *engine.Tx) { putState(tx, s) })
 }
 
-// Forget deletes the record of where the database is in the stream of a master of Redis, for one that is a
-// master now: what is written from now on is not in that stream. It may be called while a transaction has locks.
+// Forget deletes the record of the position in the stream of a Redis master, for a server that is now a master: its
+// future writes are not in that stream. Forget may be called while a transaction holds locks.
 func Forget(db *engine.DB) error {
 	text, err := storedState(db)
 	if err != nil || text == nil {

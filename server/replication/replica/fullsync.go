@@ -31,7 +31,7 @@ func (l *link) fullSync() error {
 		return err
 	}
 	if err := l.replace(l.r.o.Dir); err != nil {
-		// It may be that files of two databases have got together.
+		// Files of two databases may have been mixed.
 		return errors.Join(proto.Refuse("replacing the database", err), l.files.Clear())
 	}
 	l.files.Taken()
@@ -42,7 +42,7 @@ func (l *link) fullSync() error {
 	return nil
 }
 
-// replace exchanges the database.
+// replace replaces the database.
 func (l *link) replace(dir string) error {
 	l.setState(Replacing)
 	defer l.r.o.Replaced()
@@ -50,7 +50,7 @@ func (l *link) replace(dir string) error {
 	return l.db.Replace(dir)
 }
 
-// empty exchanges the database for an empty one, whose place is taken by nothing.
+// empty replaces the database by an empty one.
 func (l *link) empty() error {
 	dir := l.r.o.Dir + ".empty"
 	if err := os.RemoveAll(dir); err != nil {

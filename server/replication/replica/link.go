@@ -20,7 +20,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// link is the connection of a replica with its master, again and again: see run.
+// link is the connection of a replica to its master, which is made again after each end: see run.
 type link struct {
 	r    *Replica
 	db   *engine.DB
@@ -32,27 +32,28 @@ type link struct {
 	own  bool // see Replica.Follow; until the first connection
 	// written: clients may have written to the database before.
 	written bool
-	before  <-chan struct{} // closed when the link before this one has ended
-	done    chan struct{}   // closed when this one has
+	before  <-chan struct{} // closed when the previous link has ended
+	done    chan struct{}   // closed when this link has ended
 
 	state     atomic.Uint32 // LinkState
 	lastIO    atomic.Int64  // unix nanoseconds
-	downSince atomic.Int64  // 0 = it is up
+	downSince atomic.Int64  // Unix nanoseconds, 0 = the link is up
 	err       atomic.Pointer[string]
 	meter     fullsync.Meter
 	redisState
 
-	// Of the goroutine of run:
-	short     bool   // the master knows PSYNC without an id only
-	refused   string // the error of the last batch that could not be understood
+	// Used by the goroutine of run:
+	short     bool   // the master knows only PSYNC without an id
+	refused   string // the error of the last batch that could not be parsed
 	forceFull bool
 	files     *fullsync.Fetcher
 }
 
 // Bounds of time.
 const (
-	answerTimeout = 10 * time.Second // for the answer to a request
-	// silenceTimeout is how long a master may send nothing: it pings every two seconds when it is idle.
+	answerTimeout = 10 * time.Second // for the reply to a request
+	// silenceTimeout is the max time without data from the master, which sends a ping every two seconds when it is
+	// idle.
 	silenceTimeout = 30 * time.Second
 	ackEvery       = time.Second
 	ackTimeout     = 100 * time.Millisecond
@@ -73,13 +74,13 @@ func (l *link) dial() (*lineconn.Conn, error) {
 	return c, nil
 }
 
-// heard notes that so many bytes have come.
+// heard counts n received bytes.
 func (l *link) heard(n int64) {
 	l.r.received.Add(n)
 	l.lastIO.Store(time.Now().UnixNano())
 }
 
-// once makes a connection and applies what it brings, until it ends. The error is never nil.
+// once connects and applies the stream until the connection ends. The error is never nil.
 func (l *link) once() error {
 	if l.forceFull {
 		return errNeedsFull
@@ -108,7 +109,7 @@ func (l *link) once() error {
 	return l.stream(c, capable)
 }
 
-// introduce goes through the steps before PSYNC. capable tells whether the master knows the capability to acknowledge.
+// introduce performs the steps before PSYNC. capable reports whether the master knows the capability to acknowledge.
 func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 	s := l.r.settings.Load()
 	l.setState(CheckingName)
@@ -138,7 +139,7 @@ func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 		}
 	}
 	if err := proto.CheckOK(line); err != nil {
-		l.log.Warn("the master does not take where this server listens", zap.Error(err))
+		l.log.Warn("the master has rejected the port and address of this server", zap.Error(err))
 	}
 	if line, err = c.Ask(proto.AppendCapa(nil, true), proto.MaxLine, answerTimeout); err != nil {
 		return false, err
@@ -146,7 +147,7 @@ func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 	return proto.CheckOK(line) == nil, nil
 }
 
-// psync asks for the stream.
+// psync requests the stream.
 func (l *link) psync(c *lineconn.Conn) error {
 	l.setState(SendingPSync)
 	id, next := l.lastWritten()
@@ -173,26 +174,26 @@ func (l *link) psync(c *lineconn.Conn) error {
 	return errNeedsFull
 }
 
-// loading reports whether the master is restoring its database itself.
+// loading reports whether the master itself is replacing its database.
 func loading(err error) bool {
 	var e proto.ReplyError
 	return errors.As(err, &e) && e.Loading()
 }
 
-// group is what has come from the master in one piece.
+// group is what has arrived from the master in one piece.
 type group struct {
-	buf     []byte // has the bytes of the batches
+	buf     []byte // memory of the batches
 	batches []*engine.ExternalBatch
-	time    int64 // the master's clock behind them, or an estimate; 0 = not known
+	time    int64 // the master's clock after the batches, or an estimate; 0 = unknown
 	ask     bool  // the master wants an acknowledgement
-	sync    bool  // of what is on the disk
-	err     error // what comes behind them cannot be read
+	sync    bool  // the master wants an acknowledgement of what is on the disk
+	err     error // of the data after the batches, which cannot be read
 }
 
-// streamBuffer is how many bytes are read at once: batches that have come together are applied together.
+// streamBuffer is the max number of bytes of one read. Batches that have arrived together are applied together.
 const streamBuffer = 256 << 10
 
-// stream applies what comes until the connection ends. One goroutine reads and checks, this one applies.
+// stream applies the stream until the connection ends. One goroutine reads and checks it, the caller's applies it.
 func (l *link) stream(c *lineconn.Conn, capable bool) error {
 	groups, spare := make(chan group, 2), make(chan []byte, 4)
 	end := make(chan struct{})
@@ -247,7 +248,7 @@ func (l *link) apply(g *group) error {
 	return g.err
 }
 
-// read reads the stream into groups.
+// read reads the stream and splits it into groups.
 func (l *link) read(c *lineconn.Conn, groups chan<- group, spare <-chan []byte, end <-chan struct{}) {
 	buffer := func(size int) []byte {
 		select {
@@ -265,7 +266,7 @@ func (l *link) read(c *lineconn.Conn, groups chan<- group, spare <-chan []byte, 
 	for {
 		g, used, need := l.parse(buf)
 		if g.err == nil {
-			if len(buf) == cap(buf) && used == 0 { // one long frame: grown as it comes
+			if len(buf) == cap(buf) && used == 0 { // one long frame: the buffer grows while it arrives
 				buf = append(make([]byte, 0, min(max(need, len(buf)+1), 2*cap(buf))), buf...)
 			}
 			if used == 0 {
@@ -296,8 +297,7 @@ func (l *link) read(c *lineconn.Conn, groups chan<- group, spare <-chan []byte, 
 	}
 }
 
-// parse reads the frames that are whole. used is how many bytes they have; need is how many the next one takes at
-// least.
+// parse parses the complete frames. used is their length in bytes; need is the min length of the next one.
 func (l *link) parse(buf []byte) (g group, used, need int) {
 	for {
 		f, n, more, err := proto.ReadFrame(buf[used:], math.MaxInt32)
@@ -325,7 +325,7 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 			b, err := l.db.CheckUpdate(f.Payload)
 			if err != nil {
 				g.err = proto.Refuse("a write of the master is not understood", err)
-				// A copy of the database may bring what it is about: a column family of a newer version.
+				// A copy of the database may bring what the batch refers to: a column family of a newer version.
 				l.forceFull, l.refused = err.Error() != l.refused, err.Error()
 				return g, used, 0
 			}
@@ -335,15 +335,15 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 	}
 }
 
-// acker tells the master what is applied.
+// acker acknowledges applied writes.
 type acker struct {
 	l       *link
 	c       *lineconn.Conn
-	capable bool // the master reads it
-	mute    bool // the master, which may be an old Kvrocks, does not
+	capable bool // the master reads acknowledgements
+	mute    bool // the master, perhaps an old Kvrocks, does not read acknowledgements
 }
 
-// send acknowledges what is applied; with sync it is brought to the disk first.
+// send acknowledges what is applied; with sync, it first writes the log to the disk.
 func (a *acker) send(sync bool) error {
 	if a.mute {
 		return nil
@@ -352,7 +352,7 @@ func (a *acker) send(sync bool) error {
 	ack := proto.AppendAck(nil, seq)
 	if sync {
 		if err := a.l.db.SyncWAL(); err != nil {
-			a.l.log.Warn("the log cannot be brought to the disk for WAITAOF of the master", zap.Error(err))
+			a.l.log.Warn("syncing the log for WAITAOF of the master failed", zap.Error(err))
 		} else {
 			ack = proto.AppendSyncedAck(nil, seq, seq)
 		}

@@ -17,24 +17,24 @@ import (
 	"github.com/basaltdb/basalt/server/replication/redistarget"
 )
 
-// A master that does not know _db_name is one of Redis, or of its kind: the link goes on with the handshake of Redis,
-// see packages redislink and redistarget. It applies commands and not batches, so the log and the sequence numbers are
-// this server's own, and replicas of it follow as those of a master.
+// A master that does not know _db_name is a Redis or something compatible: the link continues with the handshake of
+// Redis, see packages redislink and redistarget. It applies commands instead of batches. The log and the sequence
+// numbers are therefore this server's own, and replicas of this server follow it like any master.
 
-// Bounds of time of a link to a master of Redis.
+// Time limits of a link to a Redis master.
 const (
-	redisSilence = 60 * time.Second // its repl-timeout; it pings every ten seconds
-	// redisMaxValue is how many bytes a key and its value may have in memory in a full sync.
+	redisSilence = 60 * time.Second // the default repl-timeout of Redis, which sends a ping every ten seconds
+	// redisMaxValue is the max memory in bytes of a key and its value in a full sync.
 	redisMaxValue = 1 << 30
 )
 
-// isRedis reports whether an answer to _db_name is that of a master of Redis.
+// isRedis reports whether a reply to _db_name is that of a Redis master.
 func isRedis(err error) bool {
 	var e proto.ReplyError
 	return errors.As(err, &e) && strings.Contains(strings.ToLower(string(e)), "unknown command")
 }
 
-// followRedis goes on with a connection to a master of Redis until it ends. The error is never nil.
+// followRedis continues a connection to a Redis master until it ends. The error is never nil.
 func (l *link) followRedis(c *lineconn.Conn) error {
 	if l.r.o.Redis == nil {
 		return proto.Refuse("_db_name", errors.New("the master is one of Redis"))
@@ -81,8 +81,8 @@ func (l *link) redisStep(step redislink.Step) {
 	l.setState(redisSteps[step])
 }
 
-// goOnHistory gives the writes of the link the replication id of the database, with use-rsid-psync: unlike those of
-// another master they have none.
+// goOnHistory gives the writes of the link the replication id of the database, with use-rsid-psync: a Redis master's
+// writes have none.
 func (l *link) goOnHistory() error {
 	if !l.r.settings.Load().SendID {
 		return nil
@@ -110,8 +110,8 @@ func (l *link) redisTransfer(size int64) {
 	l.log.Info("the master sends its data", zap.Int64("bytes", size))
 }
 
-// redisState is what a link knows of a master of Redis.
+// redisState is the state of a link to a Redis master.
 type redisState struct {
-	redis  atomic.Bool  // it is one
-	offset atomic.Int64 // applied
+	redis  atomic.Bool  // the master is a Redis
+	offset atomic.Int64 // applied bytes of the stream
 }

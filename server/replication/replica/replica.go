@@ -21,11 +21,12 @@ import (
 	"github.com/basaltdb/basalt/server/replication/redistarget"
 )
 
-// Options are the options of [New]. The functions may be nil, but for Dial.
+// Options are the options of [New]. All functions except Dial may be nil.
 type Options struct {
 	DB  *engine.DB
 	Log *zap.Logger
-	// Dir is where the files of a full sync are put, on the file system of the database: <dir>/sync_checkpoint.
+	// Dir is the parent directory of the files of a full sync, <dir>/sync_checkpoint. It must be on the file system of
+	// the database.
 	Dir string
 	// Dial connects to the master.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -33,44 +34,44 @@ type Options struct {
 	// [engine.DB.ApplyUpdates]. Applied is called with the same batches a little later, without locks.
 	Committed func(tx *engine.Tx, b *engine.ExternalBatch)
 	Applied   func(b *engine.ExternalBatch)
-	// Replacing is called before the database is replaced: nobody may hold a reader of the log then, until what it returns
-	// is called. Replaced is called afterwards, also when it has failed.
+	// Replacing is called before the database is replaced. From then on, until its result is called, no reader of the
+	// log may be open. Replaced is called afterwards, also after a failure.
 	Replacing func() (resume func())
 	Replaced  func()
-	// Redis runs the commands of a master of Redis; nil = none is followed.
+	// Redis runs the commands of a Redis master; nil = following a Redis master is impossible.
 	Redis redistarget.Commands
-	// Changed is called when the link to the master has come up or gone down, or there is none any more.
+	// Changed is called when the link to the master has come up or gone down, and when it has been removed.
 	Changed func()
 }
 
-// Settings are what a Replica goes by; they may change at any time, with effect from the next connection on.
+// Settings are the settings of a Replica. They may change at any time, and take effect with the next connection.
 type Settings struct {
 	User, Password string // masteruser, masterauth; "" = none
-	DBName         string // the master must have the same
+	DBName         string // must be equal on the master
 	Port           int    // announced to the master
-	Address        string // announced, "" = that of the connection
-	Writable       bool   // slave-read-only no: others write, too
-	SendID         bool   // PSYNC names the replication id (use-rsid-psync)
-	EmptyFirst     bool   // the database is emptied before a full sync, to have its space
+	Address        string // announced, "" = the address of the connection
+	Writable       bool   // slave-read-only no: clients may write, too
+	SendID         bool   // PSYNC sends the replication id (use-rsid-psync)
+	EmptyFirst     bool   // the database is emptied before a full sync, to save space
 }
 
-// Replica follows a master, or none. Its methods may be called by several goroutines, also while locks of keys are
-// held: none waits for the link.
+// Replica follows one master or none. Several goroutines may call its methods, also while they hold locks of keys: no
+// method waits for the link.
 type Replica struct {
 	o        Options
 	settings atomic.Pointer[Settings]
-	fulls    atomic.Int64 // full syncs that have ended well
-	received atomic.Int64 // bytes from masters
-	// ownHistory: the sequence numbers are no master's, since a master of Redis is or was followed.
+	fulls    atomic.Int64 // successful full syncs
+	received atomic.Int64 // bytes received from masters
+	// ownHistory: the sequence numbers are not those of a master, because a Redis master is or was followed.
 	ownHistory atomic.Bool
 
 	mu     sync.Mutex
-	link   *link         // nil = none
-	ended  chan struct{} // closed when the last link that was has ended
+	link   *link         // nil = no master
+	ended  chan struct{} // closed when the previous link has ended
 	closed bool
 }
 
-// New makes a replica that follows nobody.
+// New makes a replica without a master.
 func New(o Options, s Settings) *Replica {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -123,8 +124,8 @@ func (r *Replica) Follow(host string, port int, own bool) {
 	go l.run()
 }
 
-// Unfollow ends the link, and the database takes writes again. Before, when the master's replication id is set no more
-// and nobody can have written yet, it calls begin: for the id of a new history.
+// Unfollow ends the link and makes the database writable again. It calls begin, for the id of a new history, at the
+// moment when the master's replication id is no longer written and no client can have written yet.
 func (r *Replica) Unfollow(begin func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,14 +134,14 @@ func (r *Replica) Unfollow(begin func()) {
 		r.link = nil
 	}
 	begin()
-	r.o.DB.SetMaster() // from now on a link to a master of Redis writes nothing
+	r.o.DB.SetMaster() // from now on a link to a Redis master writes nothing
 	if err := redistarget.Forget(r.o.DB); err != nil {
-		r.o.Log.Error("where the database was in the stream of a Redis master cannot be deleted", zap.Error(err))
+		r.o.Log.Error("deleting the position in the stream of a Redis master failed", zap.Error(err))
 	}
 	r.o.Changed()
 }
 
-// Close ends the link and waits for its end. The database stays that of a replica.
+// Close ends the link and waits for its end. The database remains a replica's.
 func (r *Replica) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -152,20 +153,20 @@ func (r *Replica) Close() {
 	<-ended
 }
 
-// LinkState is how far a link is.
+// LinkState is the state of a link.
 type LinkState uint32
 
-// The states of a link, in the order in which it goes through them.
+// The states of a link, in their order.
 const (
 	Connecting LinkState = iota
 	SendingAuth
 	CheckingName
 	SendingConf
 	SendingPSync
-	FetchingMeta  // full sync
-	FetchingFiles // full sync
-	LoadingRDB    // full sync with a master of Redis
-	Replacing     // full sync
+	FetchingMeta  // of a full sync
+	FetchingFiles // of a full sync
+	LoadingRDB    // of a full sync with a Redis master
+	Replacing     // of a full sync
 	Connected
 )
 
@@ -175,24 +176,24 @@ var linkStates = [...]string{"connecting", "authenticating", "checking db-name",
 // String returns the state in words.
 func (s LinkState) String() string { return linkStates[s] }
 
-// Syncing reports whether a full sync is going on.
+// Syncing reports whether a full sync is running.
 func (s LinkState) Syncing() bool { return s >= FetchingMeta && s <= Replacing }
 
-// Status tells how a link is.
+// Status describes the link.
 type Status struct {
 	Host      string
 	Port      int
 	State     LinkState
-	LastIO    time.Time // something came from the master; zero = nothing did
+	LastIO    time.Time // of the last data from the master; zero = none
 	DownSince time.Time // zero = the link is up
-	Err       string    // why it went down or does not come up
+	Err       string    // why the link went down or does not come up
 	Sync      fullsync.Progress
-	FullSyncs int64 // that have ended well
-	Redis     bool  // the master is one of Redis
-	Offset    int64 // applied: of the stream of a master of Redis, or else a sequence number
+	FullSyncs int64 // successful ones
+	Redis     bool  // the master is a Redis
+	Offset    int64 // the applied offset in the stream of a Redis master, otherwise the applied sequence number
 }
 
-// Status tells how the link is; ok is false when no master is followed.
+// Status describes the link; ok is false when no master is followed.
 func (r *Replica) Status() (s Status, ok bool) {
 	r.mu.Lock()
 	l := r.link
@@ -217,13 +218,13 @@ func (r *Replica) Status() (s Status, ok bool) {
 	return s, true
 }
 
-// Received returns how many bytes have come from masters since the start or ResetStats.
+// Received returns the number of bytes received from masters since the start or ResetStats.
 func (r *Replica) Received() int64 { return r.received.Load() }
 
-// ResetStats sets the counter of bytes to zero.
+// ResetStats sets the counter of received bytes to zero.
 func (r *Replica) ResetStats() { r.received.Store(0) }
 
-// Up reports whether there is no master, or the link to it is up.
+// Up reports whether no master is followed, or the link to the master is up.
 func (r *Replica) Up() bool {
 	s, ok := r.Status()
 	return !ok || s.State == Connected
@@ -231,13 +232,13 @@ func (r *Replica) Up() bool {
 
 func (l *link) addr() string { return net.JoinHostPort(l.host, strconv.Itoa(l.port)) }
 
-// Times between two attempts.
+// Times between two connections.
 const (
-	retryLost  = time.Second      // the link could not be made, or went down
-	retryError = 10 * time.Second // the master or the replica cannot go on
+	retryLost  = time.Second      // the connection failed or was lost
+	retryError = 10 * time.Second // the master or the replica cannot continue
 )
 
-// Why a link ends.
+// Reasons for the end of a link.
 var (
 	errNeedsFull = errors.New("a full synchronisation is needed")
 	errName      = errors.New("the master has another db-name")
@@ -254,12 +255,12 @@ var (
 //	  +------------------------------------+ at once
 func (l *link) run() {
 	defer close(l.done)
-	<-l.before // its full sync, for one
+	<-l.before // its full sync must have ended
 	if l.ctx.Err() != nil {
 		return
 	}
 	if err := l.begin(); err != nil {
-		l.log.Error("what a former full synchronisation has left cannot be removed", zap.Error(err))
+		l.log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
 	for l.ctx.Err() == nil {
 		err := l.once()
@@ -288,8 +289,9 @@ func (l *link) run() {
 	l.setState(Connecting)
 }
 
-// begin makes the database that of a replica, and forgets what a former master has sent. It does nothing when Unfollow
-// or another Follow came while it waited for transactions: then the database is a master's again, or the other link's.
+// begin makes the database a replica's, and drops what an earlier master has sent. It does nothing if Unfollow or
+// another Follow was called while it waited for transactions: the database then belongs to a master again, or to the
+// other link.
 func (l *link) begin() error {
 	begun := false
 	l.db.SetReplica(func(set func(locked bool)) {
@@ -298,7 +300,7 @@ func (l *link) begin() error {
 		if begun = l.r.link == l; !begun {
 			return
 		}
-		for s := (*Settings)(nil); s != l.r.settings.Load(); { // until it has not changed meanwhile
+		for s := (*Settings)(nil); s != l.r.settings.Load(); { // repeated until the settings have not changed meanwhile
 			s = l.r.settings.Load()
 			set(!s.Writable)
 		}
@@ -307,7 +309,7 @@ func (l *link) begin() error {
 	if !begun {
 		return nil
 	}
-	if l.written { // it is so already, unless that was not possible
+	if l.written { // the database is a replica's already, unless that was impossible
 		if err := redistarget.Forget(l.db); err != nil {
 			return err
 		}
@@ -315,13 +317,13 @@ func (l *link) begin() error {
 	return l.files.Clear()
 }
 
-// permanent reports whether another attempt at once would hardly end otherwise.
+// permanent reports whether another attempt at once is unlikely to succeed.
 func permanent(err error) bool {
 	var e proto.Refused
 	return errors.As(err, &e)
 }
 
-// down notes that the link is down.
+// down records that the link is down.
 func (l *link) down(err error) {
 	text := err.Error()
 	was := LinkState(l.state.Load())
@@ -344,7 +346,8 @@ func (l *link) setState(s LinkState) {
 	}
 }
 
-// lastWritten returns what PSYNC asks for: the write after the last one, and with which id that was written.
+// lastWritten returns the arguments of PSYNC: the sequence number after the last write, and the replication id of that
+// write.
 func (l *link) lastWritten() (id string, next uint64) {
 	next = l.db.LatestSequence() + 1
 	if !l.r.settings.Load().SendID || l.short {
