@@ -14,6 +14,7 @@ import (
 type overlay struct {
 	slots  []uint32 // index into entries + 1; 0 = free
 	ents   []entry
+	last   int // index of the entry that find or insert has returned last
 	seed   maphash.Seed
 	batch  *batch.Builder
 	writes [cf.NumFamilies]int // how many keys of each family were written
@@ -74,7 +75,7 @@ func (o *overlay) reset() {
 		clear(o.ents)
 		o.ents = o.ents[:0]
 	}
-	o.ranges = o.ranges[:0]
+	o.ranges, o.last = o.ranges[:0], 0
 	o.writes = [cf.NumFamilies]int{}
 }
 
@@ -82,11 +83,16 @@ func (o *overlay) hash(id cf.ID, key []byte) uint32 {
 	return uint32(maphash.Bytes(o.seed, key)) ^ uint32(id)*0x9e3779b1
 }
 
-// find returns the entry of a key, nil when none exists.
-func (o *overlay) find(h uint32, id cf.ID, key []byte) *entry {
-	if len(o.slots) == 0 {
+// find returns the entry of a key, nil when none exists. A command that reads a key and then writes it asks several
+// times: the entry that was found last is compared first, without hashing the key.
+func (o *overlay) find(id cf.ID, key []byte) *entry {
+	if len(o.ents) == 0 {
 		return nil
 	}
+	if e := &o.ents[o.last]; e.id == id && bytes.Equal(o.keyOf(e), key) {
+		return e
+	}
+	h := o.hash(id, key)
 	mask := uint32(len(o.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		n := o.slots[i]
@@ -95,6 +101,7 @@ func (o *overlay) find(h uint32, id cf.ID, key []byte) *entry {
 		}
 		e := &o.ents[n-1]
 		if e.hash == h && e.id == id && bytes.Equal(o.keyOf(e), key) {
+			o.last = int(n - 1)
 			return e
 		}
 	}
@@ -105,9 +112,11 @@ func (o *overlay) insert(e entry) *entry {
 	if (len(o.ents)+1)*2 > len(o.slots) {
 		o.grow()
 	}
+	e.hash = o.hash(e.id, o.keyOf(&e))
 	o.ents = append(o.ents, e)
-	o.place(len(o.ents) - 1)
-	return &o.ents[len(o.ents)-1]
+	o.last = len(o.ents) - 1
+	o.place(o.last)
+	return &o.ents[o.last]
 }
 
 func (o *overlay) place(i int) {
@@ -141,7 +150,7 @@ func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
 // transaction has written, deleted or remembered the key.
 func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found, known bool) {
 	if len(tx.over.ents) > 0 {
-		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+		if e := tx.over.find(id, key); e != nil {
 			switch {
 			case e.kind == written || e.kind == cachedValue:
 				return tx.over.valueOf(e), true, true
@@ -196,10 +205,9 @@ func (o *overlay) rebuild() error {
 // write notes an own write: the key lies in the batch before its value, whose offset is valAt (for a delete:
 // the end of the record).
 func (o *overlay) write(id cf.ID, key []byte, valAt, valN int, kind entryKind) *entry {
-	h := o.hash(id, key)
-	e := o.find(h, id, key)
+	e := o.find(id, key)
 	if e == nil {
-		e = o.insert(entry{hash: h, id: id})
+		e = o.insert(entry{id: id, key: key})
 	}
 	if e.kind < written {
 		o.writes[id]++

@@ -7,7 +7,7 @@ import "github.com/basaltdb/basalt/cf"
 // unchanged. GetSlices is for values of many kilobytes; for smaller values Get is cheaper.
 func (tx *Tx) GetSlices(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
-		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+		if e := tx.over.find(id, key); e != nil {
 			switch e.kind {
 			case written, cachedValue:
 				value := tx.over.valueOf(e)
@@ -43,7 +43,7 @@ func copyParts(value []byte, offsets []uint32, out []byte) {
 // does not when the transaction did not put the key, or the part is not within the value. So a large value that many
 // commands of one transaction change is written once. Slices of the value that Get has returned change too.
 func (tx *Tx) Patch(id cf.ID, key []byte, at int, part []byte) bool {
-	e := tx.over.find(tx.over.hash(id, key), id, key)
+	e := tx.over.find(id, key)
 	if e == nil || e.kind != written || at < 0 || at+len(part) > e.valN {
 		return false
 	}

@@ -12,7 +12,7 @@ const maxPrefetchRange = 64 << 10
 // Saved reports whether the transaction has written the metadata record itself: it works on the collection for at least
 // the second time, and may well do so again.
 func (tx *Tx) Saved(r *Record) bool {
-	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
+	e := tx.over.find(cf.Metadata, r.key)
 	return e != nil && e.kind == written
 }
 

@@ -317,7 +317,7 @@ func (tx *Tx) Replace(id cf.ID, key, value []byte) {
 
 // overwrite replaces a value of the same length that Save or Replace has written.
 func (tx *Tx) overwrite(id cf.ID, key, value []byte) bool {
-	e := tx.over.find(tx.over.hash(id, key), id, key)
+	e := tx.over.find(id, key)
 	if e == nil || e.kind != written || !e.saved || e.valN != len(value) {
 		return false
 	}

@@ -76,7 +76,7 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 		key := keys.buf[off : off+int(l)]
 		off += int(l)
 		if own {
-			if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+			if e := tx.over.find(id, key); e != nil {
 				if e.kind == written || e.kind == cachedValue {
 					tx.vals[i] = tx.over.valueOf(e)
 				}
@@ -227,7 +227,7 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 
 // knowsMeta reports whether the transaction knows a metadata record.
 func (tx *Tx) knowsMeta(nsKey []byte) bool {
-	return tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey) != nil
+	return tx.over.find(cf.Metadata, nsKey) != nil
 }
 
 // prefetchMost is the length of the longest value that Prefetch reads. Of a longer value it keeps the head: a command
@@ -264,7 +264,7 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 	for i, n := range l.lens { // the heads of values that were left out are remembered already
 		if vals[i] == nil {
 			key := l.buf[off : off+int(n)]
-			if e := tx.over.find(tx.over.hash(cf.Metadata, key), cf.Metadata, key); e == nil {
+			if e := tx.over.find(cf.Metadata, key); e == nil {
 				tx.cache(cf.Metadata, key, nil, false)
 			}
 		} else {

@@ -23,7 +23,7 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 // Of a value that was cut off, the transaction remembers at most the head.
 func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []byte, size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
-		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+		if e := tx.over.find(id, key); e != nil {
 			switch {
 			case e.kind == written || e.kind == cachedValue:
 				value = tx.over.valueOf(e)
@@ -102,15 +102,14 @@ func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
 
 // cache remembers the result of a read in the overlay.
 func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
-	h := tx.over.hash(id, key)
-	if e := tx.over.find(h, id, key); e != nil {
+	if e := tx.over.find(id, key); e != nil {
 		switch {
 		case e.kind == cachedHead && found:
 			e.kind, e.value = cachedValue, value
 		}
 		return
 	}
-	e := entry{hash: h, id: id, key: tx.arena.copy(key), value: value, kind: cachedMissing}
+	e := entry{id: id, key: tx.arena.copy(key), value: value, kind: cachedMissing}
 	if found {
 		e.kind = cachedValue
 	}
@@ -119,8 +118,7 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 
 // cacheHead remembers the beginning of a value of size bytes in the overlay.
 func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
-	h := tx.over.hash(id, key)
-	if e := tx.over.find(h, id, key); e == nil {
-		tx.over.insert(entry{hash: h, id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
+	if e := tx.over.find(id, key); e == nil {
+		tx.over.insert(entry{id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
 	}
 }

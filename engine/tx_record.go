@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -288,14 +289,14 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 // repeatedly writes it once. Readers of the WAL see one SET instead of many.
 func (tx *Tx) SaveString(r *Record, value []byte) {
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
-	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
+	e := tx.over.find(cf.Metadata, r.key)
 	if e != nil && e.kind == written && e.saved && e.valN == len(tx.valBuf)+len(value) {
-		if at := tx.over.valueOf(e); at[0] == r.Flags() { // not what another type has saved
-			tx.replace(r.key, &r.Meta)
+		// With the same type and the same expiry nothing changes for the key count.
+		if at := tx.over.valueOf(e); bytes.HasPrefix(at, tx.valBuf) {
 			if e.valAt < tx.mark.at { // written before the savepoint
 				tx.undo = append(tx.undo, inPlace{e.valAt, tx.arena.copy(at)})
 			}
-			copy(at[copy(at, tx.valBuf):], value)
+			copy(at[len(tx.valBuf):], value)
 			return
 		}
 	}

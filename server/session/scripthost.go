@@ -131,15 +131,13 @@ func (c *run) lockForScript(r *request) error {
 		s.retry, s.all = true, true
 		return errMoreLocks
 	}
-	if c.tx.HoldsAll() && !c.srv.Limits.StrictKeys.Load() {
+	strict := c.srv.Limits.StrictKeys.Load()
+	if c.tx.HoldsAll() && !strict {
 		return nil
 	}
 	for _, k := range s.keys {
 		key := r.args[k.Arg]
-		if !k.Write && c.tx.Holds(key) && !c.srv.Limits.StrictKeys.Load() {
-			continue
-		}
-		if c.srv.Limits.StrictKeys.Load() && !slices.ContainsFunc(s.declared,
+		if strict && !slices.ContainsFunc(s.declared,
 			func(d []byte) bool { return string(d) == string(key) }) {
 			return errScriptKey
 		}
