@@ -68,7 +68,7 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 
 // database returns the directory of the database in an argument: the argument itself, or the directory in it.
 func database(arg string) (string, error) {
-	for _, dir := range []string{arg, filepath.Join(arg, "db")} { // a data directory may hold checkpoints, too
+	for _, dir := range []string{arg, filepath.Join(arg, "db")} { // a data directory may contain checkpoints, too
 		if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
 			return dir, nil
 		}
@@ -87,7 +87,7 @@ func database(arg string) (string, error) {
 	if _, err := os.Stat(arg); err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%s holds no database", arg)
+	return "", fmt.Errorf("%s contains no database", arg)
 }
 
 func checkError(err error) error {
@@ -114,7 +114,7 @@ func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
 	}
 }
 
-// plural returns a number and what is counted, a regular English noun.
+// plural returns a number and a regular English noun in singular or plural.
 func plural(n int64, what string) string {
 	switch {
 	case n == 1:
@@ -133,7 +133,7 @@ func printReport(env *Env, r *offline.Report, repaired bool) error {
 	}
 	fmt.Fprintf(w, ", %s, read in %.1f s\n", formatBytes(r.Files.TableBytes+r.Files.BlobBytes), r.Seconds)
 	if r.Files.LogTail > 0 {
-		fmt.Fprintf(w, "the log ends with %s of an incomplete write, which a crash leaves: no loss\n",
+		fmt.Fprintf(w, "the log ends with %s of an incomplete write, as after a crash: nothing is lost\n",
 			plural(r.Files.LogTail, "byte"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Types)) {

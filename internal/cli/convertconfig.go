@@ -66,7 +66,7 @@ func convertConfig(env *Env, file, from, to string) error {
 	return err
 }
 
-// writeNew writes a file that may hold passwords and must not exist. A failure leaves none.
+// writeNew writes a file that may contain passwords and must not exist yet. After a failure no file is left.
 func writeNew(name string, data []byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

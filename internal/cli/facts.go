@@ -36,7 +36,7 @@ func Facts(cfg *config.Config) *doctor.Facts {
 	}
 	var disk syscall.Statfs_t
 	below := f.Dir
-	if err != nil { // it will be made
+	if err != nil { // the directory will be created
 		below = filepath.Dir(filepath.Clean(below))
 	}
 	if syscall.Statfs(below, &disk) == nil {
@@ -67,7 +67,7 @@ func Facts(cfg *config.Config) *doctor.Facts {
 		f.Plan = plan.String()
 	}
 	f.Warnings = slices.Clone(cfg.Warnings())
-	if f.ConfigFile == "" { // the first one says so
+	if f.ConfigFile == "" { // the error of the first one counts
 		f.Warnings = f.Warnings[min(1, len(f.Warnings)):]
 	}
 	f.CertificateEnd = certificateEnd(f.Certificate)
@@ -78,7 +78,8 @@ func Facts(cfg *config.Config) *doctor.Facts {
 var fileSystems = map[int64]string{0x01021994: "tmpfs", 0x858458f6: "ramfs", 0x6969: "nfs", 0xff534d42: "cifs",
 	0xfe534d42: "smb2", 0x65735546: "fuse"}
 
-// certificateEnd returns when the first certificate of a file expires, the zero time when it cannot be read.
+// certificateEnd returns the time at which the first certificate of a file expires, the zero time when the file cannot
+// be read.
 func certificateEnd(file string) time.Time {
 	data, err := os.ReadFile(file)
 	if file == "" || err != nil {

@@ -53,7 +53,7 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
 	c.MarkFlagRequired("to")
 	f.StringVarP(&o.Config, "config", "c", "", "configuration file of the directory")
 	f.IntVar(&o.DB, "db", -1, "import only this database of an RDB file, into the database that the server is asked for")
-	f.BoolVar(&o.SkipUnknown, "skip-unknown", false, "leave out and list values of modules that are not known")
+	f.BoolVar(&o.SkipUnknown, "skip-unknown", false, "leave out and list values of unknown modules")
 	f.BoolVar(&o.Verify, "verify", false, "read an RDB file again and compare every key")
 	f.BoolVar(&o.Restart, "restart", false, "begin anew, although an earlier import was interrupted")
 	f.StringVar(&o.State, "state", "",

@@ -86,7 +86,7 @@ only shown for a directory.
 	return c
 }
 
-// isAddress reports whether an argument is HOST:PORT and no file.
+// isAddress reports whether an argument is HOST:PORT rather than a file.
 func isAddress(arg string) bool {
 	if _, err := os.Stat(arg); err == nil {
 		return false

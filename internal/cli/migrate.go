@@ -53,7 +53,7 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 			case o.From.Host == o.To.Host && o.From.DB == o.To.DB:
 				return Usage("--from and --to are the same")
 			case o.CompareOnly && (o.Cutover || o.Follow || o.NoCompare || o.Replace):
-				return Usage("--compare-only compares, and nothing else")
+				return Usage("--compare-only excludes the flags of a migration")
 			case o.Follow && o.Cutover:
 				return Usage("--follow and --cutover exclude each other")
 			case o.Pause <= 0 || o.Sample < 0:
@@ -98,7 +98,7 @@ Differences, and keys that were left out, are listed, and the exit code is 4; th
 	return c
 }
 
-// use lets the addresses that speak TLS use the certificates.
+// use gives the certificates to the addresses with TLS.
 func (c *certificates) use(addrs ...*transfer.Address) error {
 	if !c.given() {
 		return nil
@@ -150,7 +150,7 @@ func runMigrate(ctx context.Context, env *Env, o migrate.Options, asJSON bool) e
 	return err
 }
 
-// maxPrinted is how many differences are printed.
+// maxPrinted is the max number of differences that are printed.
 const maxPrinted = 20
 
 func printMigrate(env *Env, r *migrate.Result) {
@@ -191,7 +191,7 @@ func printMigrate(env *Env, r *migrate.Result) {
 	}
 }
 
-// absoluteBar shows stages that say how far they are, not how much further.
+// absoluteBar shows stages that report their total progress instead of increments.
 type absoluteBar struct {
 	env   *Env
 	mu    sync.Mutex

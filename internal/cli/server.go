@@ -18,14 +18,14 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-// login says how a sub-command connects to a server and as which user.
+// login describes how a sub-command connects to a server, and as which user.
 type login struct {
 	user, password, passwordFile string
 	tls                          bool
 	certificates
 }
 
-// certificates are those of TLS.
+// certificates are the files for TLS.
 type certificates struct{ caCert, cert, key string }
 
 func (c *certificates) flags(f *pflag.FlagSet) {
@@ -36,7 +36,7 @@ func (c *certificates) flags(f *pflag.FlagSet) {
 
 func (c *certificates) given() bool { return c.caCert != "" || c.cert != "" || c.key != "" }
 
-// config returns the configuration of TLS.
+// config returns the TLS configuration.
 func (c *certificates) config() (*tls.Config, error) {
 	conf := &tls.Config{}
 	if c.caCert != "" {
@@ -45,11 +45,11 @@ func (c *certificates) config() (*tls.Config, error) {
 			return nil, fmt.Errorf("--cacert: %w", err)
 		}
 		if conf.RootCAs = x509.NewCertPool(); !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--cacert: %s holds no certificate", c.caCert)
+			return nil, fmt.Errorf("--cacert: %s contains no certificate", c.caCert)
 		}
 	}
 	if (c.cert == "") != (c.key == "") {
-		return nil, Usage("--cert and --key go together")
+		return nil, Usage("--cert and --key must be given together")
 	}
 	if c.cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
@@ -80,7 +80,7 @@ func (l *login) secret() (string, error) {
 	return os.Getenv("REDISCLI_AUTH"), nil
 }
 
-// passwordOf returns the password in a file that a flag names.
+// passwordOf returns the password in the file that a flag names.
 func passwordOf(flag, path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func passwordOf(flag, path string) (string, error) {
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
-// complete adds to an address what it does not name itself; nil is none.
+// complete adds the parts that an address lacks; nil is allowed.
 func (l *login) complete(a *transfer.Address) (err error) {
 	if a == nil {
 		return nil
@@ -134,7 +134,7 @@ type serverError string
 
 func (e serverError) Error() string { return string(e) }
 
-// replyTimeout is how long a server may take for a reply.
+// replyTimeout is the max time for a reply of the server.
 const replyTimeout = 30 * time.Second
 
 // dial connects and authenticates.

@@ -14,21 +14,21 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-// Comparison is what a comparison has found.
+// Comparison is the result of a comparison.
 type Comparison struct {
 	Keys    int64 `json:"keys"` // of the source that were compared
 	Sampled bool  `json:"sampled"`
-	// Changing keys have been changed whenever they were compared.
+	// Changing is the number of keys that changed during every one of their comparisons.
 	Changing int64 `json:"changing"`
-	// ByType are keys of types without a canonical form: only type and expiry were compared.
+	// ByType are keys of types without a canonical form: only their type and expiry were compared.
 	ByType *transfer.Examples `json:"by_type_only"`
-	// Differences are at most maxListed of those that Differ counts.
+	// Differ is the number of different keys. Differences lists at most maxListed of them.
 	Differ      int64        `json:"differ"`
 	Differences []Difference `json:"differences"`
 	Seconds     float64      `json:"seconds"`
 }
 
-// Difference is a key that is not the same on both sides.
+// Difference is a key that differs between the two sides.
 type Difference struct {
 	DB   int    `json:"db"`
 	Key  string `json:"key"`
@@ -38,12 +38,12 @@ type Difference struct {
 // The bounds of a comparison.
 const (
 	maxListed = 1000
-	// maxDoubtful is how many keys are compared again: the first time they differed, which may be because they were
-	// being changed.
+	// maxDoubtful is the max number of keys that are compared again. A key may differ the first time because a client
+	// is changing it.
 	maxDoubtful = 100_000
-	// keysAtOnce is how many keys are compared at a time. Memory holds a part of each.
+	// keysAtOnce is the number of keys that are compared at the same time. Memory holds a part of each.
 	keysAtOnce = 128
-	// comparisons is how often what differs is compared in all.
+	// comparisons is the max number of comparisons of one key.
 	comparisons = 4
 )
 
@@ -57,10 +57,10 @@ type key struct {
 type comparer struct {
 	ctx      context.Context
 	from, to *peer
-	// databases of the source, and of the target for each.
+	// databases maps the databases of the source to those of the target.
 	databases map[int]int
 	sample    int64 // keys of each side, 0 = all
-	// settle waits until the target has what the source has; it may be nil.
+	// settle waits until the target has all writes of the source; it may be nil.
 	settle   func(ctx context.Context) error
 	progress func(stage string, done, total int64)
 
@@ -75,11 +75,11 @@ type comparer struct {
 	mu     sync.Mutex
 	result Comparison
 	doubt  map[key]string
-	// skipped are databases that only one side has.
+	// skipped are databases that exist on one side only.
 	skipped []int
 }
 
-// run compares.
+// run compares both sides.
 func (c *comparer) run() (*Comparison, error) {
 	begin := time.Now()
 	err := c.all()
@@ -152,17 +152,17 @@ func (c *comparer) all() error {
 	return nil
 }
 
-// noDatabase reports whether a server has refused SELECT because it has no database of that number.
+// noDatabase reports whether a server has rejected SELECT because it has no database of that number.
 func noDatabase(err error) bool { return err != nil && strings.Contains(err.Error(), "out of range") }
 
-// differs counts a key for good. mu must be held, or nobody else be there.
+// differs counts a different key. mu must be held, or no other goroutine be running.
 func (c *comparer) differs(k key, what string) {
 	if c.result.Differ++; len(c.result.Differences) < maxListed {
 		c.result.Differences = append(c.result.Differences, Difference{k.db, k.name, what})
 	}
 }
 
-// note notes how a key compares for the first time, "" = it is the same.
+// note stores the first result for a key; "" = no difference.
 func (c *comparer) note(k key, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (c *comparer) note(k key, what string) {
 	}
 }
 
-// parallel runs f for keys, some at a time.
+// parallel runs f for keys, atOnce at the same time.
 func parallel(keys []key, atOnce int, f func(k key) error) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -205,7 +205,7 @@ func parallel(keys []key, atOnce int, f func(k key) error) error {
 	return first
 }
 
-// names calls f with keys of a keyspace: all, or a sample.
+// names calls f with keys of a keyspace: all of them, or a sample.
 func (c *comparer) names(k *keyspace, f func(names []string) error) error {
 	if c.sample == 0 {
 		return k.scan(f)
@@ -249,7 +249,7 @@ func (c *comparer) report(stage string, n int) {
 	}
 }
 
-// forward compares the keys of a database of the source.
+// forward compares the keys of a database of the source with the target.
 func (c *comparer) forward(db int) error {
 	return c.names(c.src[db], func(names []string) error {
 		var there atomic.Int64
@@ -271,7 +271,7 @@ func (c *comparer) forward(db int) error {
 	})
 }
 
-// backward looks for keys of a database of the target that the source does not have.
+// backward looks for keys that only the target has.
 func (c *comparer) backward(db int) error {
 	return c.names(c.dst[db], func(names []string) error {
 		return parallel(inDB(db, names), keysAtOnce, func(k key) error {
@@ -286,7 +286,8 @@ func (c *comparer) backward(db int) error {
 
 const onlyTarget = "only the target has it"
 
-// again compares once more what differed, and tells what the source has changed meanwhile from what differs.
+// again compares the doubtful keys again. It distinguishes keys that the source has changed meanwhile from different
+// keys.
 func (c *comparer) again() error {
 	if c.settle != nil {
 		if err := c.settle(c.ctx); err != nil {
@@ -342,13 +343,13 @@ func (c *comparer) again() error {
 	})
 }
 
-// changing marks a key in doubt that the source has changed while it was compared.
+// changing marks a doubtful key that the source has changed during its comparison.
 const changing = "changing"
 
-// dumpsAtOnce is how many keys are read as a whole at a time, each of which may be large.
+// dumpsAtOnce is the number of keys that are read as a whole at the same time. Each may be large.
 const dumpsAtOnce = 16
 
-// fingerprint returns a number that is another one when the source has changed a key, if the key has a DUMP.
+// fingerprint returns a number that changes when the source changes the key, if the key has a DUMP.
 func (c *comparer) fingerprint(k key) (uint64, error) {
 	replies, err := c.src[k.db].start(k.name, []string{"DUMP", k.name}, []string{"PTTL", k.name})()
 	if err != nil {
@@ -357,7 +358,8 @@ func (c *comparer) fingerprint(k key) (uint64, error) {
 	return xxh3.Hash(replies[0].Text) + uint64(min(replies[1].Int, 0)), nil
 }
 
-// settleTime is what a change, and an expiry that the two clocks see at different times, get to reach the target.
+// settleTime is the time for a change to reach the target, and for an expiry that the two clocks see at different
+// times.
 const settleTime = 200 * time.Millisecond
 
 func inDB(db int, names []string) []key {
@@ -368,20 +370,21 @@ func inDB(db int, names []string) []key {
 	return keys
 }
 
-// verdict says how a key compares.
+// verdict is the result for one key.
 type verdict struct {
-	gone    bool   // neither side has it, or only the target when its keys are looked at anyway
-	differs string // "" = the same
+	gone    bool   // neither side has the key, or only the target has it, whose keys are compared separately
+	differs string // "" = no difference
 }
 
-// errDiffers is how the comparison of a value ends early.
+// errDiffers ends the comparison of a value early.
 type errDiffers string
 
 func (e errDiffers) Error() string { return string(e) }
 
 func differ(format string, args ...any) error { return errDiffers(fmt.Sprintf(format, args...)) }
 
-// compare compares a key. first: it is the first time, and the target's keys are looked at by themselves.
+// compare compares a key. first: this is the key's first comparison, and the keys of the target are compared
+// separately.
 func (c *comparer) compare(k key, first bool) (verdict, error) {
 	x := &pair{c: c, key: k.name, src: c.src[k.db], dst: c.dst[k.db]}
 	gone, err := x.compare()

@@ -15,19 +15,19 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// copier makes a target equal to a source, key by key, and keeps it so.
+// copier makes a target equal to a source, key by key, and keeps it equal.
 type copier struct {
 	from, to  *peer
-	databases func(db int) (home int, ok bool) // of the target, for one of the source
+	databases func(db int) (home int, ok bool) // the database of the target for one of the source
 
 	rounds  atomic.Pointer[rounds] // the newest, which follow the source's changes
-	copied  atomic.Int64           // keys, each time
+	copied  atomic.Int64           // number of copied keys, counting repetitions
 	moved   atomic.Int64           // bytes of the first copy
-	total   atomic.Int64           // bytes or keys of the first copy, 0 = not known
+	total   atomic.Int64           // bytes or keys of the first copy, 0 = unknown
 	stage   atomic.Int32
-	trouble atomic.Pointer[string] // why it does not go on at the moment
+	trouble atomic.Pointer[string] // why it is not making progress at the moment
 
-	// What an attempt has.
+	// The state of an attempt:
 	ctx      context.Context
 	end      context.CancelFunc
 	absolute bool // the source knows PEXPIRETIME
@@ -35,7 +35,7 @@ type copier struct {
 	src, dst map[int]*keyspace // by their own databases
 
 	left leftOut
-	// large is held for writing while a key is copied that takes much memory.
+	// large is held for writing while a key is copied that needs much memory.
 	large sync.RWMutex
 }
 
@@ -46,12 +46,12 @@ const (
 	streaming
 )
 
-// leftOut are keys that could not be copied.
+// leftOut are the keys that could not be copied.
 type leftOut struct {
 	mu      sync.Mutex
 	reasons map[key]string
-	others  map[string]*transfer.Examples // what is no key
-	more    int64                         // beyond maxLeftOut
+	others  map[string]*transfer.Examples // everything else that could not be copied
+	more    int64                         // number beyond maxLeftOut
 }
 
 const maxLeftOut = 100_000
@@ -69,14 +69,14 @@ func (l *leftOut) add(k key, reason string) {
 	l.reasons[k] = reason
 }
 
-// remove forgets a key, which has been copied or is gone.
+// remove removes a key that was copied or deleted.
 func (l *leftOut) remove(k key) {
 	l.mu.Lock()
 	delete(l.reasons, k)
 	l.mu.Unlock()
 }
 
-// other notes what is left out and no key.
+// other adds something other than a key.
 func (l *leftOut) other(reason, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *leftOut) other(reason, what string) {
 	l.others[reason].Add("%.100s", what)
 }
 
-// reset forgets all keys: they are copied anew.
+// reset removes all keys, because all keys are copied again.
 func (l *leftOut) reset() {
 	l.mu.Lock()
 	l.reasons, l.others, l.more = nil, nil, 0
@@ -116,14 +116,14 @@ func (l *leftOut) list() map[string]*transfer.Examples {
 	return all
 }
 
-// How long a copier tries again that gets nowhere, and how often.
+// How long, and how often, a copier without progress tries again.
 const (
 	retryFor   = 5 * time.Minute
 	retryEvery = time.Second
 )
 
-// run copies until ctx ends, or nothing works for retryFor. Progress in between counts, unless a server gives the same
-// error reply each time: a copy that begins anew would end there again.
+// run copies until ctx ends, or nothing has worked for retryFor. Progress in between restarts that time, unless a
+// server returns the same error reply each time: a copy that starts again would end there again.
 func (c *copier) run(ctx context.Context) error {
 	last, seen := time.Now(), int64(-1)
 	var refused transfer.ReplyError
@@ -154,7 +154,7 @@ func (c *copier) run(ctx context.Context) error {
 	}
 }
 
-// applied returns what the target has, in the source's count.
+// applied returns the position of the target, in the source's count.
 func (c *copier) applied() int64 {
 	if r := c.rounds.Load(); r != nil {
 		return r.applied()
@@ -162,12 +162,12 @@ func (c *copier) applied() int64 {
 	return 0
 }
 
-// finalError is an error that another attempt would not mend.
+// finalError is an error that another attempt would not cure.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// attempt copies until something fails.
+// attempt copies until an error occurs.
 func (c *copier) attempt(ctx context.Context) error {
 	c.ctx, c.end = context.WithCancel(ctx)
 	defer c.end()
@@ -197,7 +197,7 @@ func (c *copier) keyspace(m map[int]*keyspace, p *peer, db int) (*keyspace, erro
 // source returns a database of the source.
 func (c *copier) source(db int) (*keyspace, error) { return c.keyspace(c.src, c.from, db) }
 
-// target returns where the keys of a database of the source go; ok is false when they are left out.
+// target returns the keyspace for the keys of a database of the source; ok is false when they are left out.
 func (c *copier) target(db int) (k *keyspace, ok bool, err error) {
 	home, ok := c.databases(db)
 	if !ok {
@@ -210,10 +210,10 @@ func (c *copier) target(db int) (k *keyspace, ok bool, err error) {
 	return k, true, err
 }
 
-// home is the keyspace that has the position.
+// home returns the keyspace that has the position.
 func (c *copier) home() (*keyspace, error) { return c.keyspace(c.dst, c.to, c.to.addr.DB) }
 
-// position returns where the copy is: its kind and the rest, "" = nowhere.
+// position returns the position of the copy: its kind and the rest, "" = none.
 func (c *copier) position() (kind, rest string, err error) {
 	k, err := c.home()
 	if err != nil {
@@ -242,7 +242,7 @@ const (
 	positionKvrocks = "kvrocks"
 )
 
-// restart empties the target for a copy of all keys.
+// restart empties the target before a copy of all keys.
 func (c *copier) restart() error {
 	c.stage.Store(copying)
 	c.moved.Store(0)
@@ -268,7 +268,7 @@ func (c *copier) restart() error {
 	return err
 }
 
-// flushed empties what the target has of a database of the source, db < 0 = of all.
+// flushed empties the target's part of a database of the source; db < 0 = of all.
 func (c *copier) flushed(db int) error {
 	dbs := []int{db}
 	if db < 0 {
@@ -297,7 +297,7 @@ func (c *copier) flushed(db int) error {
 	return nil
 }
 
-// copyKeys makes keys of the target what they are in the source now.
+// copyKeys gives keys of the target the current state of the source.
 func (c *copier) copyKeys(keys []key) error { return parallel(keys, dumpsAtOnce, c.copyKey) }
 
 func (c *copier) copyKey(k key) error {
@@ -337,9 +337,9 @@ func (c *copier) copyKey(k key) error {
 	return c.restore(dst, k, string(dump.Text), expire.Int, c.absolute)
 }
 
-// restore puts a value into the target. It expires in so many milliseconds, or at such a time, < 0 = never.
+// restore writes a value to the target. expire is a time to live in milliseconds or a time, < 0 = never.
 func (c *copier) restore(dst *keyspace, k key, payload string, expire int64, absolute bool) error {
-	if expire = max(expire, -1) + 1; expire > 1 { // to RESTORE 0 is never; a PTTL of 0 has less than a millisecond
+	if expire = max(expire, -1) + 1; expire > 1 { // RESTORE takes 0 for never; a PTTL of 0 is less than a millisecond
 		expire--
 	}
 	args := []string{"RESTORE", k.name, strconv.FormatInt(expire, 10), payload, "REPLACE"}
@@ -350,7 +350,7 @@ func (c *copier) restore(dst *keyspace, k key, payload string, expire int64, abs
 	return c.restored(dst, k, err)
 }
 
-// restored tells an error of a value, which is left out, from one of the target.
+// restored distinguishes an error of a value, which is left out, from an error of the target.
 func (c *copier) restored(dst *keyspace, k key, err error) error {
 	var reply transfer.ReplyError
 	if err == nil {
@@ -370,7 +370,7 @@ func (c *copier) restored(dst *keyspace, k key, err error) error {
 	return err
 }
 
-// copyOther copies a key whose type has no DUMP.
+// copyOther copies a key of a type without DUMP.
 func (c *copier) copyOther(src, dst *keyspace, k key, expiry string, dumpError error) error {
 	r, err := src.do("TYPE", k.name)
 	if err != nil {
@@ -414,7 +414,7 @@ func (c *copier) copyOther(src, dst *keyspace, k key, expiry string, dumpError e
 	return nil
 }
 
-// otherCommands returns commands that make a value that has no DUMP, nil = there are none.
+// otherCommands returns commands that create a value without DUMP, nil = there are none.
 func otherCommands(src *keyspace, name, kind string) ([][]string, error) {
 	switch kind {
 	case "ReJSON-RL":
@@ -445,7 +445,7 @@ func otherCommands(src *keyspace, name, kind string) ([][]string, error) {
 	return nil, nil
 }
 
-// largeItem is from how many bytes on a key of an RDB file is copied alone.
+// largeItem is the min size in bytes of a key of an RDB file that is copied alone.
 const largeItem = 1 << 20
 
 // copyItem copies a key of an RDB file.
@@ -483,7 +483,7 @@ func (c *copier) copyItem(i *rdb.Item) error {
 	return c.restore(dst, k, string(rdb.AppendFooter(body, version)), expire, true)
 }
 
-// copyFunctions gives the target the libraries of functions that the source has.
+// copyFunctions gives the target the function libraries of the source.
 func (c *copier) copyFunctions() error {
 	src, err := c.source(c.from.addr.DB)
 	if err != nil {
@@ -495,7 +495,7 @@ func (c *copier) copyFunctions() error {
 		if err != nil {
 			return err
 		}
-		for i := range replies[0].Elems { // none, of a server without functions
+		for i := range replies[0].Elems { // empty for a server without functions
 			if code := member(&replies[0].Elems[i], "library_code"); code != nil {
 				libraries = append(libraries, string(code.Text))
 			}
@@ -514,10 +514,10 @@ func (c *copier) copyFunctions() error {
 		if err != nil {
 			return err
 		}
-		if len(libraries) == 0 && len(old[0].Elems) == 0 { // or it has no functions
+		if len(libraries) == 0 && len(old[0].Elems) == 0 { // or the target has no functions
 			return nil
 		}
-		for i := range old[0].Elems { // a Kvrocks knows no FLUSH
+		for i := range old[0].Elems { // Kvrocks has no FUNCTION FLUSH
 			name := member(&old[0].Elems[i], "library_name")
 			if name == nil {
 				continue

@@ -17,14 +17,14 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// place is where a copy is in the log of a Kvrocks or basalt.
+// place is the position of a copy in the log of a Kvrocks or basalt.
 type place struct {
 	next uint64 // the sequence number of the next write
-	id   string // the replication id of the one before, "" = not known
+	id   string // the replication id of the write before, "" = unknown
 }
 
-// parsePlace reads the stored form, without its kind. ok is false when it is not of this source: without
-// use-rsid-psync nothing else tells one log from another.
+// parsePlace parses the stored form, without its kind. ok is false when the place belongs to another source: without
+// use-rsid-psync only the stored source distinguishes one log from another.
 func (c *copier) parsePlace(text string) (p place, ok bool) {
 	words := strings.Split(text, " ")
 	if len(words) < 2 || words[0] != c.from.addr.String() {
@@ -38,13 +38,13 @@ func (c *copier) parsePlace(text string) (p place, ok bool) {
 	return p, err == nil
 }
 
-// placeText is the stored form.
+// placeText returns the stored form.
 func (c *copier) placeText(p place) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %d %s", positionKvrocks, c.from.addr, p.next-1, p.id))
 }
 
-// errNoLog: the source's log does not reach back to where the copy is.
-var errNoLog = errors.New("the source does not have any more what the copy lacks")
+// errNoLog: the source's log does not reach back to the position of the copy.
+var errNoLog = errors.New("the source no longer has the writes that the copy lacks")
 
 // followKvrocks copies as a replica of a Kvrocks or basalt.
 func (c *copier) followKvrocks(ctx context.Context) error {
@@ -62,12 +62,12 @@ func (c *copier) followKvrocks(ctx context.Context) error {
 		return err
 	}
 	if err = c.follow(ctx, at); errors.Is(err, errNoLog) {
-		return finalError{fmt.Errorf("%w, although that was copied just now: see rocksdb.wal_ttl_seconds: %w", errNoLog, err)}
+		return finalError{fmt.Errorf("%w, although the copy is new: see rocksdb.wal_ttl_seconds: %w", errNoLog, err)}
 	}
 	return err
 }
 
-// copyAll copies all keys. What changes meanwhile comes again: the place is that of the beginning.
+// copyAll copies all keys. The returned place is that of the beginning, so changes during the copy follow.
 func (c *copier) copyAll() (p place, err error) {
 	if err = c.restart(); err != nil {
 		return p, err
@@ -84,7 +84,7 @@ func (c *copier) copyAll() (p place, err error) {
 	if db := c.from.addr.DB; db != 0 {
 		sizes = map[int]int64{db: sizes[db]}
 	} else if sizes[0] == 0 {
-		sizes[0] = 0 // a Kvrocks does not know how many keys it has
+		sizes[0] = 0 // Kvrocks does not know its number of keys
 	}
 	total := int64(0)
 	for _, n := range sizes {
@@ -110,10 +110,11 @@ func (c *copier) copyAll() (p place, err error) {
 	return p, c.setPosition(c.placeText(p))
 }
 
-// streamTimeout bounds the silence of the source, which pings, and what it takes to read.
+// streamTimeout is the max time without data from the source, which sends pings, and the max time for sending an
+// acknowledgement.
 const streamTimeout = time.Minute
 
-// follow copies what changes. It acknowledges only what the target has.
+// follow copies changes. It acknowledges only what the target has.
 func (c *copier) follow(ctx context.Context, at place) error {
 	addr := c.from.addr
 	addr.DB = 0
@@ -155,7 +156,7 @@ func (c *copier) follow(ctx context.Context, at place) error {
 	return r.stop(c.stream(nc, in, at, r))
 }
 
-// stream gives what comes to the rounds.
+// stream passes the batches of the stream to the rounds.
 func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) error {
 	buf := make([]byte, 0, 1<<20)
 	acked := time.Now()
@@ -209,7 +210,7 @@ func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) erro
 	}
 }
 
-// noteBatch notes which keys a batch changes.
+// noteBatch adds the keys that a batch changes.
 func (c *copier) noteBatch(ch *changes, end *place, f *proto.Frame) error {
 	r, err := batch.NewReader(f.Payload)
 	if err != nil {
@@ -236,7 +237,7 @@ func (c *copier) noteBatch(ch *changes, end *place, f *proto.Frame) error {
 		case cf.Default, cf.ZSetScore, cf.Stream:
 			var nsKey []byte
 			if rec.Kind == batch.DeleteRange {
-				break // subkeys of what the metadata tell
+				break // the metadata record names the key of these subkeys
 			}
 			if nsKey, err = cf.AppendNSKeyOf(nil, rec.Key, false); err == nil {
 				err = c.noteKey(ch, nsKey)
@@ -266,11 +267,11 @@ func (c *copier) noteKey(ch *changes, nsKey []byte) error {
 	return nil
 }
 
-// databasesTried bounds the databases that a range of keys is compared with.
+// databasesTried is the max number of databases that a range of keys is compared with.
 const databasesTried = 1024
 
-// noteRange notes that all keys of namespaces are deleted: FLUSHDB, FLUSHALL. A range that takes a part of one is made
-// by nobody who can be followed key by key.
+// noteRange handles the deletion of all keys of namespaces: FLUSHDB, FLUSHALL. No source that can be followed key by
+// key deletes a part of a namespace as a range.
 func noteRange(ch *changes, begin, end []byte) {
 	n := len(ch.flushed)
 	for db := range databasesTried {

@@ -20,7 +20,7 @@ import (
 
 // The bounds of a link to a Redis.
 const (
-	redisSilence = time.Minute // its repl-timeout; it pings every ten seconds
+	redisSilence = time.Minute // the default repl-timeout of Redis, which sends a ping every ten seconds
 	ackEvery     = time.Second
 )
 
@@ -78,10 +78,10 @@ func (t *redisTarget) add(ch *changes, s redislink.State) error {
 	return t.r.add(ch, string(s.Append([]byte(positionRedis+" "))), s.Offset)
 }
 
-// errAgain: the stream cannot be followed key by key, and all is copied anew.
+// errAgain: the stream cannot be followed key by key, so everything is copied again.
 var errAgain = errors.New("all keys are copied again")
 
-// Apply implements redislink.Target: the keys of the commands are copied by the next round.
+// Apply implements redislink.Target: the next round copies the keys of the commands.
 func (t *redisTarget) Apply(commands []redislink.Command, after redislink.State) error {
 	ch := changes{seen: map[key]bool{}}
 	for i := range commands {
@@ -92,13 +92,13 @@ func (t *redisTarget) Apply(commands []redislink.Command, after redislink.State)
 	return t.add(&ch, after)
 }
 
-// changes are those of some commands or batches.
+// changes are the effects of some commands or batches.
 type changes struct {
 	keys      []key
 	seen      map[key]bool
 	flushed   []int // databases that were emptied, < 0 = all
-	functions bool  // libraries of functions have changed
-	again     error // why all keys must be copied again, nil = they need not
+	functions bool  // function libraries have changed
+	again     error // why all keys must be copied again, nil = not necessary
 }
 
 func (ch *changes) add(k key) {
@@ -108,7 +108,7 @@ func (ch *changes) add(k key) {
 	}
 }
 
-// apply copies what has changed.
+// apply copies everything that has changed.
 func (c *copier) apply(ch *changes) error {
 	if ch.again != nil {
 		if err := c.setPosition(positionCopying); err != nil {
@@ -127,7 +127,7 @@ func (c *copier) apply(ch *changes) error {
 		}
 	}
 	keys := ch.keys
-	if c.from.addr.DB != 0 { // the others are not asked for
+	if c.from.addr.DB != 0 { // the other databases are not copied
 		keys = nil
 		for _, k := range ch.keys {
 			if k.db == c.from.addr.DB {
@@ -138,7 +138,7 @@ func (c *copier) apply(ch *changes) error {
 	return c.copyKeys(keys)
 }
 
-// note notes what a command of the stream changes.
+// note adds the changes of a command of the stream.
 func (t *redisTarget) note(ch *changes, cmd *redislink.Command) error {
 	args := cmd.Args
 	switch strings.ToLower(string(args[0])) {
@@ -180,14 +180,14 @@ func (t *redisTarget) note(ch *changes, cmd *redislink.Command) error {
 	return nil
 }
 
-// also notes a key of the database that an argument names.
+// also adds a key in the database that an argument names.
 func (t *redisTarget) also(ch *changes, db, name []byte) {
 	if n, err := strconv.Atoi(string(db)); err == nil {
 		ch.add(key{n, string(name)})
 	}
 }
 
-// ask asks the source for the keys of a command that basalt does not have.
+// ask asks the source for the keys of a command that basalt does not know.
 func (t *redisTarget) ask(ch *changes, cmd *redislink.Command) error {
 	words := []string{"COMMAND", "GETKEYS"}
 	for _, a := range cmd.Args {
@@ -224,14 +224,14 @@ func (t *redisTarget) Load() (redislink.Loader, error) {
 	return l, nil
 }
 
-// redisLoad takes the first copy.
+// redisLoad receives the first copy.
 type redisLoad struct {
 	t       *redisTarget
 	items   chan *rdb.Item
 	workers sync.WaitGroup
 	stop    sync.Once
 	once    sync.Once
-	err     error // once failed is closed
+	err     error // valid once failed is closed
 	failed  chan struct{}
 }
 
@@ -249,7 +249,7 @@ func (l *redisLoad) work() {
 // Add implements redislink.Loader.
 func (l *redisLoad) Add(i *rdb.Item) error {
 	if i.Function != nil {
-		return nil // they are copied at the end
+		return nil // function libraries are copied at the end
 	}
 	if db := l.t.c.from.addr.DB; db != 0 && int(i.DB) != db {
 		return nil
@@ -284,5 +284,5 @@ func (l *redisLoad) drain() {
 	l.workers.Wait()
 }
 
-// Abort implements redislink.Loader. What was copied is deleted by the next copy.
+// Abort implements redislink.Loader. The next copy deletes what was copied.
 func (l *redisLoad) Abort() { l.drain() }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// DefaultPause is the longest time for which the source's writes wait.
+// DefaultPause is the max time for which the source's writes wait.
 const DefaultPause = time.Minute
 
-// fence is min-replicas-to-write of a source that shall refuse writes: nobody has so many.
+// fence is the min-replicas-to-write of a source that must refuse writes: no server has so many replicas.
 const fence = 10_000
 
-// cutOver makes the target independent, with all that the source has.
+// cutOver makes the target independent once it has all writes of the source.
 func (m *migration) cutOver() (err error) {
 	role, err := m.from.info("replication")
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *migration) cutOver() (err error) {
 		defer cancel()
 		defer func() {
 			m.result.Paused = time.Since(begin).Seconds()
-			if m.result.Source == "" { // no fence
+			if m.result.Source == "" { // without a fence
 				_, e := m.from.undo("CLIENT", "UNPAUSE")
 				err = errors.Join(err, e)
 			}
@@ -52,7 +52,7 @@ func (m *migration) cutOver() (err error) {
 	return nil
 }
 
-// hand hands over while nobody writes.
+// hand completes the cut-over while no client writes.
 func (m *migration) hand(ctx context.Context, paused bool) error {
 	if err := m.catchUp(ctx, true); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (m *migration) hand(ctx context.Context, paused bool) error {
 	if err != nil {
 		return err
 	}
-	if before != after && !paused { // what changes during a pause is at most what has expired
+	if before != after && !paused { // during a pause only expiries change anything
 		m.warn("the source has taken writes during the cut-over; the target has those of before %s",
 			time.Now().Format(time.TimeOnly))
 	}
@@ -99,7 +99,7 @@ var (
 	ErrLeftOut = errors.New("something was left out: the cut-over was not done; --accept-differences does it all the same")
 )
 
-// pause lets the writers of the source wait, or fails unless they have been stopped.
+// pause makes the writers of the source wait. It fails if that is impossible and the writers were not stopped.
 func (m *migration) pause() (bool, error) {
 	_, err := m.from.do("CLIENT", "PAUSE", strconv.FormatInt(m.o.Pause.Milliseconds(), 10), "WRITE")
 	if err == nil {
@@ -111,14 +111,14 @@ func (m *migration) pause() (bool, error) {
 	return false, fmt.Errorf("the source cannot pause writes: stop its writers, and say --writers-stopped: %w", err)
 }
 
-// fence lets the source refuse writes, for those who still know it; undo takes that back. Where that is not possible
-// its writes go on to wait for some time.
+// fence makes the source refuse writes from clients that still use it; undo reverts that. Where it is impossible,
+// writes keep waiting for some time.
 func (m *migration) fence(paused bool) (undo func()) {
 	const setting, lag = "min-replicas-to-write", "min-replicas-max-lag"
 	old, err := m.from.setting(setting)
 	if seconds, e := m.from.setting(lag); err == nil && e == nil && old != "" && seconds != "0" {
 		if _, err = m.from.do("CONFIG", "SET", setting, strconv.Itoa(fence)); err == nil {
-			if paused { // who waits is told
+			if paused { // waiting clients get the error
 				m.from.undo("CLIENT", "UNPAUSE")
 			}
 			m.result.Source = fmt.Sprintf("refuses writes: %s is %d, and was %s", setting, fence, old)

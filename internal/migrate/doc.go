@@ -31,5 +31,5 @@
 // takes writes again.
 package migrate
 
-// PositionKey is the key of a target that says how far a copy is.
+// PositionKey is the key of a target that stores the position of a copy.
 const PositionKey = "basalt:migrate"

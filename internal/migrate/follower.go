@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// follower lets the target follow the source as its replica.
+// follower makes the target follow the source as its replica.
 type follower struct {
 	from, to *peer
 
@@ -17,7 +17,7 @@ type follower struct {
 	since     time.Time // when lastError was first seen
 }
 
-// begin makes the target a replica of the source. It may be one already.
+// begin makes the target a replica of the source, unless it is one already.
 func (f *follower) begin(replace bool) error {
 	if f.from.addr.Network != "tcp" {
 		return errors.New("the target needs HOST:PORT of the source, to follow it")
@@ -54,7 +54,7 @@ func (f *follower) begin(replace bool) error {
 	return err
 }
 
-// fits checks that the target can take what the source has.
+// fits checks that the target can take the data of the source.
 func (f *follower) fits(replace bool) error {
 	theirs, err := f.to.databases()
 	if err != nil {
@@ -85,9 +85,9 @@ func (f *follower) fits(replace bool) error {
 	return nil
 }
 
-var errNotEmpty = errors.New("the target is not empty: --replace deletes what it has")
+var errNotEmpty = errors.New("the target is not empty: --replace deletes its keys")
 
-// patience is how long a link may say the same error.
+// patience is the max time for which a link may report the same error.
 const patience = 20 * time.Second
 
 // status implements mover.
@@ -97,7 +97,7 @@ func (f *follower) status() (status, error) {
 		return status{}, err
 	}
 	if fields["role"] != "slave" {
-		return status{}, errors.New("the target is not a replica any more")
+		return status{}, errors.New("the target is no longer a replica")
 	}
 	var s status
 	number := func(name string) int64 {
@@ -135,8 +135,8 @@ func (f *follower) finish() error {
 	return err
 }
 
-// stop implements mover: the target goes on by itself.
+// stop implements mover: the target continues without this process.
 func (f *follower) stop() {}
 
-// oneLine makes a text fit into a line on a terminal.
+// oneLine joins the lines of a text, for a line on a terminal.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

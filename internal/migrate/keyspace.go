@@ -14,15 +14,15 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-// keyspace is a database of a server, or all of a cluster.
+// keyspace is one database of a server, or a whole cluster.
 type keyspace struct {
 	ctx  context.Context
 	addr transfer.Address
 
 	mu    sync.Mutex
-	nodes map[string]*pipe // by host:port; of no cluster a single one
-	slots []string         // of a cluster: the node of each slot, "" = nobody's
-	read  time.Time        // when slots was read
+	nodes map[string]*pipe // by host:port; a single one without a cluster
+	slots []string         // of a cluster: the node of each slot, "" = none
+	read  time.Time        // the time at which slots was read
 }
 
 // open opens a database of a server.
@@ -45,7 +45,7 @@ func (k *keyspace) close() {
 	}
 }
 
-// node returns the connection to a node. A broken one of a cluster is made anew.
+// node returns the connection to a node. It replaces a broken connection of a cluster.
 func (k *keyspace) node(host string) (*pipe, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *keyspace) node(host string) (*pipe, error) {
 	return p, err
 }
 
-// topology reads which node has which slots, from any node that answers.
+// topology reads the nodes of the slots from any node that answers.
 func (k *keyspace) topology() error {
 	hosts := []string{k.addr.Host}
 	for _, h := range k.masters() {
@@ -96,13 +96,13 @@ func (k *keyspace) topology() error {
 	return all
 }
 
-// parseSlots reads the reply to CLUSTER SLOTS: arrays of the first slot, the last slot, the master as an array of its
-// host and port, and its replicas. A host may be missing: it is that of the node that was asked then.
+// parseSlots parses the reply to CLUSTER SLOTS: arrays of the first slot, the last slot, the master as an array of its
+// host and port, and its replicas. A missing host is that of the node that was asked.
 func parseSlots(r *transfer.Reply, asked string) ([]string, error) {
 	slots := make([]string, cf.NumSlots)
 	for _, e := range r.Elems {
 		if len(e.Elems) < 3 || len(e.Elems[2].Elems) < 2 {
-			return nil, errors.New("the reply to CLUSTER SLOTS is not understood")
+			return nil, errors.New("the reply to CLUSTER SLOTS is malformed")
 		}
 		first, last, master := e.Elems[0].Int, e.Elems[1].Int, e.Elems[2].Elems
 		host := string(master[0].Text)
@@ -110,7 +110,7 @@ func parseSlots(r *transfer.Reply, asked string) ([]string, error) {
 			host, _, _ = net.SplitHostPort(asked)
 		}
 		if first < 0 || last >= cf.NumSlots {
-			return nil, errors.New("CLUSTER SLOTS has a slot that is none")
+			return nil, errors.New("CLUSTER SLOTS has an invalid slot")
 		}
 		for s := first; s <= last; s++ {
 			slots[s] = net.JoinHostPort(host, strconv.FormatInt(master[1].Int, 10))
@@ -119,7 +119,7 @@ func parseSlots(r *transfer.Reply, asked string) ([]string, error) {
 	return slots, nil
 }
 
-// covered is an error when a slot of a cluster has no node.
+// covered returns an error when a slot of a cluster has no node.
 func (k *keyspace) covered() error {
 	for slot, host := range k.slots {
 		if host == "" {
@@ -129,7 +129,7 @@ func (k *keyspace) covered() error {
 	return nil
 }
 
-// masters returns the nodes that have keys.
+// masters returns the nodes with keys.
 func (k *keyspace) masters() (hosts []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -175,7 +175,8 @@ func (k *keyspace) at(key string) (*pipe, error) {
 
 var errNoNode = errors.New("CLUSTERDOWN the slot belongs to no node")
 
-// start sends commands on one key, which may be run twice in a cluster whose slots move; wait returns their replies.
+// start sends commands for one key; wait returns their replies. In a cluster whose slots move, the commands may run
+// twice.
 func (k *keyspace) start(key string, commands ...[]string) (wait func() ([]transfer.Reply, error)) {
 	p, err := k.at(key)
 	var first func() ([]transfer.Reply, error)
@@ -193,13 +194,13 @@ func (k *keyspace) start(key string, commands ...[]string) (wait func() ([]trans
 	}
 }
 
-// How long, and how often, the nodes of a cluster are asked again that do not take a command.
+// How long, and how often, a command is repeated that the nodes of a cluster reject.
 const (
 	moveTimeout = 30 * time.Second
 	moveEvery   = 100 * time.Millisecond
 )
 
-// again repeats commands while their slot moves from one node to another, or the node is replaced.
+// again repeats commands while their slot moves to another node, or the node is replaced.
 func (k *keyspace) again(key string, commands [][]string, replies []transfer.Reply, err error) (
 	[]transfer.Reply, error) {
 	for until := time.Now().Add(moveTimeout); ; {
@@ -240,7 +241,7 @@ func anyMoved(replies []transfer.Reply) bool {
 	return false
 }
 
-// do sends a command whose key is its first argument. A reply that is an error is one.
+// do sends a command whose first argument is a key. It returns an error reply as an error.
 func (k *keyspace) do(args ...string) (transfer.Reply, error) {
 	replies, err := k.start(args[1], args)()
 	if err != nil {
@@ -252,7 +253,7 @@ func (k *keyspace) do(args ...string) (transfer.Reply, error) {
 	return replies[0], nil
 }
 
-// scan calls f with keys, each at least once that is there all the time.
+// scan calls f with keys. A key that exists during the whole scan is passed at least once.
 func (k *keyspace) scan(f func(names []string) error) error {
 	return k.each(func(p *pipe) error {
 		for cursor := "0"; ; {
@@ -261,7 +262,7 @@ func (k *keyspace) scan(f func(names []string) error) error {
 				return err
 			}
 			if len(r.Elems) != 2 {
-				return fmt.Errorf("%s: the reply to SCAN is not understood", p.addr)
+				return fmt.Errorf("%s: the reply to SCAN is malformed", p.addr)
 			}
 			cursor = string(r.Elems[0].Text)
 			names := make([]string, 0, len(r.Elems[1].Elems))
@@ -280,7 +281,7 @@ func (k *keyspace) scan(f func(names []string) error) error {
 	})
 }
 
-// empty reports whether there is no key but the position.
+// empty reports whether the keyspace has no key except the position.
 func (k *keyspace) empty() (bool, error) {
 	errFound := errors.New("a key")
 	err := k.scan(func(names []string) error {

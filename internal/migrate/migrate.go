@@ -9,70 +9,70 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-// Options say what is migrated, and how.
+// Options are the options of Run.
 type Options struct {
 	From, To transfer.Address
 
 	CompareOnly bool
 	NoCompare   bool
-	Sample      int64 // keys of each side that are compared, 0 = all
+	Sample      int64 // number of keys of each side to compare, 0 = all
 	Replace     bool  // the target may have keys, which are deleted
-	Follow      bool  // go on until the context ends
+	Follow      bool  // continue until the context ends
 	Cutover     bool
-	// WritersStopped: nobody writes to the source any more, so that its writes need not be paused.
+	// WritersStopped: no client writes to the source any more, so its writes need not be paused.
 	WritersStopped bool
-	// AcceptDifferences: the cut-over is done whatever the comparison finds.
+	// AcceptDifferences: the cut-over is done even if the comparison finds differences.
 	AcceptDifferences bool
-	// Pause is the longest time for which the source's writes wait.
+	// Pause is the max time for which the source's writes wait.
 	Pause time.Duration
 
-	// Confirm, unless it is nil, is called when the target has caught up and no cut-over was asked for. It returns
-	// whether the writers have been stopped and the cut-over is to be done.
+	// Confirm, unless it is nil, is called when the target has caught up and no cut-over was requested. It returns true
+	// when the writers have been stopped and the cut-over must be done.
 	Confirm func() bool
-	// Progress says how far a stage is, of how much (0 = not known), in bytes or not. Note says what is going on; both
-	// may be nil.
+	// Progress reports the progress of a stage, in bytes or other units; total is 0 if unknown. Note reports events.
+	// Both may be nil.
 	Progress func(stage string, done, total int64, bytes bool)
 	Note     func(text string)
 }
 
-// Result is what a migration has done. With an error it says how far it has come.
+// Result describes a migration. With an error it describes the part that was done.
 type Result struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// How is "follow" when the target follows the source by itself, "copy" when this program copies.
+	// How is "follow" when the target follows the source by itself, "copy" when this process copies.
 	How        string                        `json:"how"`
-	Following  bool                          `json:"following"` // the target has caught up, and goes on to follow
+	Following  bool                          `json:"following"` // the target has caught up and keeps following
 	CutOver    bool                          `json:"cut_over"`
-	Copied     int64                         `json:"keys_copied"` // each time
+	Copied     int64                         `json:"keys_copied"` // counting repetitions
 	LeftOut    map[string]*transfer.Examples `json:"left_out,omitempty"`
 	Comparison *Comparison                   `json:"comparison,omitempty"`
-	Paused     float64                       `json:"paused_seconds"` // the writes of the source
+	Paused     float64                       `json:"paused_seconds"` // for which the writes of the source waited
 	Source     string                        `json:"source,omitempty"`
 	Warnings   []string                      `json:"warnings,omitempty"`
 	Seconds    float64                       `json:"seconds"`
 }
 
-// status is how far the target is.
+// status is the progress of the target.
 type status struct {
-	streaming   bool  // all was copied, and changes follow
-	done, total int64 // before that
-	keys        bool  // they are keys, not bytes
-	offset      int64 // what the target has, in the source's count
+	streaming   bool  // the first copy is complete, and changes follow
+	done, total int64 // progress of the first copy
+	keys        bool  // done and total are keys, not bytes
+	offset      int64 // position of the target, in the source's count
 	note        string
 }
 
-// mover brings what the source has to the target.
+// mover copies the data of the source to the target.
 type mover interface {
 	status() (status, error)
-	// mark returns something that is another one when the source has written.
+	// mark returns a text that changes with every write of the source.
 	mark() (string, error)
 	// finish makes the target independent.
 	finish() error
-	// stop ends what this process does.
+	// stop ends the work of this process.
 	stop()
 }
 
-// migration is one that runs.
+// migration is a running migration.
 type migration struct {
 	o        Options
 	ctx      context.Context
@@ -82,7 +82,7 @@ type migration struct {
 	result   *Result
 }
 
-// Run migrates.
+// Run migrates a server.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	begin := time.Now()
 	inner, cancel := context.WithCancel(ctx)
@@ -140,7 +140,7 @@ func (m *migration) run() (err error) {
 	return m.cutOver()
 }
 
-// begin chooses how, and begins.
+// begin chooses the mover and starts it.
 func (m *migration) begin() error {
 	follows := !m.to.cluster && (m.to.kind == Basalt || m.to.kind == Kvrocks && m.from.kind != Redis)
 	if follows {
@@ -178,7 +178,7 @@ func (m *migration) home(db int) (home int, ok bool) {
 	return db, true
 }
 
-// mayCopy checks that the target is empty, or has what an earlier run has copied.
+// mayCopy checks that the target is empty, or has only the keys of an earlier run.
 func (m *migration) mayCopy() error {
 	k, err := open(m.ctx, m.to, m.o.To.DB)
 	if err != nil {
@@ -208,7 +208,7 @@ func (m *migration) mayCopy() error {
 	return err
 }
 
-// pollEvery is how often the two sides are asked how far they are.
+// pollEvery is the interval of status requests to both sides.
 const pollEvery = 100 * time.Millisecond
 
 func (m *migration) wait(ctx context.Context) error {
@@ -232,7 +232,8 @@ func (m *migration) progress(stage string, done, total int64, bytes bool) {
 	}
 }
 
-// catchUp waits until the target has what the source has written when it is called; quiet shows nothing.
+// catchUp waits until the target has all writes that the source had at the time of the call; quiet suppresses the
+// progress.
 func (m *migration) catchUp(ctx context.Context, quiet bool) error {
 	want := int64(-1)
 	first := int64(-1)
@@ -265,7 +266,7 @@ func (m *migration) catchUp(ctx context.Context, quiet bool) error {
 	}
 }
 
-// lag returns how far the target is behind, in the source's count.
+// lag returns the distance of the target from the source, in the source's count.
 func (m *migration) lag() (int64, error) {
 	at, err := m.from.offset()
 	if err != nil {
@@ -282,7 +283,7 @@ func (m *migration) lagText(lag int64) string {
 	return fmt.Sprintf("lag %d writes", lag)
 }
 
-// follow goes on until the context ends.
+// follow continues until the context ends.
 func (m *migration) follow() error {
 	var w watch
 	for m.ctx.Err() == nil {
@@ -314,7 +315,7 @@ func (m *migration) confirm() (bool, error) {
 	}
 }
 
-// watch shows the lag again and again. A server may be away for some time.
+// watch shows the lag periodically. A server may be unreachable for some time.
 type watch struct{ last time.Time }
 
 func (w *watch) look(m *migration, hint string) error {
@@ -335,7 +336,7 @@ func (w *watch) look(m *migration, hint string) error {
 
 func (m *migration) settle(ctx context.Context) error { return m.catchUp(ctx, true) }
 
-// compare compares both sides, and notes what it finds.
+// compare compares both sides and stores the result.
 func (m *migration) compare(ctx context.Context, settle func(context.Context) error) error {
 	if m.o.NoCompare {
 		return nil

@@ -19,7 +19,7 @@ const (
 	partBytes = 256 << 10
 )
 
-// expirySlack is by how many milliseconds expiries may differ: some Kvrocks keep seconds.
+// expirySlack is the max difference of equal expiries in milliseconds: some versions of Kvrocks store seconds.
 const expirySlack = 1000
 
 // pair is a key on both sides.
@@ -29,7 +29,7 @@ type pair struct {
 	src, dst *keyspace
 }
 
-// presence says which side lacks a key.
+// presence tells which side lacks a key.
 type presence int
 
 const (
@@ -38,7 +38,7 @@ const (
 	neither
 )
 
-// ask asks both sides the same.
+// ask sends the same commands to both sides.
 func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) {
 	s, d := x.src.start(x.key, commands...), x.dst.start(x.key, commands...)
 	src, err = s()
@@ -55,8 +55,7 @@ func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) 
 	return src, dst, err
 }
 
-// check looks for replies that are errors, which are differences: the key may have another type by now, or a server
-// lacks the command.
+// check treats error replies as differences: the key may have another type by now, or the server may lack the command.
 func (x *pair) check(replies []transfer.Reply, side string, commands [][]string) error {
 	for i := range replies {
 		if err := replies[i].Err(); err != nil {
@@ -66,7 +65,7 @@ func (x *pair) check(replies []transfer.Reply, side string, commands [][]string)
 	return nil
 }
 
-// one asks one side.
+// one sends commands to one side.
 func (x *pair) one(k *keyspace, commands ...[]string) ([]transfer.Reply, error) {
 	replies, err := k.start(x.key, commands...)()
 	if err == nil {
@@ -79,7 +78,7 @@ func (x *pair) one(k *keyspace, commands ...[]string) ([]transfer.Reply, error) 
 	return replies, err
 }
 
-// normal are the types that are one to clients but not to TYPE.
+// normal maps types to those that TYPE should return: clients do not distinguish them.
 var normal = map[string]string{"bitmap": "string", "hyperloglog": "string"}
 
 func kindOf(r *transfer.Reply) string {
@@ -128,7 +127,7 @@ func (x *pair) value(kind, src, dst string) error {
 		case kvrocks("hyperloglog"): // it has no DUMP
 			x.byType("hyperloglog")
 			return nil
-		case kvrocks("bitmap"): // GETRANGE is for strings
+		case kvrocks("bitmap"): // GETRANGE works on strings only
 			return x.bitmap()
 		case src == "hyperloglog" || dst == "hyperloglog":
 			return x.hyperLogLog()
@@ -149,15 +148,14 @@ func (x *pair) value(kind, src, dst string) error {
 	return nil
 }
 
-// byType notes that only type and expiry were compared.
+// byType records that only the type and the expiry were compared.
 func (x *pair) byType(kind string) {
 	x.c.mu.Lock()
 	defer x.c.mu.Unlock()
 	x.c.result.ByType.Add("%s %q", kind, x.key)
 }
 
-// bitmap compares a bitmap of a Kvrocks, which is read as a whole, and not if it is larger than
-// max-bitmap-to-string-mb.
+// bitmap compares a bitmap of a Kvrocks. A Kvrocks returns a bitmap only as a whole, up to max-bitmap-to-string-mb.
 func (x *pair) bitmap() error {
 	src, dst, err := x.ask([]string{"GET", x.key})
 	switch {
@@ -188,7 +186,7 @@ func (x *pair) text() error {
 	}
 }
 
-// hyperLogLog compares registers: their forms differ.
+// hyperLogLog compares registers, because the encodings differ.
 func (x *pair) hyperLogLog() error {
 	src, dst, err := x.ask([]string{"DUMP", x.key})
 	if err != nil {
@@ -214,10 +212,10 @@ func (x *pair) hyperLogLog() error {
 	return nil
 }
 
-// maxValue bounds a value in memory.
+// maxValue is the max size in bytes of a value in memory.
 const maxValue = 1 << 30
 
-// equal compares replies. A null is the same as an empty string, for which a Kvrocks returns it within XRANGE.
+// equal compares replies. A null equals an empty string, for which a Kvrocks returns null within XRANGE.
 func equal(a, b *transfer.Reply) bool {
 	return a.Kind == b.Kind && (a.Kind != ':' || a.Int == b.Int) && bytes.Equal(a.Text, b.Text) &&
 		slices.EqualFunc(a.Elems, b.Elems, func(a, b transfer.Reply) bool { return equal(&a, &b) })
@@ -240,20 +238,20 @@ func (x *pair) list() error {
 	}
 }
 
-// collection is how the parts of an unordered collection are read, and looked up on the other side.
+// collection describes how an unordered collection is scanned, and how its members are looked up on the other side.
 type collection struct {
 	size, scan, look string
-	step             int // elements of a reply to scan for each member
+	step             int // elements of the scan's reply for each member
 }
 
-// The reply of a Kvrocks 2.10 to ZMSCORE is malformed, hence ZSCORE.
+// ZSCORE instead of ZMSCORE, whose reply of Kvrocks 2.10 is malformed.
 var collections = map[string]collection{
 	"set":  {"SCARD", "SSCAN", "SISMEMBER", 1},
 	"zset": {"ZCARD", "ZSCAN", "ZSCORE", 2},
 	"hash": {"HLEN", "HSCAN", "HGET", 2},
 }
 
-// unordered compares sets, sorted sets and hashes: the target must have all that the source has, and as much of it.
+// unordered compares sets, sorted sets and hashes: the target must have all members of the source, and no others.
 func (x *pair) unordered(kind string) error {
 	how := collections[kind]
 	expiring, err := x.contains(kind, how, x.src, x.dst)
@@ -271,7 +269,7 @@ func (x *pair) unordered(kind string) error {
 	return differ("%d elements, not %d", dst[0].Int, src[0].Int)
 }
 
-// contains looks whether one side has all members of the other one. expiring: some expire.
+// contains checks that one side has all members of the other. expiring: some members have an expiry.
 func (x *pair) contains(kind string, how collection, one, other *keyspace) (expiring bool, _ error) {
 	for cursor := "0"; ; {
 		page, err := x.one(one, []string{how.scan, x.key, cursor, "COUNT", strconv.Itoa(partElems)})
@@ -283,7 +281,7 @@ func (x *pair) contains(kind string, how collection, one, other *keyspace) (expi
 		}
 		cursor = string(page[0].Elems[0].Text)
 		elems := page[0].Elems[1].Elems
-		for len(elems) > 0 { // a small collection comes as a whole
+		for len(elems) > 0 { // a small collection arrives as a whole
 			n := min(len(elems), partElems*how.step)
 			part, err := x.part(kind, how, elems[:n], one, other)
 			if err != nil {
@@ -298,7 +296,7 @@ func (x *pair) contains(kind string, how collection, one, other *keyspace) (expi
 	}
 }
 
-// part compares some members of one side with the other one.
+// part looks up some members of one side on the other.
 func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, other *keyspace) (
 	expiring bool, _ error) {
 	var commands [][]string
@@ -325,7 +323,7 @@ func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, ot
 		member, got := &elems[i], &found[n]
 		missing := got.Null || kind == "set" && got.Int == 0
 		switch {
-		case ends != nil && n < len(ends[0].Elems) && ends[0].Elems[n].Int == -2: // it has expired since
+		case ends != nil && n < len(ends[0].Elems) && ends[0].Elems[n].Int == -2: // it has expired meanwhile
 			expiring = true
 			continue
 		case missing && one == x.dst:
@@ -374,7 +372,7 @@ func (x *pair) json() error {
 	return nil
 }
 
-// sortedint compares the sets of integers that Kvrocks and basalt have.
+// sortedint compares sorted sets of integers, a type of Kvrocks and basalt.
 func (x *pair) sortedint() error {
 	last := []string{}
 	for {

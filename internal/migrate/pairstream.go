@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-// stream compares the entries, what XINFO says of the stream, groups and their pending entries.
+// stream compares the entries, the fields of XINFO STREAM, the groups and their pending entries.
 func (x *pair) stream() error {
 	src, dst, err := x.ask([]string{"XLEN", x.key}, []string{"XINFO", "STREAM", x.key}, []string{"XINFO", "GROUPS", x.key})
 	if err != nil {
