@@ -26,7 +26,7 @@ func TestMigrateCommand(t *testing.T) {
 	}{
 		{"--compare-only", ExitPartial, "1 key compared, 1 differ, in", "the two differ"},
 		{"", ExitError, "", "the target is not empty: --replace"},
-		{"--compare-only --cutover", ExitUsage, "", "--compare-only compares, and nothing else"},
+		{"--compare-only --cutover", ExitUsage, "", "--compare-only excludes the flags of a migration"},
 		{"--cutover --follow", ExitUsage, "", "exclude each other"},
 		{"--replace", ExitOK, "1 key compared, 0 differ, in", ""},
 		{"--cutover", ExitOK, "the cut-over is done: point the clients to " + to.Addr(), ""},
@@ -88,8 +88,8 @@ func TestCertificates(t *testing.T) {
 		{append([]string{"export", "--from", from.Addr(), "--format", "jsonl", "--to", "-"}, one...), ExitOK, `"v"`},
 		{migrate, ExitOK, "1 key compared, 0 differ"},
 		{slices.Concat(migrate, []string{"--compare-only", "--cacert", file}), ExitError,
-			"--cacert: " + file + " holds no certificate"},
-		{slices.Concat(migrate, []string{"--compare-only", "--cert", ""}), ExitUsage, "--cert and --key go together"},
+			"--cacert: " + file + " contains no certificate"},
+		{slices.Concat(migrate, []string{"--compare-only", "--cert", ""}), ExitUsage, "--cert and --key must be given together"},
 		{slices.Concat(migrate, []string{"--to-password-file", "missing"}), ExitError, "--to-password-file: open missing"},
 		{append([]string{"migrate", "--from", from.Addr(), "--to", to.Addr()}, flags...), ExitUsage, "rediss://"},
 	} {

@@ -16,16 +16,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options say what the door shows.
+// Options are the options of Open.
 type Options struct {
-	// Source has the values of /metrics.
+	// Source provides the values of /metrics.
 	Source Source
-	// Ready returns why the server should get no traffic now, nil when it should: /readyz.
+	// Ready returns the reason why the server must not get traffic now, nil when it may: /readyz.
 	Ready func() error
 	// Administrator reports whether a user name and a password are those of an administrator; without credentials both
-	// are empty. Only administrators get profiles. It notes wrong passwords; addr is where the request comes from.
+	// are empty. Only administrators get profiles. It logs wrong passwords with addr, the address of the request.
 	Administrator func(user, password, addr string) bool
-	// Console is what the web console reaches, nil = there is none.
+	// Console configures the web console, nil = no console.
 	Console *Console
 	Log     *zap.Logger
 }
@@ -36,14 +36,14 @@ type Door struct {
 	addr net.Addr
 	done chan struct{}
 
-	consoles *consoles     // nil = there is none
-	stop     chan struct{} // ends the sampling for it
+	consoles *consoles     // nil = no console
+	stop     chan struct{} // ends the sampling for the console
 }
 
-// Addr returns where the door listens.
+// Addr returns the address of the listener.
 func (d *Door) Addr() net.Addr { return d.addr }
 
-// Open serves on a listener, which the door takes over, until Close.
+// Open serves on a listener until Close. The door owns the listener.
 func Open(l net.Listener, o Options) *Door {
 	d := &Door{addr: l.Addr(), done: make(chan struct{}), stop: make(chan struct{})}
 	if o.Console != nil {
@@ -52,8 +52,8 @@ func Open(l net.Listener, o Options) *Door {
 	}
 	d.http = &http.Server{
 		Handler: handler(o, d.consoles),
-		// Who sends half a request, or does not read, does not keep a connection for ever. A CPU profile lasts as long as
-		// it was asked for, so there is no bound for writing.
+		// A client that sends half a request, or does not read, must not keep a connection for ever. A CPU profile
+		// takes as long as requested, so writing has no limit.
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -69,7 +69,7 @@ func Open(l net.Listener, o Options) *Door {
 	return d
 }
 
-// Close ends all connections and waits for the end of the door. Requests under way have a second to end.
+// Close ends all connections and waits for the end of the door. Running requests have a second to end.
 func (d *Door) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -123,10 +123,10 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // a client that is gone needs no answer
+	_, _ = w.Write([]byte(text + "\n")) // a client that has disconnected needs no reply
 }
 
-// forAdministrators lets only administrators through.
+// forAdministrators wraps a handler that only administrators may reach.
 func (o *Options) forAdministrators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()

@@ -23,48 +23,48 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The console is one page that shows what commands reply. Each browser that has signed in has a connection to the
-// server of its own, over which its commands run: so the user's rights are those of the ACL, and nothing here decides
-// about them. Beyond that only commands that read are let through, unless [Console.Writes] says otherwise.
+// The console is one page that shows the replies of commands. Each browser that has signed in has its own connection to
+// the server, over which its commands run: the ACL alone decides about the user's rights. In addition, only commands
+// that read are accepted, unless [Console.Writes] returns true.
 
 //go:embed static
 var static embed.FS
 
-// Console says what the page can reach.
+// Console is the part of the server that the page can reach.
 type Console struct {
 	// Connect returns a connection to the server in this process, as an unauthenticated client at the address of a
 	// browser (host:port).
 	Connect func(browser string) (net.Conn, error)
 	// Open reports whether clients need no password.
 	Open func() bool
-	// Writes reports whether commands that write are let through.
+	// Writes reports whether commands that write are accepted.
 	Writes func() bool
-	// DB is what the picture of the files is drawn from.
+	// DB is the database whose files the page shows.
 	DB *engine.DB
-	// Hot returns the keys that get the most commands, the hottest first. They are shown to those for whom MayMonitor
-	// returns true: users, by their names, who may see what others do.
+	// Hot returns the keys with the most commands, the hottest first. Only users for whom MayMonitor returns true see
+	// them, because the keys show what other clients do.
 	Hot        func() []HotKey
 	MayMonitor func(user string) bool
-	// Settings are all settings.
+	// Settings describes all settings.
 	Settings []Setting
 }
 
-// HotKey is a key that gets many commands.
+// HotKey is a key with many commands.
 type HotKey struct {
 	Namespace, Key string
-	Share          float64 // of the commands that name a key, 0 to 1
+	Share          float64 // share in the commands with a key, 0 to 1
 }
 
-// Setting describes a setting; its value is what CONFIG GET replies.
+// Setting describes a setting. Its value is the reply of CONFIG GET.
 type Setting struct {
 	Name    string `json:"name"`
-	Dynamic bool   `json:"dynamic"` // CONFIG SET changes it
-	// Protected: CONFIG SET changes it if enable-protected-configs says so.
+	Dynamic bool   `json:"dynamic"` // CONFIG SET can change it
+	// Protected: CONFIG SET can change it if enable-protected-configs allows that.
 	Protected bool   `json:"protected"`
-	Comment   string `json:"comment"` // what it is
+	Comment   string `json:"comment"` // description
 }
 
-// The bounds of sessions.
+// The limits of sessions.
 const (
 	maxSessions     = 64
 	sessionIdle     = 30 * time.Minute
@@ -74,11 +74,11 @@ const (
 	cookieName      = "basalt_console"
 )
 
-// policy is the content policy: the page's own files and nothing else, and no script out of data.
+// policy is the content security policy: only the page's own files, and no scripts from data.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// reading are the commands that are let through, by their first word or the first two.
+// reading lists the accepted commands by their first word or their first two words.
 var reading = map[string]bool{
 	"info": true, "dbsize": true, "role": true, "slowlog get": true, "slowlog len": true, "client list": true,
 	"client info": true, "latency latest": true, "config get": true, "cluster info": true, "cluster nodes": true,
@@ -90,11 +90,11 @@ var reading = map[string]bool{
 	"tdigest.info": true, "pfcount": true, "bitcount": true,
 }
 
-// writing are let through when writes are on.
+// writing lists the commands that are accepted when writes are on.
 var writing = map[string]bool{"config set": true, "config rewrite": true, "del": true, "unlink": true, "persist": true,
 	"pexpire": true, "client kill": true, "slowlog reset": true, "compact": true, "set": true}
 
-// mayRun reports whether the console lets a command through.
+// mayRun reports whether the console accepts a command.
 func mayRun(args []string, writes bool) bool {
 	if len(args) == 0 {
 		return false
@@ -107,7 +107,7 @@ func mayRun(args []string, writes bool) bool {
 	return reading[one] || reading[two] || writes && (writing[one] || writing[two])
 }
 
-// consoles holds the sessions of browsers.
+// consoles are the sessions of browsers.
 type consoles struct {
 	Console
 	history *history
@@ -122,14 +122,14 @@ type consoleSession struct {
 	c    net.Conn
 	r    *bufio.Reader
 	user string
-	used time.Time // of consoles.mu
+	used time.Time // consoles.mu must be held
 }
 
 func newConsoles(c Console, h *history) *consoles {
 	return &consoles{Console: c, history: h, sessions: map[string]*consoleSession{}}
 }
 
-// register adds the paths of the console.
+// register registers the paths of the console.
 func (c *consoles) register(mux *http.ServeMux) {
 	files := map[string]string{"/{$}": "text/html; charset=utf-8 index.html",
 		"/console.css": "text/css; charset=utf-8 console.css", "/console.js": "text/javascript; charset=utf-8 console.js",
@@ -138,7 +138,7 @@ func (c *consoles) register(mux *http.ServeMux) {
 		kind, name := file[:strings.LastIndexByte(file, ' ')], file[strings.LastIndexByte(file, ' ')+1:]
 		text, err := static.ReadFile("static/" + name)
 		if err != nil {
-			panic(err) // it is part of the program
+			panic(err) // the files are embedded
 		}
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			c.headers(w)
@@ -165,10 +165,10 @@ func (c *consoles) headers(w http.ResponseWriter) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// ours reports whether a request was made by the page: other sites cannot send the header.
+// ours reports whether the page made a request: other sites cannot send the header.
 func ours(r *http.Request) bool { return r.Header.Get("X-Basalt-Console") == "1" }
 
-// isLocal reports whether a host, with or without a port, is this machine.
+// isLocal reports whether a host, with or without a port, is this host.
 func isLocal(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -257,7 +257,7 @@ func replies0(replies []any) any {
 	return replies[0]
 }
 
-// expire ends sessions that were not used lately. mu must be held.
+// expire ends sessions that were not used recently. mu must be held.
 func (c *consoles) expire(now time.Time) {
 	for id, s := range c.sessions {
 		if now.Sub(s.used) > sessionIdle {
@@ -309,8 +309,8 @@ func (c *consoles) logout(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, map[string]any{})
 }
 
-// signedIn lets only requests of browsers through that have signed in. A session whose connection has ended, by CLIENT
-// KILL for one, ends.
+// signedIn wraps a handler that only signed-in browsers may reach. A session ends when its connection has ended, for
+// example by CLIENT KILL.
 func (c *consoles) signedIn(h func(w http.ResponseWriter, r *http.Request, s *consoleSession) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, s := c.session(r)
@@ -331,7 +331,7 @@ func (c *consoles) signedIn(h func(w http.ResponseWriter, r *http.Request, s *co
 	}
 }
 
-// showHot answers with the hottest keys, for administrators who may see what other clients do.
+// showHot replies with the hottest keys, for administrators who may see what other clients do.
 func (c *consoles) showHot(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
 	if err := s.allowed("CONFIG", "GET", "port"); err != nil {
 		return err
@@ -345,7 +345,7 @@ func (c *consoles) showHot(w http.ResponseWriter, _ *http.Request, s *consoleSes
 	}
 	type hotKey struct {
 		Namespace string  `json:"namespace"`
-		DB        int     `json:"db"` // -1 = SELECT does not lead there
+		DB        int     `json:"db"` // -1 = SELECT cannot reach it
 		Key       any     `json:"key"`
 		Share     float64 `json:"share"`
 		PerSecond float64 `json:"per_second"`
@@ -363,7 +363,7 @@ func (c *consoles) showHot(w http.ResponseWriter, _ *http.Request, s *consoleSes
 	return nil
 }
 
-// showSettings answers with what the settings are, for those who may read them.
+// showSettings replies with the descriptions of the settings, for users who may read them.
 func (c *consoles) showSettings(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
 	if err := s.allowed("CONFIG", "GET", "port"); err != nil {
 		return err
@@ -372,15 +372,15 @@ func (c *consoles) showSettings(w http.ResponseWriter, _ *http.Request, s *conso
 	return nil
 }
 
-// deniedError is why a request is refused.
+// deniedError is the reason why a request is refused.
 type deniedError string
 
 func (e deniedError) Error() string { return string(e) }
 
-// argument is a string as the page sends it: text, or {"base64": ...} of what is no UTF-8.
+// argument is a string from the page: text, or {"base64": ...} if it is not valid UTF-8.
 type argument string
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON parses both forms.
 func (a *argument) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) == nil {
@@ -395,7 +395,7 @@ func (a *argument) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// run runs commands and answers with their replies, in JSON: strings as text or {"base64": ...}, errors as {"error":
+// run runs commands and replies with their replies in JSON: strings as text or {"base64": ...}, errors as {"error":
 // ...}.
 func (c *consoles) run(w http.ResponseWriter, r *http.Request, s *consoleSession) error {
 	var body struct{ Commands [][]argument }
@@ -431,7 +431,7 @@ func (s *consoleSession) do(commands [][]string) ([]any, error) {
 			b = append(append(b, a...), '\r', '\n')
 		}
 	}
-	// Sent by another goroutine: the server may stop reading while nobody reads its replies.
+	// Another goroutine sends: the server may stop reading while its replies are not read.
 	sent := make(chan error, 1)
 	go func() {
 		_, err := s.c.Write(b)
@@ -450,7 +450,7 @@ func (s *consoleSession) do(commands [][]string) ([]any, error) {
 
 var errReply = errors.New("the reply is too large for the console")
 
-// reply reads a reply of RESP2.
+// reply reads a RESP2 reply.
 func (s *consoleSession) reply(left *int, depth int) (any, error) {
 	line, err := s.r.ReadString('\n')
 	if err != nil {
@@ -500,7 +500,7 @@ func (s *consoleSession) reply(left *int, depth int) (any, error) {
 	return nil, errReply
 }
 
-// shown is a string as the page gets it.
+// shown converts a string for the page.
 func shown(b []byte) any {
 	if utf8.Valid(b) {
 		return string(b)

@@ -16,21 +16,21 @@ import (
 type familyFiles struct {
 	Family    string     `json:"family"`
 	Levels    []lsmLevel `json:"levels"`
-	Sum       lsmLevel   `json:"sum"`     // of all levels
-	Pending   uint64     `json:"pending"` // bytes that compactions have still to rewrite
+	Sum       lsmLevel   `json:"sum"`     // total of all levels
+	Pending   uint64     `json:"pending"` // bytes that compactions must still rewrite
 	Memtables uint64     `json:"memtables"`
-	Keys      uint64     `json:"keys"` // an estimate
+	Keys      uint64     `json:"keys"` // estimate
 }
 
 // lsmLevel is a level; see [engine.LevelStats].
 type lsmLevel struct {
 	Level       int     `json:"level"`
 	Files       int64   `json:"files"`
-	Compacting  int64   `json:"compacting"` // of the files
+	Compacting  int64   `json:"compacting"` // number of files
 	Bytes       int64   `json:"bytes"`
 	Score       float64 `json:"score"`
 	WriteAmp    float64 `json:"write_amp"`
-	Read        int64   `json:"read"` // bytes, by compactions
+	Read        int64   `json:"read"` // bytes read by compactions
 	Written     int64   `json:"written"`
 	Compactions int64   `json:"compactions"`
 }
@@ -39,7 +39,7 @@ func levelOf(l *engine.LevelStats) lsmLevel {
 	return lsmLevel{l.Level, l.Files, l.Compacting, l.Bytes, l.Score, l.WriteAmp, l.Read, l.Written, l.Compactions}
 }
 
-// showFiles answers with the files of all families, for those who may read INFO rocksdb.
+// showFiles replies with the files of all families, for users who may read INFO rocksdb.
 func (c *consoles) showFiles(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
 	if err := s.allowed("INFO", "rocksdb"); err != nil {
 		return err
@@ -61,12 +61,12 @@ func (c *consoles) showFiles(w http.ResponseWriter, _ *http.Request, s *consoleS
 	return nil
 }
 
-// rawRecord is a record as it is on the disk.
+// rawRecord is a record in its form on the disk.
 type rawRecord struct {
 	Family string `json:"family"`
 	Key    string `json:"key"` // hexadecimal, as ldb writes it
 	Value  string `json:"value"`
-	Size   int    `json:"size"` // of the value, of which rawValue bytes are shown at most
+	Size   int    `json:"size"` // of the value; at most rawValue bytes of it are shown
 }
 
 const (
@@ -74,7 +74,7 @@ const (
 	rawValue   = 256
 )
 
-// showRaw answers with the records of a key, for those who may DUMP it.
+// showRaw replies with the records of a key, for users who may DUMP it.
 func (c *consoles) showRaw(w http.ResponseWriter, r *http.Request, s *consoleSession) error {
 	var body struct {
 		Key argument

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// The history that the console plots: a sample every sampleEvery, the last samples of them.
+// The history that the console plots: the last samples, one every sampleEvery.
 const (
 	sampleEvery = 2 * time.Second
 	samples     = 450 // 15 minutes
 )
 
-// sample is what was measured at a time; rates are of the time since the sample before. A value that nothing happened
-// to measure is nil: the plot has a gap there.
+// sample is one measurement. Rates refer to the time since the previous sample. A value without anything to measure is
+// nil: the plot has a gap there.
 type sample struct {
 	At       int64    `json:"at"` // ms since the epoch
 	Ops      float64  `json:"ops"`
@@ -38,8 +38,8 @@ type history struct {
 	mu   sync.Mutex
 	list []sample
 
-	// What the last sample has counted.
-	at      time.Time // zero = there was none
+	// The counters of the last sample.
+	at      time.Time // zero = no sample yet
 	last    Vitals
 	buckets map[float64]uint64
 }
@@ -89,7 +89,7 @@ func (h *history) take(now time.Time) {
 	h.list = append(h.list, s)
 }
 
-// ops returns how many commands a second there were at the last sample.
+// ops returns the commands per second of the last sample.
 func (h *history) ops() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,8 +99,8 @@ func (h *history) ops() float64 {
 	return h.list[len(h.list)-1].Ops
 }
 
-// percentile returns the upper bound, in microseconds, of the bucket in which a share of the calls between two counts
-// was, or nil without a call. Buckets count the calls of up to their bound.
+// percentile returns the upper bound, in microseconds, of the bucket that contains a share of the calls between two
+// counts, nil without a call. A bucket counts the calls up to its bound.
 func percentile(before, after map[float64]uint64, share float64) *float64 {
 	grown := func(b float64) uint64 {
 		if after[b] < before[b] { // CONFIG RESETSTAT

@@ -8,24 +8,24 @@ import (
 	"github.com/basaltdb/basalt/server/info"
 )
 
-// Source has the values that /metrics shows. Its methods may be called by several goroutines.
+// Source provides the values of /metrics. Several goroutines may call its methods.
 type Source interface {
 	// Sections calls f with the fields of each section of INFO.
 	Sections(f func(section string, fields []info.Field))
-	// Latencies calls f with the calls of each command that were measured.
+	// Latencies calls f with the measured calls of each command.
 	Latencies(f func(Latency))
-	// Series calls f with what no field of INFO says.
+	// Series calls f with values that INFO does not have.
 	Series(f func(Series))
-	// Vitals returns what the console plots. It is called every few seconds.
+	// Vitals returns the values that the console plots. It is called every few seconds.
 	Vitals() Vitals
 }
 
 // Series is a number with labels. All series of a name have the same labels and help.
 type Series struct {
-	Name    string // without basalt_
+	Name    string // without the prefix basalt_
 	Help    string
 	Counter bool
-	Labels  []string // names and values in turn
+	Labels  []string // names and values, alternating
 	Value   float64
 }
 
@@ -35,12 +35,12 @@ type Vitals struct {
 	CacheHits, CacheMisses, Flushed, Compacted int64 // of the block cache; bytes
 }
 
-// Latency is how long the calls of one command took.
+// Latency describes the durations of the calls of one command.
 type Latency struct {
 	Command string
 	Calls   uint64
-	Seconds float64 // of all calls together
-	// Buckets counts the calls that took up to so many seconds. The bounds are the same for all commands.
+	Seconds float64 // total of all calls
+	// Buckets maps a bound in seconds to the number of calls up to it. All commands have the same bounds.
 	Buckets map[float64]uint64
 }
 
@@ -56,7 +56,7 @@ type Latency struct {
 // Texts are not metrics, but for states, which are 1 or 0, and a few that make labels of basalt_info.
 type collector struct{ source Source }
 
-// Describe describes nothing: which fields exist follows from the server's state.
+// Describe describes nothing: the fields depend on the server's state.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(to chan<- prometheus.Metric) {
@@ -77,30 +77,31 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// about are the texts of INFO that make labels of basalt_info.
+// about maps the texts of INFO to labels of basalt_info.
 var about = map[string]string{
 	"basalt_version": "version", "redis_version": "redis_version", "rocksdb_version": "rocksdb_version",
 	"go_version": "go_version", "role": "role", "run_id": "run_id", "os": "os", "arch_bits": "arch_bits",
 }
 
-// states are texts of INFO that say whether something is well: a metric that is 1 with that text, else 0.
+// states maps texts of INFO that describe health to metrics, which are 1 for the healthy text and 0 otherwise.
 var states = map[string]struct{ metric, well string }{
 	"master_link_status":     {"basalt_master_link_up", "up"},
 	"rdb_last_bgsave_status": {"basalt_rdb_last_bgsave_ok", "ok"},
 }
 
-// labels names the label of fields that exist several times, by their family; it is "name" where none is given.
+// labels maps a family of repeated fields to the name of its label; the default is "name".
 var labels = map[string]string{"cmdstat": "command", "latency_percentiles_usec": "command", "errorstat": "error",
 	"db": "db", "derived_state": "kind"}
 
-// left are fields that are no metrics: others say the same in Prometheus's units, or with better labels.
+// left are fields that do not become metrics: other metrics have the same value in Prometheus's units, or with better
+// labels.
 var left = map[string]bool{"arch_bits": true, "uptime_in_days": true, "slave": true}
 
-// series sends the metrics of one collection, each once: a field may stand in two sections.
+// series sends the metrics of one collection, each once: a field may appear in two sections.
 type series struct {
 	to    chan<- prometheus.Metric
 	seen  map[string]bool
-	keys  map[string]string // the label of a metric, by its name: all series of a name have the same
+	keys  map[string]string // the label of each metric, by its name: all series of a name have the same
 	about prometheus.Labels
 }
 

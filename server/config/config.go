@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
-// Config is the settings of a running server. Reading is lock-free; all methods may be called concurrently.
+// Config holds the settings of a running server. Reading is lock-free; all methods may be called concurrently.
 type Config struct {
 	state    atomic.Pointer[state]
 	mu       sync.Mutex // held while settings are changed or written to the file
@@ -29,7 +29,7 @@ type Config struct {
 	presentUsers func(requirePass string) []conffile.User // nil = the file's
 }
 
-// state is all values at one time. It is never changed, only replaced.
+// state is the set of all values at one time. It is never changed, only replaced.
 type state struct {
 	values []setting.Value // by index in the table
 	limits [setting.NumClasses]setting.BufferLimit
@@ -73,8 +73,7 @@ func (st *state) set(i int, v setting.Value) {
 	}
 }
 
-// text returns a value as CONFIG GET shows it: settings that are derived from others while they are empty are
-// filled in.
+// text returns a value as CONFIG GET shows it: an empty setting that is derived from others shows the derived value.
 func (st *state) text(i int) string {
 	switch i {
 	case databases:

@@ -57,8 +57,8 @@ func NewDraft() *Draft {
 	return &Draft{c: c, st: c.state.Load().clone(), given: map[int]conffile.Entry{}, files: map[int]string{}}
 }
 
-// Load reads the settings that args, a command line without the program's name, asks for. stdin is read for the
-// file "-". Apart from [ErrVersion] and [ErrHelp] errors are of type [*conffile.Error]. Nothing is created or changed.
+// Load returns the settings of args, a command line without the program's name. stdin is read for the file "-". Errors
+// other than [ErrVersion] and [ErrHelp] are of type [*conffile.Error]. Nothing is created or changed.
 func Load(args []string, stdin io.Reader) (*Config, error) {
 	file, options, err := parseArgs(args)
 	if err != nil {
@@ -167,7 +167,7 @@ func (d *Draft) read(file string, stdin io.Reader) error {
 	return nil
 }
 
-// warnIgnored warns about the lines of a kvrocks.conf that are conffile.Ignored although they ask for something.
+// warnIgnored warns about lines of a kvrocks.conf for which [conffile.LacksValue] is true.
 func (d *Draft) warnIgnored(file string, data []byte) {
 	for i, line := range conffile.Lines(data) {
 		if key, lacks := conffile.LacksValue(line); lacks {
@@ -288,7 +288,7 @@ func (d *Draft) Finish() error {
 	return nil
 }
 
-// fail gives an error the position of its setting.
+// fail adds the position of its setting to an error.
 func (d *Draft) fail(i int, err error) error {
 	e, given := d.given[i]
 	if !given {
@@ -297,13 +297,13 @@ func (d *Draft) fail(i int, err error) error {
 	return &conffile.Error{File: d.files[i], Line: e.Line, Key: setting.Table[i].Name, Err: err}
 }
 
-// Given returns where a setting, by its index, was given last.
+// Given returns the last occurrence of a setting, by its index.
 func (d *Draft) Given(i int) (conffile.Entry, bool) {
 	e, ok := d.given[i]
 	return e, ok
 }
 
-// Content returns the values, with what each occurrence of a setting and the rules between settings have made of them.
+// Content returns the values after all occurrences of settings and the rules between settings were applied.
 func (d *Draft) Content() *conffile.Content {
 	return &conffile.Content{Values: d.st.values, Tokens: d.st.tokens, Users: d.c.users}
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// What settings of Redis promise in other words than Kvrocks's.
+// Errors of Redis's settings that promise something which other settings decide here.
 var (
 	ErrEviction = errors.New("nothing is evicted: max-db-size limits the data, memory-budget-mb the memory")
 	errFsync    = errors.New("rocksdb.write_options.sync decides when the log is synced, and only at the start")
 )
 
-// checkRedis checks what depends on several settings.
+// checkRedis checks the rules between settings.
 func (st *state) checkRedis(i int) error {
 	switch i {
 	case maxMemory, maxMemoryPolicy:
-		// Of volatile- policies nobody can expect that a key leaves before its time, only that it may.
+		// A volatile- policy does not promise eviction, only permits it.
 		if st.values[maxMemory].Num != 0 && strings.HasPrefix(st.values[maxMemoryPolicy].Text, "allkeys-") {
 			return ErrEviction
 		}
@@ -27,7 +27,7 @@ func (st *state) checkRedis(i int) error {
 	return nil
 }
 
-// fsync is the value of appendfsync that says when the write-ahead log is synced.
+// fsync returns the value of appendfsync that describes when the write-ahead log is synced.
 func (st *state) fsync() string {
 	if st.values[writeSync].Num != 0 {
 		return "always"

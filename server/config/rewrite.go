@@ -56,7 +56,7 @@ func (c *Config) rewrite() error {
 	return replaceFile(path, data, perm)
 }
 
-// content is what the file is to say.
+// content returns the new content of the file.
 func (c *Config) content(st *state) *conffile.Content {
 	content := &conffile.Content{Values: st.values, Tokens: st.tokens, KeepUsers: c.presentUsers == nil}
 	if st.values[replNamespaceEnabled].Num != 0 { // the namespaces are in the database

@@ -81,8 +81,8 @@ func (c *Config) set(protected bool, pairs []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.state.Load()
-	// As in Redis: first the names, in order, then the values. An immutable setting may be set to its present value,
-	// so that a tool can set all values that it has read.
+	// The order of Redis: first the names, in order, then the values. An immutable setting may be set to its present
+	// value, so that a tool can write back all values that it has read.
 	seen := map[int]bool{}
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, ok := setting.Find(pairs[p])

@@ -7,10 +7,9 @@ import (
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
-// Decode reads the type and value at the beginning of body. Bytes behind it are of no interest, as in Redis.
-//
-// What is read, with what is needed to read it, must fit into maxBytes. Strings that are not compressed stay parts of
-// body and count only for the little that holds them together.
+// Decode parses the type and value at the beginning of body. It ignores bytes after them, as Redis does. The result,
+// with the memory needed to parse it, must fit into maxBytes. Uncompressed strings are slices of body and count only
+// for their slice headers.
 func Decode(body []byte, maxBytes int64) (*Value, error) {
 	r := reader{Reader: raw.NewReader(body, maxBytes)}
 	v := &Value{}
@@ -136,7 +135,7 @@ func (r *reader) quicklist2(v *Value, add func(elem []byte)) {
 	}
 }
 
-// splitScores takes the scores out of members and scores in turn.
+// splitScores separates members and scores, which alternate.
 func (r *reader) splitScores(v *Value) {
 	if len(v.Elems)%2 != 0 {
 		r.Failf("%d members and scores", len(v.Elems))
@@ -153,8 +152,8 @@ func (r *reader) splitScores(v *Value) {
 	v.Elems = v.Elems[:n]
 }
 
-// hashTTL reads a hash of which fields expire. In the plain forms an expiry comes before its field: 0 when there is
-// none, else in releases by how much it is later than the first one, plus 1.
+// hashTTL reads a hash with expiring fields. In the plain forms an expiry precedes its field: 0 = none; otherwise, in
+// released versions, its difference from the earliest one plus 1.
 func (r *reader) hashTTL(t byte, v *Value) {
 	first := uint64(0)
 	if t == typeHashTTL || t == typeHashTTLPack {
@@ -197,7 +196,7 @@ func (r *reader) hashTTL(t byte, v *Value) {
 	r.checkExpiries(v)
 }
 
-// hashValkey reads a hash of Valkey of which fields expire.
+// hashValkey reads a hash of Valkey with expiring fields.
 func (r *reader) hashValkey(v *Value) {
 	for n := r.Count(2 + 8); n > 0 && r.Err == nil; n-- {
 		v.Elems = append(v.Elems, r.String())
@@ -207,7 +206,7 @@ func (r *reader) hashValkey(v *Value) {
 		case at == math.MaxUint64:
 			at = 0
 		case at == 0:
-			at = 1 // has passed, and 0 stands for none
+			at = 1 // it has passed, and 0 would mean none
 		}
 		v.Expires = append(v.Expires, at)
 		r.cut(v)
@@ -215,14 +214,14 @@ func (r *reader) hashValkey(v *Value) {
 	r.checkExpiries(v)
 }
 
-// checkExpiries drops the expiries of a hash when there is none, unless parts of it had some.
+// checkExpiries drops the expiries of a hash without any, unless earlier parts of it had some.
 func (r *reader) checkExpiries(v *Value) {
 	if r.parts == 0 && !slices.ContainsFunc(v.Expires, func(at uint64) bool { return at != 0 }) {
 		v.Expires = nil
 	}
 }
 
-// check makes sure of what is common to all forms of a kind.
+// check checks the rules that all forms of a kind share.
 func (r *reader) check(v *Value) {
 	if r.Err != nil {
 		return
@@ -256,7 +255,7 @@ func (r *reader) check(v *Value) {
 	}
 }
 
-// ReadString reads one string at the beginning of b and returns what follows it. It has at most maxBytes.
+// ReadString reads a string of at most maxBytes at the beginning of b. It returns the rest of b, too.
 func ReadString(b []byte, maxBytes int64) (s, rest []byte, err error) {
 	return raw.ReadString(b, maxBytes)
 }

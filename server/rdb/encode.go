@@ -7,12 +7,12 @@ import (
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
-// PlainVersion is the version of the format with which AppendHead and what follows it can be read: that of Redis 4.
+// PlainVersion is the version of the format in which AppendHead and the functions for its items write: that of Redis 4.
 const PlainVersion = 8
 
-// AppendHead appends the type of a value and how many items follow, for a List, Set or ZSet elements, for a Hash
-// fields. The items follow by AppendString, each member of a ZSet with AppendScore behind it, each field of a Hash
-// with its value. A String has no number of items and one string.
+// AppendHead appends the type of a value and the number of items that follow: elements of a List, Set or ZSet, fields
+// of a Hash. The items follow by AppendString, each member of a ZSet with its score by AppendScore, each field of a
+// Hash with its value. A String has no number of items and one string.
 func AppendHead(dst []byte, k Kind, n uint64) []byte {
 	switch k {
 	case String:
@@ -31,23 +31,22 @@ func AppendHead(dst []byte, k Kind, n uint64) []byte {
 	return raw.AppendLength(dst, n)
 }
 
-// AppendString appends a string: what is the text of a number of up to 32 bits as that number, everything else as it
-// is.
+// AppendString appends a string. The decimal text of a number of up to 32 bits is written as that number.
 func AppendString(dst, s []byte) []byte { return raw.AppendString(dst, s) }
 
 // AppendScore appends a score.
 func AppendScore(dst []byte, f float64) []byte { return raw.AppendScore(dst, f) }
 
-// ExpiringVersion is the version of the format with which a hash can be read of which fields expire: that of Redis 7.4.
+// ExpiringVersion is the version of the format that has hashes with expiring fields: that of Redis 7.4.
 const ExpiringVersion = 12
 
-// AppendExpiringHead is AppendHead for a hash of which fields expire, the first at a time in milliseconds since the
-// epoch. Before each field comes its expiry by AppendExpiry.
+// AppendExpiringHead is AppendHead for a hash with expiring fields. first is the earliest expiry in milliseconds since
+// the epoch. Each field is preceded by its expiry, see AppendExpiry.
 func AppendExpiringHead(dst []byte, first, n uint64) []byte {
 	return raw.AppendLength(binary.LittleEndian.AppendUint64(append(dst, typeHashTTL), first), n)
 }
 
-// AppendExpiry appends when a field expires, 0 = never; first is that of AppendExpiringHead.
+// AppendExpiry appends the expiry of a field, 0 = none; first is that of AppendExpiringHead.
 func AppendExpiry(dst []byte, first, at uint64) []byte {
 	if at != 0 {
 		at -= first - 1
@@ -55,13 +54,13 @@ func AppendExpiry(dst []byte, first, at uint64) []byte {
 	return raw.AppendLength(dst, at)
 }
 
-// How many entries of a stream, and how many bytes of them, are put into one node: Redis's settings.
+// The max number of entries of a stream in one node, and of their bytes: Redis's defaults.
 const (
 	nodeEntries = 100
 	nodeBytes   = 4096
 )
 
-// The versions of the format that the forms of a stream came with: that of Redis 5 and that of Redis 7.
+// The versions of the format that introduced the forms of a stream: those of Redis 5 and Redis 7.
 const (
 	streamVersion  = 9
 	stream2Version = 10
@@ -70,16 +69,16 @@ const (
 // StreamWriter appends a stream, entry by entry, so that it need not be in memory as a whole.
 type StreamWriter struct {
 	dst     []byte
-	at      int // where the stream begins
+	at      int // offset of the stream in dst
 	nodes   uint32
 	length  uint64
 	first   cf.StreamID // of the stream
-	node    []byte      // entries of the node that is being built
-	entries int         // how many
-	elems   int         // their elements
-	key     cf.StreamID // of the first one
-	master  [][]byte    // fields of the first one
-	fields  []byte      // their bytes
+	node    []byte      // entries of the current node
+	entries int         // number of entries of the node
+	elems   int         // elements of these entries
+	key     cf.StreamID // id of the first entry
+	master  [][]byte    // fields of the first entry
+	fields  []byte      // memory of master
 }
 
 // NewStreamWriter begins a stream at the end of dst.
@@ -90,10 +89,10 @@ func NewStreamWriter(dst []byte) *StreamWriter {
 	return w
 }
 
-// Len returns how long the result is so far.
+// Len returns the length of the result so far.
 func (w *StreamWriter) Len() int { return len(w.dst) + len(w.node) }
 
-// Add adds an entry with its fields and values in turn. Its id is greater than that of the one before.
+// Add adds an entry with its fields and values, alternating. Its id must be greater than that of the previous entry.
 func (w *StreamWriter) Add(id cf.StreamID, fields [][]byte) {
 	if w.length == 0 {
 		w.first = id
@@ -162,8 +161,8 @@ func (w *StreamWriter) flush() {
 	w.node, w.entries, w.elems = w.node[:0], 0, 0
 }
 
-// End ends the stream, of which s has everything but the entries, and returns what dst has become and the version of
-// the format that it needs: an older one if the stream has neither groups nor ever lost an entry.
+// End ends the stream. s has everything except the entries. It returns the result, and the version of the format that
+// it needs: an older one if the stream has no groups and has never lost an entry.
 func (w *StreamWriter) End(s *StreamValue) (dst []byte, version uint16) {
 	w.flush()
 	binary.BigEndian.PutUint32(w.dst[w.at+2:], w.nodes)
@@ -201,8 +200,8 @@ func appendGroup(dst []byte, g *StreamGroup) []byte {
 	return dst
 }
 
-// AppendValue appends the type and the whole of a value, in plain forms, and returns the version of the format that it
-// needs. A value of the kind NoKind has none.
+// AppendValue appends the type and the whole value, in plain forms, and returns the version of the format that it
+// needs. The version is 0 for a value of the kind NoKind, which cannot be written.
 func AppendValue(dst []byte, v *Value) (out []byte, version uint16) {
 	switch v.Kind {
 	case String:
@@ -255,19 +254,18 @@ func appendHash(dst []byte, v *Value) (out []byte, version uint16) {
 	return dst, ExpiringVersion
 }
 
-// AppendAux appends something about a file.
+// AppendAux appends a field of information about the file.
 func AppendAux(dst []byte, name, value string) []byte {
 	return AppendString(AppendString(append(dst, opAux), []byte(name)), []byte(value))
 }
 
-// AppendFunction appends the source of a library of functions.
+// AppendFunction appends the source of a function library.
 func AppendFunction(dst, source []byte) []byte { return AppendString(append(dst, opFunction), source) }
 
-// AppendSelect appends the database of the keys that follow.
+// AppendSelect appends the number of the database of the keys that follow.
 func AppendSelect(dst []byte, db uint64) []byte { return raw.AppendLength(append(dst, opSelectDB), db) }
 
-// AppendKey appends a key of a file, with a body as DUMP has it and its expiry in milliseconds since the epoch, 0 =
-// none.
+// AppendKey appends a key of a file. body is that of DUMP; expire is in milliseconds since the epoch, 0 = none.
 func AppendKey(dst, key, body []byte, expire int64) []byte {
 	if expire != 0 {
 		dst = binary.LittleEndian.AppendUint64(append(dst, opExpireMs), uint64(expire))

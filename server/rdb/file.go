@@ -22,14 +22,14 @@ import (
 //
 // or begins with one of the opcodes. Some of these say something about the key that follows.
 const (
-	opKeyMeta   = 243 // Redis 8.6: what modules say about the key; Valkey 9: an import of slots
+	opKeyMeta   = 243 // Redis 8.6: metadata of modules about the key; Valkey 9: an import of slots
 	opSlotInfo  = 244 // length: slot · length: keys · length: keys that expire
 	opFunction  = 245 // string: source of a library
 	opFunction0 = 246 // a library in the form of a release candidate of Redis 7.0
-	opModuleAux = 247 // something that a module has written
+	opModuleAux = 247 // data of a module
 	opIdle      = 248 // length: seconds since the last access of the key
-	opFreq      = 249 // u8: how often the key is accessed, as a logarithm
-	opAux       = 250 // string · string: name and value of something about the file
+	opFreq      = 249 // u8: logarithm of the access frequency of the key
+	opAux       = 250 // string · string: name and value of a field about the file
 	opResizeDB  = 251 // length: keys of the database · length: keys that expire
 	opExpireMs  = 252 // i64, little-endian: ms since the epoch at which the key expires
 	opExpire    = 253 // i32, little-endian: the same in seconds
@@ -40,28 +40,28 @@ const (
 const (
 	magic       = "REDIS"
 	magicValkey = "VALKEY" // version as 3 digits
-	// valkeyVersion is the latest version of Valkey that is read, and the first with the other magic.
+	// valkeyVersion is the latest readable version of Valkey, and the first with the other magic.
 	valkeyVersion = 80
 	// checksumVersion is the first version with a checksum.
 	checksumVersion = 5
-	// maxOther is the greatest budget of what is neither key nor value, in bytes.
+	// maxOther is the max memory in bytes for everything except keys and values.
 	maxOther = 64 << 20
 )
 
-// The errors of [File] beyond those of Decode.
+// Errors of [File] in addition to those of Decode.
 var (
-	// ErrNoRDB: the file is none, or one of a later version.
+	// ErrNoRDB: it is not an RDB file, or one of a later version.
 	ErrNoRDB = errors.New("rdb: not an RDB file that can be read")
-	// ErrChecksum: something in the file is not as it was written.
+	// ErrChecksum: the file was changed after it was written.
 	ErrChecksum = errors.New("rdb: wrong checksum")
 	// ErrRead: the file cannot be read.
 	ErrRead = raw.ErrRead
 )
 
-// FileError says where in a file an error was found.
+// FileError adds the position in the file to an error.
 type FileError struct {
-	Offset int64  // how many bytes were taken before, in bytes
-	Key    []byte // the key whose value it is, nil = no value
+	Offset int64  // offset of the byte after the last one read
+	Key    []byte // the key with the damaged value, nil = not in a value
 	Err    error
 }
 
@@ -74,28 +74,28 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Item is a key of a file, or a library of functions.
+// Item is a key of a file, or a function library.
 type Item struct {
 	DB  uint64
 	Key []byte
-	// Value is nil for an empty collection, which old versions of Redis have written by mistake, and for a library.
+	// Value is nil for a library, and for an empty collection, which old versions of Redis wrote by mistake.
 	Value *Value
-	// Skipped says why there is no value, or why data without a key were passed over: see [File.SkipModules].
+	// Skipped is the reason why the value is missing, or why data without a key were skipped: see [File.SkipModules].
 	Skipped string
-	// Part counts the parts of a value from 0, More says that another one follows: see [File.Each].
+	// Part counts the parts of a value from 0. More: another part follows. See [File.Each].
 	Part int
 	More bool
-	// Expire is when the key expires, in milliseconds since the epoch. It may have passed.
+	// Expire is the time at which the key expires, in milliseconds since the epoch. It may be in the past.
 	Expire   int64
 	Expires  bool
-	Function []byte // the source of a library, nil = a key
+	Function []byte // the source of a function library, nil = a key
 }
 
-// File reads an RDB file from its beginning to its end, and needs no more memory than for one value.
+// File reads an RDB file from its beginning to its end. It needs the memory of one value.
 type File struct {
-	// OnAux, unless it is nil, is called by Next for what the file says of itself: names are redis-ver, valkey-ver,
-	// repl-stream-db (the database that a master's stream goes on with), lua (a script of SCRIPT LOAD, up to Redis 6.2),
-	// and others. It must not keep value. An error of it ends the reading.
+	// OnAux, unless it is nil, is called by Next for the fields about the file: redis-ver, valkey-ver, repl-stream-db
+	// (the database selected at the end of a master's stream), lua (a script of SCRIPT LOAD, up to Redis 6.2), and
+	// others. It must not keep value. Its error ends the reading.
 	OnAux func(name string, value []byte) error
 
 	src     *raw.Source
@@ -110,27 +110,27 @@ type File struct {
 	emit      func(*Item) error
 	partBytes int64
 	emitted   error
-	item      Item // of Each
+	item      Item // used by Each
 	value     Value
-	// preamble: commands follow behind the checksum, see Preamble.
+	// preamble: commands follow the checksum, see Preamble.
 	preamble bool
 }
 
-// SkipModules lets Next return an item with [Item.Skipped] for the value of a module that is not known, and for data of
-// a module without a key. Both are errors otherwise.
+// SkipModules makes Next return an item with [Item.Skipped] for the value of an unknown module, and for a module's data
+// without a key. Otherwise both are errors.
 func (f *File) SkipModules() { f.skip = true }
 
-// Preamble says that the file is the beginning of an append-only file: commands may follow its end.
+// Preamble declares that the file is the beginning of an append-only file: commands may follow its end.
 func (f *File) Preamble() { f.preamble = true }
 
-// Rest returns what follows the file, when Next or Each has come to its end. See Preamble.
+// Rest returns a reader of what follows the file, after Next or Each has reached the end. See Preamble.
 func (f *File) Rest() io.Reader {
 	return f.src.Rest()
 }
 
-// Each calls emit with all items. A value that needs more than partBytes comes in parts, items of the same key, none of
-// which needs much more, except for one element that is larger: a list in its order, a stream's groups with the last
-// part. The items and what they hold are valid during the call. Errors are those of Next, or of emit.
+// Each calls emit with all items. A value that needs more than partBytes of memory is split into parts: items with the
+// same key and about that size, except for larger single elements. The parts of a list are in order, and a stream's
+// groups are in the last part. Items are valid during the call. Errors are those of Next or of emit.
 func (f *File) Each(partBytes int64, emit func(*Item) error) error {
 	f.emit, f.partBytes = emit, partBytes
 	for {
@@ -149,7 +149,7 @@ func (f *File) Each(partBytes int64, emit func(*Item) error) error {
 	}
 }
 
-// NewFile begins to read a file. size is its length, or < 0 when it is not known; a key and its value, with what is
+// NewFile begins to read a file. size is its length in bytes, < 0 = unknown. A key and its value, with the memory
 // needed to read them, must fit into maxBytes.
 func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 	f := &File{src: raw.NewSource(r, size), budget: maxBytes}
@@ -174,11 +174,11 @@ func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 	return f, nil
 }
 
-// Offset returns how many bytes were taken, those of the item that Next has returned included.
+// Offset returns the number of bytes read, including those of the item that Next has returned.
 func (f *File) Offset() int64 { return f.src.Taken() }
 
-// Next returns the next item. At the end, when the checksum is right and nothing follows it, the error is io.EOF; every
-// other one is a [FileError] and is returned from then on.
+// Next returns the next item. At the end, if the checksum is right and nothing follows, the error is io.EOF. Any other
+// error is a [FileError], which later calls return again.
 func (f *File) Next() (*Item, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -212,7 +212,7 @@ func (f *File) next(i *Item) error {
 			} else {
 				i.Expire = int64(r.U64())
 			}
-			if i.Expires = i.Expire != -1; !i.Expires { // it stands for none
+			if i.Expires = i.Expire != -1; !i.Expires { // -1 stands for no expiry
 				i.Expire = 0
 			}
 		case opSelectDB:
@@ -270,7 +270,7 @@ func (f *File) key(t byte, i *Item) error {
 	defer func() { f.chunk = r.Chunk }()
 	last := byte(typeHashTTLPack)
 	if f.valkey {
-		last = typeHashTTLPre // whose number means something else there
+		last = typeHashTTLPre // its number has another meaning there
 	}
 	if t > last {
 		r.Fail(unknownType(t, f.valkey))
@@ -313,7 +313,7 @@ func (f *File) key(t byte, i *Item) error {
 	return nil
 }
 
-// unknownTypes are what later versions have; what follows such a number cannot be passed over.
+// unknownTypes are types of later versions. The length of their values is unknown.
 var unknownTypes = map[byte]string{
 	26: "stream of Redis 8.6", 27: "stream of Redis 8.8", 28: "array of Redis 8.8", 33: "GCRA object of Redis 8.8",
 	opKeyMeta: "metadata of a key by modules, of Redis 8.6",
@@ -334,7 +334,7 @@ func unknownType(t byte, valkey bool) error {
 	return raw.Malformed("an item of type %d", t)
 }
 
-// end reads what is behind the last item.
+// end reads the end of the file after the last item.
 func (f *File) end() error {
 	if f.version >= checksumVersion {
 		want := f.src.Sum()

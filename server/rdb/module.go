@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
-// moduleAux passes over the data of a module that belong to no key: its type, when they are read, and parts.
+// moduleAux skips the data of a module without a key: its type, the time at which it is read, and parts.
 func (r *reader) moduleAux(skip bool) (name string) {
 	name = raw.ModuleName(r.Length())
 	if !skip {
@@ -21,7 +21,7 @@ func (r *reader) moduleAux(skip bool) (name string) {
 	return name
 }
 
-// module reads the value of a module. Of one that is not known the kind is NoKind, and String says why.
+// module reads the value of a module. For an unknown module the kind is NoKind, and String is the reason.
 func (r *reader) module(v *Value) {
 	id := r.Length()
 	name, version := raw.ModuleName(id), id&1023

@@ -26,22 +26,22 @@ import (
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
-// MaxVersion is the latest version of the format that is read.
+// MaxVersion is the latest readable version of the format.
 const MaxVersion = 12
 
 // The errors of this package; those of Decode wrap one of the last three.
 var (
-	// ErrFooter: the payload is too short to have a footer, or of a version that is not known, or the checksum is wrong.
+	// ErrFooter: the payload is too short for a footer, its version is unknown, or its checksum is wrong.
 	ErrFooter = errors.New("rdb: wrong version or checksum")
-	// ErrFormat: the bytes are not what Redis writes.
+	// ErrFormat: the bytes are not in the format of Redis.
 	ErrFormat = raw.ErrFormat
-	// ErrUnsupported: the value is one of a module.
+	// ErrUnsupported: the value belongs to an unknown module.
 	ErrUnsupported = errors.New("rdb: unsupported type of value")
-	// ErrTooLarge: the value needs more memory than it may.
+	// ErrTooLarge: the value exceeds the memory limit.
 	ErrTooLarge = raw.ErrTooLarge
 )
 
-// footerLen is the length of version and checksum.
+// footerLen is the length in bytes of version and checksum.
 const footerLen = 2 + 8
 
 // Open checks the footer of a payload and returns the type and value before it.
@@ -58,13 +58,13 @@ func Open(payload []byte) (body []byte, err error) {
 	return body, nil
 }
 
-// AppendFooter ends the payload that dst is.
+// AppendFooter appends the footer to the body in dst.
 func AppendFooter(dst []byte, version uint16) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, version)
 	return binary.LittleEndian.AppendUint64(dst, crc64.Update(0, dst))
 }
 
-// The first byte of a body: what kind of value it is, and in which form.
+// The first byte of a body: the kind of the value, and its form.
 const (
 	typeString         = 0
 	typeList           = 1 // length · strings

@@ -105,7 +105,7 @@ func quoteConf(text string) string {
 	return b.String()
 }
 
-// confEntries reads a kvrocks.conf.
+// confEntries parses a kvrocks.conf.
 func confEntries(data []byte) ([]Entry, error) {
 	var entries []Entry
 	for i, line := range Lines(data) {
@@ -121,14 +121,14 @@ func confEntries(data []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// Ignored reports whether a line counts for nothing because it has no value, as in Kvrocks, which keeps the default.
-// Its default is empty for the strings whose default is not empty here: for those the line means the empty string.
+// Ignored reports whether a line has no effect because it has no value. Kvrocks keeps the default then. Here some
+// strings have a default that is empty in Kvrocks; for those, such a line means the empty string.
 func Ignored(key, text string) bool {
 	s, _, ok := setting.Find(key)
 	return text == "" && !IsUserKey(key) && !(ok && s.Kind == setting.String && s.Default != "")
 }
 
-// LacksValue returns the key of a line, and whether the line is ignored although it asks for something: it has no
+// LacksValue returns the key of a line, and whether the line is ignored although it seems to set something: it has no
 // value, or an empty one for a setting that is not empty by default.
 func LacksValue(line string) (key string, lacks bool) {
 	key, text, from, to, err := scanConfLine(line)

@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Printable makes any string fit for one line of the log.
+// Printable makes a string fit for one line of the log.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -61,7 +61,7 @@ type Entry struct {
 // NamespacePrefix starts the keys of namespaces: namespace.NAME TOKEN.
 const NamespacePrefix = "namespace."
 
-// CutNamespace returns the name of the namespace that a key is about; ok is false when it is about none.
+// CutNamespace returns the name of the namespace in a key; ok is false for other keys.
 func CutNamespace(key string) (name string, ok bool) {
 	n := len(NamespacePrefix)
 	if len(key) <= n || !strings.EqualFold(key[:n], NamespacePrefix) {
@@ -70,7 +70,7 @@ func CutNamespace(key string) (name string, ok bool) {
 	return key[n:], true
 }
 
-// renameCommand is the setting that has a table of its own in a kvrocks.toml.
+// renameCommand is the setting with its own table in a kvrocks.toml.
 const renameCommand = "rename-command"
 
 // Format is the grammar of a file.
@@ -89,10 +89,11 @@ func (f Format) Entries(data []byte) ([]Entry, error) {
 	return confEntries(data)
 }
 
-// tomlLine matches a line that TOML has and a kvrocks.conf has not: a table, or a key and an equals sign.
+// tomlLine matches a line that occurs in TOML and not in a kvrocks.conf: a table, or a key and an equals sign.
 var tomlLine = regexp.MustCompile(`^(\[|("[^"]*"|'[^']*'|[A-Za-z0-9_.-]+)\s*(\.\s*("[^"]*"|[A-Za-z0-9_-]+)\s*)*=)`)
 
-// Detect decides by the file's extension, else by the first line that is neither blank nor a comment.
+// Detect determines the format by the file's extension, otherwise by the first line that is neither blank nor a
+// comment.
 func Detect(file string, data []byte) Format {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".toml":
@@ -113,15 +114,15 @@ func Detect(file string, data []byte) Format {
 	return Conf
 }
 
-// kvrocksKeys are keys of which any shows that a file is a kvrocks.conf, beside those of RocksDB and of namespaces.
+// kvrocksKeys are keys that identify a kvrocks.conf, in addition to those of RocksDB and of namespaces.
 var kvrocksKeys = []string{"workers", "db-name", "log-dir", "log-level", "backup-dir", "redis-databases",
 	"repl-namespace-enabled", "max-db-size", "max-io-mb", "compaction-checker-cron", "compaction-checker-range",
 	"slave-empty-db-before-fullsync", "master-use-repl-port", "migrate-speed", "redis-cursor-compatible"}
 
-// redisKeys are keys that only a redis.conf has, beside those that the table marks so.
+// redisKeys are keys that only a redis.conf has, in addition to those that the table marks so.
 var redisKeys = []string{"databases", "save", "appendonly", "protected-mode", "include", "loadmodule"}
 
-// LooksLikeRedis reports whether a file is a redis.conf. One that could be either goes by its name.
+// LooksLikeRedis reports whether a file is a redis.conf. If the content fits both, the file's name decides.
 func LooksLikeRedis(file string, data []byte) bool {
 	redis := strings.Contains(strings.ToLower(filepath.Base(file)), "redis")
 	for _, line := range Lines(data) {

@@ -7,16 +7,16 @@ import (
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
-// Content is what a file is to say after it was rewritten.
+// Content is the new content of a file.
 type Content struct {
 	Values    []setting.Value   // by index in the table
 	Tokens    map[string]string // token of each namespace
 	Users     []User
-	KeepUsers bool // the users of the file stay, whatever Users has
+	KeepUsers bool // the users of the file stay, and Users is ignored
 }
 
-// Rewrite returns a file with other content. Comments, unknown lines and the order stay; a value that has changed is
-// replaced in its place, a key that is missing is added when its value is not the default.
+// Rewrite returns a file with new content. Comments, unknown lines and the order stay. A changed value is replaced in
+// its place, and a missing key is added when its value is not the default.
 func (f Format) Rewrite(old []byte, c *Content) ([]byte, error) {
 	users := &userPlaces{keep: c.KeepUsers, all: c.Users, done: map[string]bool{}}
 	if f == TOML {
@@ -46,7 +46,7 @@ func (c *Content) missing(written map[int]bool) []int {
 	return list
 }
 
-// inFile reports whether a string in a file means a value. Each string is compared as if it stood alone.
+// inFile reports whether a string in a file means a value. Each string is compared as if it were alone.
 func inFile(s *setting.Setting, text string, v setting.Value) bool {
 	have, err := s.Parse(s.Default, text)
 	return err == nil && have == v

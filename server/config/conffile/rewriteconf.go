@@ -6,9 +6,8 @@ import (
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
-// rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed, and keeps
-// the comment at the end of a line whose value has changed. Of several lines with the same key it keeps only the
-// first.
+// rewriteConf updates a kvrocks.conf. Unlike Kvrocks, it keeps unchanged lines, and the comment at the end of a changed
+// line. Of several lines with the same key it keeps only the first.
 func rewriteConf(old []byte, c *Content, users *userPlaces) []byte {
 	tokens := c.Tokens
 	done := map[string]bool{} // namespaces

@@ -17,7 +17,7 @@ type tomlEdit struct {
 	text       string
 }
 
-// rewriteTOML brings a kvrocks.toml up to date.
+// rewriteTOML updates a kvrocks.toml.
 func rewriteTOML(old []byte, c *Content, users *userPlaces) ([]byte, error) {
 	var tree map[string]any
 	if _, err := toml.Decode(string(old), &tree); err != nil {
@@ -105,7 +105,7 @@ func rewriteTOML(old []byte, c *Content, users *userPlaces) ([]byte, error) {
 	return w.apply(old), nil
 }
 
-// user brings the Entry of a user up to date.
+// user updates the entry of a user.
 func (w *tomlWriter) user(item tomlItem, in any, users *userPlaces) error {
 	text, err := tomlUser(item.path[1], in)
 	if err != nil {
@@ -151,8 +151,8 @@ type tomlWriter struct {
 	bodies map[string][]string // their lines
 }
 
-// add puts a key in the file: into its table where the file has that, beside keys of the same table that are
-// written with dots, or into a table at the end.
+// add adds a key to the file: to its table if the file has it, next to dotted keys of the same table, or to a new table
+// at the end.
 func (w *tomlWriter) add(path []string, text string) error {
 	in, key := path[:len(path)-1], path[len(path)-1:]
 	at, section := -1, []string(nil) // where, and in which table that is
@@ -211,7 +211,7 @@ func dotted(path []string) (string, error) {
 	return strings.Join(parts, "."), nil
 }
 
-// apply makes the changes.
+// apply applies the changes.
 func (w *tomlWriter) apply(old []byte) []byte {
 	sort.SliceStable(w.edits, func(i, j int) bool { // an insertion before a deletion at the same place
 		a, b := w.edits[i], w.edits[j]

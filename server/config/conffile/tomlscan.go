@@ -11,12 +11,12 @@ type tomlItem struct {
 	header               bool
 	path                 []string // of the table, or of the key with the tables it is in
 	line                 int      // from 1
-	lineStart, lineEnd   int      // the lines it takes up, the last line's end included
+	lineStart, lineEnd   int      // the lines of the item, including the end of the last one
 	valueStart, valueEnd int      // of a key
 }
 
-// scanTOML finds the headings and keys of a TOML file that a decoder has accepted; in other files it may find
-// anything, but it terminates. It exists because the decoder returns the values, but not their positions.
+// scanTOML finds the headings and keys of a TOML file that a decoder has accepted. For other files the result is
+// undefined, but it terminates. It exists because the decoder returns values without their positions.
 func scanTOML(data []byte) []tomlItem {
 	s := tomlScanner{data: data, line: 1}
 	var items []tomlItem

@@ -20,12 +20,12 @@ import (
 // A redis.conf differs from a kvrocks.conf: a line is split into words as a command line is, only lines that begin with
 // "#" are comments, and the units k, m and g of a size are powers of 1000.
 
-// Result is a configuration file of Kvrocks or Redis as a kvrocks.toml.
+// Result is a kvrocks.toml made from a configuration file of Kvrocks or Redis.
 type Result struct {
 	TOML []byte
-	// Left are the lines of the file that are not in it, in their order, each with the reason.
+	// Left lists the lines of the file that were not carried over, in order, with reasons.
 	Left []Left
-	// Redis tells that the file was read as a redis.conf.
+	// Redis: the file was parsed as a redis.conf.
 	Redis bool
 }
 
@@ -41,9 +41,9 @@ func (l Left) String() string { return fmt.Sprintf("line %d: %s: %s", l.Line, l.
 // ErrTOML is returned by [File] for a file that needs no conversion.
 var ErrTOML = errors.New("is a kvrocks.toml already")
 
-// File turns a kvrocks.conf or a redis.conf into a kvrocks.toml with the values that are not the default, and with
-// comments about what was left. file is the file's name; dialect is "redis", "kvrocks", or empty: the content decides.
-// Nothing in the file makes it fail except a contradiction that no single line can be left out for.
+// File converts a kvrocks.conf or a redis.conf to a kvrocks.toml with the values that differ from the default, and with
+// comments about the lines that were not carried over. file is the file's name; dialect is "redis", "kvrocks", or
+// empty: the content decides. The only error is a contradiction that leaving out a single line cannot resolve.
 func File(file string, data []byte, dialect string) (*Result, error) {
 	if conffile.Detect(file, data) == conffile.TOML {
 		return nil, ErrTOML
@@ -73,11 +73,11 @@ type converter struct {
 	appendOnly bool
 }
 
-// redisDefaults are values of Redis that a redis.conf without them relies on and that are others here.
+// redisDefaults are defaults of Redis that differ from the defaults here.
 var redisDefaults = []conffile.Entry{{Key: "bind", Text: "* -::*"}, {Key: "port", Text: "6379"},
 	{Key: "databases", Text: "16"}, {Key: "dir", Text: "./"}}
 
-// read takes the lines apart, translates them and keeps those that are right by themselves.
+// read parses the lines, translates them, and keeps those that are valid by themselves.
 func (v *converter) read(data []byte) {
 	var all []conffile.Entry
 	if v.Redis {
@@ -93,12 +93,12 @@ func (v *converter) read(data []byte) {
 			all = append(all, e)
 		}
 	}
-	for _, e := range all { // for what appendfsync and logfile mean
+	for _, e := range all { // appendfsync and logfile depend on other lines
 		switch strings.ToLower(e.Key) {
 		case "appendonly":
 			v.appendOnly = strings.EqualFold(e.Text, "yes")
 		case "cluster-enabled":
-			if v.Redis && strings.EqualFold(e.Text, "yes") { // Redis ignores databases then
+			if v.Redis && strings.EqualFold(e.Text, "yes") { // Redis then ignores databases
 				isNumber := func(e conffile.Entry) bool { return strings.EqualFold(e.Key, "databases") }
 				all = slices.DeleteFunc(slices.Clone(all), isNumber)
 			}
@@ -109,7 +109,7 @@ func (v *converter) read(data []byte) {
 	}
 }
 
-// parse takes a line apart; a line without a setting has no key.
+// parse parses a line; a line without a setting has no key.
 func (v *converter) parse(line string) (e conffile.Entry, err error) {
 	trimmed := strings.Trim(line, conffile.Blanks)
 	if trimmed == "" || trimmed[0] == '#' {
@@ -155,7 +155,7 @@ func (v *converter) parse(line string) (e conffile.Entry, err error) {
 	return e, nil
 }
 
-// leave notes a setting that is not carried over.
+// leave records a setting that is not carried over.
 func (v *converter) leave(e conffile.Entry, reason string) {
 	text := conffile.Printable(e.Key)
 	secret := conffile.IsUserKey(e.Key)
@@ -168,7 +168,7 @@ func (v *converter) leave(e conffile.Entry, reason string) {
 	v.Left = append(v.Left, Left{e.Line, text, conffile.Printable(reason)})
 }
 
-// reasons tell of keys that mean nothing here, or not what the table says.
+// reasons explains keys that have no meaning here, or another one than in the table.
 var reasons = map[string]string{
 	"include":          "included files are not read: convert each by itself",
 	"loadmodule":       "there are no modules; what Kvrocks builds in is built in",
@@ -182,7 +182,7 @@ var reasons = map[string]string{
 var logLevels = map[string]string{"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning",
 	"nothing": "fatal"}
 
-// add takes an conffile.Entry over under the name that it has here, or leaves it.
+// add carries an entry over under its name here, or leaves it.
 func (v *converter) add(e conffile.Entry) {
 	given := e
 	switch key := strings.ToLower(e.Key); key {
@@ -204,7 +204,7 @@ func (v *converter) add(e conffile.Entry) {
 		}
 		e.Key, e.Text = "log-dir", filepath.Dir(e.Text)
 		if e.Text == "." {
-			e.Text = "" // the base directory, which is Redis's working directory
+			e.Text = "" // the base directory, which is the working directory of Redis
 		}
 	case "appendfsync":
 		switch {
@@ -217,7 +217,7 @@ func (v *converter) add(e conffile.Entry) {
 			return
 		}
 	case "appendonly":
-		return // there is always a log
+		return // the log always exists
 	case "save":
 		if e.Text != "" {
 			v.leave(given, setting.Table[setting.Index("save")].Inert+"; bgsave-cron makes backups")
@@ -248,7 +248,7 @@ func (v *converter) add(e conffile.Entry) {
 	v.entries = append(v.entries, e)
 }
 
-// renamed returns which command an conffile.Entry renames, empty if none.
+// renamed returns the command that an entry renames, empty if none.
 func renamed(e conffile.Entry) string {
 	if words := strings.Fields(e.Text); len(words) > 0 && strings.EqualFold(e.Key, renameCommand) {
 		return words[0]
@@ -256,7 +256,7 @@ func renamed(e conffile.Entry) string {
 	return ""
 }
 
-// load applies the rules between settings: what they refuse is left.
+// load applies the rules between settings, and leaves the settings that they reject.
 func (v *converter) load() (*config.Draft, error) {
 	for {
 		d := config.NewDraft()
@@ -276,7 +276,7 @@ func (v *converter) load() (*config.Draft, error) {
 				return nil, err
 			}
 			refused := func(have conffile.Entry) bool {
-				if e.Key == requirePass { // the password stays; the tokens that need another one go
+				if e.Key == requirePass { // the password stays; the tokens, which need another one, are left
 					pass := d.Content().Values[setting.Index(requirePass)].Text
 					return strings.HasPrefix(strings.ToLower(have.Key), conffile.NamespacePrefix) &&
 						(pass == "" || have.Text == pass || have.Text == d.Content().Values[setting.Index("masterauth")].Text)
@@ -294,7 +294,7 @@ func (v *converter) load() (*config.Draft, error) {
 	}
 }
 
-// leaveInert leaves settings without effect: those whose value is not the default, for only these asked for something.
+// leaveInert leaves settings without effect if their value is not the default: only those were meant to do something.
 func (v *converter) leaveInert(d *config.Draft) {
 	for i, s := range setting.Table {
 		e, given := d.Given(i)
@@ -332,7 +332,7 @@ func (v *converter) write(name string, d *config.Draft) ([]byte, error) {
 		}
 	}
 	data := []byte(b.String())
-	// The proof: the file says what was read.
+	// Check: the file must yield what was read.
 	back := config.NewDraft()
 	entries, err := conffile.TOML.Entries(data)
 	for _, e := range entries {
@@ -361,7 +361,7 @@ func writeGroup(b *strings.Builder, g setting.Group, d *config.Draft) error {
 	values := d.Content().Values
 	for _, s := range g.Settings {
 		i := setting.Index(s.Name)
-		// A bind that is not written is none where there is a Unix socket.
+		// Without bind, a Unix socket means that no address is bound.
 		forced := s.Name == "bind" && values[setting.Index("unixsocket")].Text != ""
 		if _, given := d.Given(i); !given || s.Inert != "" || s.Kind == setting.Multi ||
 			values[i].Text == s.Default && !forced {

@@ -1,5 +1,5 @@
-// Package setting knows what each setting is: its names, its kind, its range and its default, and how a text becomes a
-// value of it.
+// Package setting describes the settings: names, kind, range and default of each, and the conversion from text to
+// value.
 package setting
 
 import (
@@ -41,10 +41,10 @@ type Setting struct {
 	Protected bool
 	// Redis settings are settings of Redis that have no effect here: see redisSettings.
 	Redis bool
-	// Inert is why the setting has no effect; empty when it has one.
+	// Inert is the reason why the setting has no effect; empty when it has one.
 	Inert   string
 	Comment string // one line, for kvrocks.toml
-	// Check refuses strings that fit the Kind but not the setting; nil = no check.
+	// Check rejects strings that fit the Kind but not the setting; nil = no check.
 	Check func(text string) error
 	// Canonical converts a string that Check has accepted to the form that is shown; nil = no conversion.
 	Canonical func(text string) string
@@ -155,9 +155,9 @@ func parseInt(text string) (int64, error) {
 	return n, nil
 }
 
-// parseBytes reads a number of bytes with an optional unit. A unit of one letter is a power of 1024, as in Kvrocks: to
-// redis.conf 1k is 1000, but a kvrocks.conf must mean the same here. kb, mb and gb are the same in both. More than
-// an int64 holds becomes the largest int64, which no memory reaches.
+// parseBytes parses a number of bytes with an optional unit. A unit of one letter is a power of 1024, as in Kvrocks. In
+// a redis.conf 1k is 1000, but a kvrocks.conf must keep its meaning. kb, mb and gb have the same meaning in both.
+// Larger numbers than an int64 become the largest int64, which no memory reaches.
 func parseBytes(text string) (int64, error) {
 	if n, err := parseInt(text); err == nil && n >= 0 {
 		return n, nil
@@ -193,8 +193,8 @@ const (
 // classNames are the names that CONFIG GET shows.
 var classNames = [NumClasses]string{"normal", "slave", "pubsub"}
 
-// BufferLimit says when a client that does not read its replies is disconnected: at once when Hard bytes wait,
-// or when more than Soft bytes have waited for Seconds. 0 = no such limit.
+// BufferLimit is the limit of a client's unread replies: the client is disconnected at once when Hard bytes are
+// waiting, or when more than Soft bytes have been waiting for Seconds. 0 = no such limit.
 type BufferLimit struct{ Hard, Soft, Seconds int64 }
 
 // ParseLimits reads Redis's grammar: any number of "class hard soft seconds".

@@ -21,14 +21,13 @@ func AppendLength(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, len64), n)
 }
 
-// AppendLength32 appends a length in the form that has the same size for each: a byte, and the length as a big-endian
-// number of four bytes.
+// AppendLength32 appends a length in a form with a fixed size: a byte, and the length as a big-endian number of four
+// bytes.
 func AppendLength32(dst []byte, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, len32), n)
 }
 
-// AppendString appends a string: what is the text of a number of up to 32 bits as that number, everything else as it
-// is.
+// AppendString appends a string. The decimal text of a number of up to 32 bits is written as that number.
 func AppendString(dst, s []byte) []byte {
 	if n, ok := shortInt(s); ok {
 		switch {
@@ -43,7 +42,7 @@ func AppendString(dst, s []byte) []byte {
 	return append(AppendLength(dst, uint64(len(s))), s...)
 }
 
-// shortInt reads the text of a number, if it is what the number is written like.
+// shortInt parses the text of a number, if it is in the form in which the number is printed.
 func shortInt(s []byte) (int64, bool) {
 	if len(s) == 0 || len(s) > 11 {
 		return 0, false
@@ -66,7 +65,7 @@ func AppendID(dst []byte, id cf.StreamID) []byte {
 	return AppendLength(AppendLength(dst, id.Ms), id.Seq)
 }
 
-// AppendListpack appends a listpack as a string. Its elements come in two pieces.
+// AppendListpack appends a listpack as a string. head and rest together are its elements.
 func AppendListpack(dst []byte, elems int, head, rest []byte) []byte {
 	total := listpackHead + len(head) + len(rest) + 1
 	dst = AppendLength(dst, uint64(total))

@@ -1,6 +1,6 @@
 package raw
 
-// maxLZFRatio is how many bytes one compressed byte becomes at most: a copy of 264 bytes takes 3.
+// maxLZFRatio is the max number of bytes from one compressed byte: a copy of 264 bytes takes 3.
 const maxLZFRatio = 88
 
 // decompress undoes the compression of LibLZF (Marc Lehmann). dst has the length that it must fill. A control byte c

@@ -21,7 +21,7 @@ const (
 
 const moduleChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// ModuleName returns the name of a type.
+// ModuleName returns the name of a module's type.
 func ModuleName(id uint64) string {
 	var name [9]byte
 	for i := range name {
@@ -32,16 +32,17 @@ func ModuleName(id uint64) string {
 
 // ModulePart is a number or a string of a module's value.
 type ModulePart struct {
-	Kind uint64 // ModuleSint and those after it
+	Kind uint64 // ModuleSint or a following constant
 	N    uint64
 	F    float64
 	S    []byte
 }
 
-// maxModuleParts bounds what is kept of a value; a t-digest has about as many centroids as its compression says.
+// maxModuleParts is the max number of parts that are kept of a value. A t-digest has about as many centroids as its
+// compression.
 const maxModuleParts = 1 << 16
 
-// ModuleParts reads numbers and strings up to the end of a value. It keeps them only if told so.
+// ModuleParts reads numbers and strings up to the end of a value. It returns them if keep is true.
 func (r *Reader) ModuleParts(keep bool) (parts []ModulePart) {
 	for r.Err == nil {
 		p := ModulePart{Kind: r.Length()}
@@ -65,7 +66,7 @@ func (r *Reader) ModuleParts(keep bool) (parts []ModulePart) {
 		case keep:
 			r.Spend(ElemCost)
 			parts = append(parts, p)
-		case p.S != nil: // nobody keeps it
+		case p.S != nil: // strings are not kept
 			r.Budget, r.Chunk = r.Budget+int64(len(p.S))+ElemCost, nil
 		}
 	}

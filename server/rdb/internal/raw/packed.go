@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The packed forms: a whole value in one string. Each function calls f with every element, a string or a number
-// whose text it makes. f is not called any more after an error.
+// The packed forms: a whole value in one string. Each function calls f with every element: a string, or the text of a
+// number. After an error f is not called any more.
 
 // Listpack reads a listpack, all numbers little-endian:
 //
@@ -28,7 +28,7 @@ func (r *Reader) Listpack(b []byte, f func(elem []byte)) {
 
 const listpackHead = 6
 
-// EachListpack is listpack without texts for numbers.
+// EachListpack is Listpack without the texts of numbers.
 func (r *Reader) EachListpack(b []byte, f func(elem []byte, n int64, isInt bool)) {
 	if len(b) < listpackHead+1 || binary.LittleEndian.Uint32(b) != uint32(len(b)) || b[len(b)-1] != 0xff {
 		r.Failf("listpack of %d bytes", len(b))
@@ -53,7 +53,8 @@ func (r *Reader) EachListpack(b []byte, f func(elem []byte, n int64, isInt bool)
 	}
 }
 
-// listpackElem reads the element at the beginning of b, without its length at the end. size is 0 when there is none.
+// listpackElem parses the element at the beginning of b, without its length at the end. size is 0 if b does not begin
+// with an element.
 func listpackElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 	c := b[0]
 	switch {
@@ -95,7 +96,7 @@ func listpackElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 }
 
 // packedString returns the element of a listpack or ziplist whose bytes follow the first head bytes of b; size is 0
-// when they are not all there.
+// when b is too short.
 func packedString(b []byte, head, length int) (elem []byte, n int64, isInt bool, size int) {
 	if length > len(b)-head {
 		return nil, 0, false, 0
@@ -121,7 +122,7 @@ func littleInt(b []byte) int64 {
 	return int64(u<<shift) >> shift
 }
 
-// backLen is how many bytes the length at the end of an element of so many bytes takes.
+// backLen returns the length in bytes of the length field at the end of an element.
 func backLen(size int) int {
 	switch {
 	case size <= 127:
@@ -136,7 +137,8 @@ func backLen(size int) int {
 	return 5
 }
 
-// appendBackLen appends it: groups of seven bits, the highest first, all but the first with the top bit set.
+// appendBackLen appends that length field: groups of seven bits, the highest first, with the top bit set in all but the
+// first.
 func appendBackLen(dst []byte, size int) []byte {
 	n := backLen(size)
 	for i := n - 1; i >= 0; i-- {
@@ -204,7 +206,8 @@ func (r *Reader) Ziplist(b []byte, f func(elem []byte)) {
 	}
 }
 
-// ziplistElem reads encoding and bytes of the element at the beginning of b. size is 0 when there is none.
+// ziplistElem parses the encoding and the bytes of the element at the beginning of b. size is 0 if b does not begin
+// with an element.
 func ziplistElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 	c := b[0]
 	switch {
@@ -312,16 +315,16 @@ func (r *Reader) Intset(b []byte, f func(elem []byte)) {
 	}
 }
 
-// Elements are those of a listpack, taken one after the other.
+// Elements reads the elements of a listpack one after the other.
 type Elements struct {
 	r *Reader
 	b []byte
 }
 
-// Elements returns the elements of a listpack that EachListpack has found to be right.
+// Elements returns the elements of a listpack that EachListpack has accepted.
 func (r *Reader) Elements(b []byte) Elements { return Elements{r, b[listpackHead:]} }
 
-// Done reports whether there are no more.
+// Done reports whether no element is left.
 func (p *Elements) Done() bool { return p.b[0] == 0xff }
 
 func (p *Elements) next() (elem []byte, n int64, isInt bool) {
@@ -338,7 +341,7 @@ func (p *Elements) next() (elem []byte, n int64, isInt bool) {
 func (p *Elements) Int() int64 {
 	elem, n, isInt := p.next()
 	if !isInt {
-		// A number that Redis did not take for one when it wrote it does not exist.
+		// The string is not the text of a number: Redis would have written a number.
 		p.r.Failf("%.40q in the place of a number", elem)
 	}
 	return n
@@ -354,7 +357,7 @@ func (p *Elements) String() []byte {
 	return elem
 }
 
-// Count reads how many items follow.
+// Count reads the number of items that follow.
 func (p *Elements) Count() int {
 	n := p.Int()
 	if n < 0 || n > int64(len(p.b)) {

@@ -1,5 +1,5 @@
-// Package raw reads and writes what values in RDB files consist of: lengths, strings, numbers, packed forms of small
-// values, and parts of modules' values. It takes no length for granted, and no more memory than it is allowed.
+// Package raw reads and writes the parts of values in RDB files: lengths, strings, numbers, packed forms of small
+// values, and parts of modules' values. It checks every length, and bounds its memory.
 package raw
 
 import (
@@ -9,15 +9,15 @@ import (
 
 // The errors of readers.
 var (
-	// ErrFormat: the bytes are not what Redis writes.
+	// ErrFormat: the bytes are not in the format of Redis.
 	ErrFormat = errors.New("rdb: malformed value")
-	// ErrTooLarge: the value needs more memory than it may.
+	// ErrTooLarge: the value exceeds the memory limit.
 	ErrTooLarge = errors.New("rdb: value too large")
 	// ErrRead: the file cannot be read.
 	ErrRead = errors.New("rdb: reading failed")
 )
 
-// Malformed returns an ErrFormat that says what is wrong.
+// Malformed returns an ErrFormat with a description.
 func Malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
 }

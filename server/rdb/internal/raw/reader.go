@@ -8,23 +8,23 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// ElemCost is what a string that is read counts beyond its bytes: its slice header, and its place in tables.
+// ElemCost is the cost in bytes of a string beyond its own bytes: its slice header, and its place in tables.
 const ElemCost = 40
 
-// chunkSize is how many bytes are allocated at once for small pieces.
+// chunkSize is the size in bytes of an allocation for small pieces.
 const chunkSize = 16 << 10
 
-// Reader takes bytes apart. After the first error, which it keeps, it returns zeros.
+// Reader parses bytes. It keeps the first error, and returns zeros after it.
 type Reader struct {
-	Budget int64  // bytes of memory that may still be used
-	Chunk  []byte // memory for small pieces, of which the beginning is in use
+	Budget int64  // bytes of memory left
+	Chunk  []byte // memory for small pieces; its length is in use
 	Err    error
 
 	b   []byte
-	src *Source // where the bytes are when they are not in b
+	src *Source // source of the bytes, nil = b
 }
 
-// NewReader returns a reader of b. What is read may be part of b.
+// NewReader returns a reader of b. Results may share memory with b.
 func NewReader(b []byte, budget int64) Reader { return Reader{b: b, Budget: budget} }
 
 // NewSourceReader returns a reader of a file.
@@ -38,10 +38,10 @@ func (r *Reader) Fail(err error) {
 	r.b, r.src = nil, nil
 }
 
-// Failf is Fail for bytes that are not what Redis writes.
+// Failf is Fail for bytes that are not in the format of Redis.
 func (r *Reader) Failf(format string, args ...any) { r.Fail(Malformed(format, args...)) }
 
-// Spend takes memory from the budget and reports whether there is enough.
+// Spend subtracts n bytes from the budget and reports whether it was large enough.
 func (r *Reader) Spend(n int) bool {
 	if r.Budget -= int64(n); r.Budget < 0 {
 		r.Fail(ErrTooLarge)
@@ -50,7 +50,7 @@ func (r *Reader) Spend(n int) bool {
 	return r.Err == nil
 }
 
-// Left returns how many bytes there still are, more than there can be when nobody knows.
+// Left returns the number of bytes left, or an upper bound if it is unknown.
 func (r *Reader) Left() uint64 {
 	if r.src != nil {
 		return r.src.left()
@@ -58,7 +58,7 @@ func (r *Reader) Left() uint64 {
 	return uint64(len(r.b))
 }
 
-// Take returns the next n bytes, to be kept.
+// Take returns the next n bytes, which the caller may keep.
 func (r *Reader) Take(n uint64) []byte {
 	if left := r.Left(); n > left {
 		r.Failf("%d bytes wanted, %d left", n, left)
@@ -72,7 +72,7 @@ func (r *Reader) Take(n uint64) []byte {
 	return b
 }
 
-// takeFrom is Take where the bytes must be copied, so that they count.
+// takeFrom is Take for a source: it copies the bytes, so they count.
 func (r *Reader) takeFrom(src *Source, n uint64) []byte {
 	if n > uint64(max(r.Budget, 0)) || !r.Spend(int(n)) {
 		r.Fail(ErrTooLarge)
@@ -98,7 +98,7 @@ func (r *Reader) takeFrom(src *Source, n uint64) []byte {
 	return b
 }
 
-// Fixed returns the next n bytes, at most maxFixed. They are valid until the next ones are read.
+// Fixed returns the next n bytes, at most maxFixed. They are valid until the next read.
 func (r *Reader) Fixed(n int) []byte {
 	if r.src == nil || r.Left() < uint64(n) {
 		return r.Take(uint64(n))
@@ -119,7 +119,7 @@ func (r *Reader) Byte() byte {
 	return 0
 }
 
-// U64 reads 8 bytes, little-endian: times and scores are stored so.
+// U64 reads 8 bytes, little-endian, the form of times and scores.
 func (r *Reader) U64() uint64 {
 	if b := r.Fixed(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
@@ -136,11 +136,11 @@ func (r *Reader) RawID() cf.StreamID {
 	return cf.StreamID{Ms: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}
 }
 
-// The forms of a length, by the first two bits of its first byte, in two cases the whole byte.
+// The forms of a length, by the first two bits of its first byte, or in two cases by the whole byte.
 const (
 	len6     = 0    // the other six bits
 	len14    = 1    // the other six bits and the next byte
-	lenEnc   = 3    // no length: the other six bits say how a string is encoded
+	lenEnc   = 3    // the other six bits are the encoding of a string
 	len32    = 0x80 // u32 big-endian
 	len64    = 0x81 // u64 big-endian
 	encInt8  = 0    // i8
@@ -149,7 +149,7 @@ const (
 	encLZF   = 3 // length compressed · length · compressed bytes
 )
 
-// lengthOr reads a length, or says how a string is encoded.
+// lengthOr reads a length or the encoding of a string.
 func (r *Reader) lengthOr() (n uint64, encoded bool) {
 	c := r.Byte()
 	switch c >> 6 {
@@ -185,7 +185,8 @@ func (r *Reader) Length() uint64 {
 	return n
 }
 
-// Count reads how many items follow, each of at least size bytes: there cannot be more than there are bytes for.
+// Count reads the number of items that follow, each of at least size bytes. More items than the bytes left allow are an
+// error.
 func (r *Reader) Count(size int) int {
 	n := r.Length()
 	if left := r.Left(); n > left/uint64(size) {
@@ -250,7 +251,7 @@ func (r *Reader) compressed() []byte {
 	return dst
 }
 
-// IntText returns the text of a number.
+// IntText returns the decimal text of a number.
 func (r *Reader) IntText(n int64) []byte {
 	if !r.Spend(ElemCost) {
 		return nil
@@ -288,7 +289,7 @@ func (r *Reader) ParseScore(b []byte) float64 {
 	return f
 }
 
-// ReadString reads one string at the beginning of b and returns what follows it. It has at most maxBytes.
+// ReadString reads a string of at most maxBytes at the beginning of b. It returns the rest of b, too.
 func ReadString(b []byte, maxBytes int64) (s, rest []byte, err error) {
 	r := Reader{b: b, Budget: maxBytes}
 	s = r.String()

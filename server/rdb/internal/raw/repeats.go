@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 )
 
-// few is up to how many elements comparing each with each is cheapest.
+// few: up to so many elements, comparing all pairs is cheapest.
 const few = 12
 
 var seed = maphash.MakeSeed()
@@ -22,7 +22,7 @@ func Repeats(elems [][]byte, step int) bool {
 		}
 		return false
 	}
-	// A hash table of indexes, at most half full, that is probed step by step.
+	// A hash table of indexes, at most half full, with linear probing.
 	size := 16
 	for size < 2*len(elems)/step {
 		size *= 2

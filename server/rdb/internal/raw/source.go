@@ -10,29 +10,29 @@ import (
 	"github.com/basaltdb/basalt/internal/crc64"
 )
 
-// maxFixed is the longest piece that next returns: a score as text.
+// maxFixed is the max number of bytes that next returns: a score as text.
 const maxFixed = 255
 
-// Source reads bytes from a file through a buffer, and keeps the checksum of all that was taken from it.
+// Source reads a file through a buffer, and computes the checksum of the bytes taken.
 type Source struct {
 	r    io.Reader
-	size int64 // bytes in all, < 0 = not known
+	size int64 // size of the file, < 0 = unknown
 	off  int64 // bytes taken
 
 	buf      []byte // read and not taken: buf[pos:]
 	pos      int
-	summed   int // bytes of buf that the checksum has
+	summed   int // bytes of buf that are in the checksum
 	checksum uint64
 }
 
 const sourceBuffer = 64 << 10
 
-// NewSource returns a source of size bytes, < 0 = not known.
+// NewSource returns a source of size bytes, < 0 = unknown.
 func NewSource(r io.Reader, size int64) *Source {
 	return &Source{r: r, size: size, buf: make([]byte, 0, sourceBuffer)}
 }
 
-// left returns how many bytes can be taken at most.
+// left returns an upper bound of the number of bytes left.
 func (s *Source) left() uint64 {
 	if s.size < 0 {
 		return math.MaxInt64
@@ -40,7 +40,7 @@ func (s *Source) left() uint64 {
 	return uint64(max(0, s.size-s.off))
 }
 
-// Sum returns the checksum of what was taken.
+// Sum returns the checksum of the bytes taken.
 func (s *Source) Sum() uint64 {
 	s.checksum = crc64.Update(s.checksum, s.buf[s.summed:s.pos])
 	s.summed = s.pos
@@ -88,7 +88,7 @@ func (s *Source) read(b []byte) error {
 	return nil
 }
 
-// readMany returns the next n bytes. It allocates what it has read and a little more: n may be wrong.
+// readMany returns the next n bytes. It allocates memory as the bytes arrive, because n may be wrong.
 func (s *Source) readMany(n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, min(n, first))
@@ -110,7 +110,7 @@ func readError(err error) error {
 	return fmt.Errorf("%w: %w", ErrRead, err)
 }
 
-// Taken returns how many bytes were taken.
+// Taken returns the number of bytes taken.
 func (s *Source) Taken() int64 { return s.off }
 
 // More reports whether something follows.
@@ -126,7 +126,7 @@ func (s *Source) More() (bool, error) {
 	return false, nil
 }
 
-// Rest returns what was not taken.
+// Rest returns a reader of the bytes not taken.
 func (s *Source) Rest() io.Reader {
 	return io.MultiReader(bytes.NewReader(s.buf[s.pos:]), s.r)
 }
