@@ -89,7 +89,8 @@ func TestCertificates(t *testing.T) {
 		{migrate, ExitOK, "1 key compared, 0 differ"},
 		{slices.Concat(migrate, []string{"--compare-only", "--cacert", file}), ExitError,
 			"--cacert: " + file + " contains no certificate"},
-		{slices.Concat(migrate, []string{"--compare-only", "--cert", ""}), ExitUsage, "--cert and --key must be given together"},
+		{slices.Concat(migrate, []string{"--compare-only", "--cert", ""}), ExitUsage,
+			"--cert and --key must be given together"},
 		{slices.Concat(migrate, []string{"--to-password-file", "missing"}), ExitError, "--to-password-file: open missing"},
 		{append([]string{"migrate", "--from", from.Addr(), "--to", to.Addr()}, flags...), ExitUsage, "rediss://"},
 	} {

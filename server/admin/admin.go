@@ -83,14 +83,14 @@ func (d *Door) Close() {
 	}
 }
 
-// Handler answers the requests:
+// Handler handles the requests:
 //
 //	GET /metrics         all metrics in the text format of Prometheus
 //	GET /healthz         200 while the process answers
 //	GET /readyz          200, or 503 and the reason
 //	GET /debug/pprof/... Go's profiles, for administrators (HTTP basic authentication)
 //
-// and those of the console, see [Console].
+// and the requests of the console, see [Console].
 func Handler(o Options) http.Handler { return handler(o, nil) }
 
 func handler(o Options, c *consoles) http.Handler {

@@ -44,8 +44,8 @@ type Latency struct {
 	Buckets map[float64]uint64
 }
 
-// collector makes metrics of the fields of INFO. The name of a metric is basalt_ and that of the field; a counter
-// ends in _total, and a unit is named at the end:
+// collector turns the fields of INFO into metrics. The name of a metric is basalt_ followed by that of the field; the
+// name of a counter ends in _total, and a unit is part of the name:
 //
 //	total_commands_processed:5            basalt_commands_processed_total 5
 //	used_memory:1024                      basalt_used_memory_bytes 1024
@@ -53,7 +53,7 @@ type Latency struct {
 //	                                      basalt_cmdstat_usec_total{command="get"} 6
 //	estimate_keys[default]:7              basalt_estimate_keys{family="default"} 7
 //
-// Texts are not metrics, but for states, which are 1 or 0, and a few that make labels of basalt_info.
+// Texts are not metrics, except for states, which are 1 or 0, and a few that become labels of basalt_info.
 type collector struct{ source Source }
 
 // Describe describes nothing: the fields depend on the server's state.

@@ -201,7 +201,7 @@ func appendGroup(dst []byte, g *StreamGroup) []byte {
 }
 
 // AppendValue appends the type and the whole value, in plain forms, and returns the version of the format that it
-// needs. The version is 0 for a value of the kind NoKind, which cannot be written.
+// needs. It panics for a value of the kind NoKind.
 func AppendValue(dst []byte, v *Value) (out []byte, version uint16) {
 	switch v.Kind {
 	case String:

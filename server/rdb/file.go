@@ -15,12 +15,12 @@ import (
 //	"REDIS" · version as 4 digits · items · 255 · u64 checksum
 //	"VALKEY" · version as 3 digits · items · 255 · u64 checksum
 //
-// The checksum, little-endian, is the CRC-64 of all that is before it. It is there from version 5 on, and 0 when Redis
-// was told not to make one. An item is a key
+// The checksum, little-endian, is the CRC-64 of all bytes before it. It exists since version 5, and is 0 when Redis was
+// configured not to compute it. An item is a key
 //
 //	u8 type of the value · string: key · value
 //
-// or begins with one of the opcodes. Some of these say something about the key that follows.
+// or begins with one of the opcodes. Some opcodes describe the key that follows.
 const (
 	opKeyMeta   = 243 // Redis 8.6: metadata of modules about the key; Valkey 9: an import of slots
 	opSlotInfo  = 244 // length: slot · length: keys · length: keys that expire

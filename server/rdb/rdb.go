@@ -2,19 +2,19 @@
 //
 //	u8 type · value · u16 version · u64 checksum
 //
-// where version is that of the RDB format and the checksum is the CRC-64 of all that is before it, both
-// little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
-// [File] reads whole files.
+// where version is that of the RDB format and the checksum is the CRC-64 of all bytes before it, both little-endian.
+// [Open] and [AppendFooter] handle version and checksum, [Decode] and the other Append functions type and value. [File]
+// reads whole files.
 //
-// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, of the values of modules those of
-// JSON documents and t-digests, and the files of Valkey up to version 80 (Valkey 9.0): the plain forms, which are
-// sequences of strings and numbers, and the packed ones, where a small value is one string with a structure of its own
-// (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis since 5.0 can read; a stream
-// that needs more says so in the version.
+// The package reads everything that Redis has written up to version 12 (Redis 7.4 to 8.4), and the files of Valkey up
+// to version 80 (Valkey 9.0). Of the values of modules it reads JSON documents and t-digests. It reads the plain forms,
+// which are sequences of strings and numbers, and the packed forms, in which a small value is one string with its own
+// structure (listpack, ziplist, zipmap, intset). It writes plain forms only, which every Redis since 5.0 can read; the
+// version tells when a stream needs a later one.
 //
-// What is read may come from anywhere. Decode takes no length or count for granted, needs no more memory than it is
-// allowed, refuses what appears twice where it must not, and returns an error for anything that is not as it should
-// be. The format is described at the constants and functions, and by redis/redis, src/rdb.h.
+// The input is not trusted. Decode checks every length and count, stays within its memory limit, rejects duplicates
+// where they are invalid, and returns an error for any other malformed input. The format is described at the constants
+// and functions, and in redis/redis, src/rdb.h.
 package rdb
 
 import (

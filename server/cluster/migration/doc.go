@@ -5,42 +5,42 @@
 //
 //	            source                                   destination
 //	start       takes a snapshot
-//	            AUTH, CLUSTER IMPORT range 0  ------->   deletes what it has of the slots, serves the source alone
+//	            AUTH, CLUSTER IMPORT range 0  ------->   deletes its keys of the slots, serves only the source
 //	snapshot    all live keys of the slots    ------->
-//	log         what was written since        ------->   (again and again, until little is missing)
-//	            keeps on disk that the slots are leaving; replicas know it
-//	forbidden   writes are answered TRYAGAIN; none is under way
+//	log         writes since the snapshot     ------->   (repeatedly, until few are missing)
+//	            records that the slots are leaving; replicas know it
+//	forbidden   writes get TRYAGAIN; none is running
 //	            the rest of the log           ------->
-//	success     CLUSTER IMPORT range 1        ------->   keeps on disk that the slots were imported
-//	            keeps on disk that the slots have moved
-//	            CLUSTER IMPORT range 65       ------->   serves everybody
-//	            answers MOVED
+//	success     CLUSTER IMPORT range 1        ------->   records that the slots were imported
+//	            records that the slots have moved
+//	            CLUSTER IMPORT range 65       ------->   serves all clients
+//	            replies MOVED
 //	failed      writes are allowed
 //	            CLUSTER IMPORT range 2        ------->   deletes what it got
 //
-// Who knows that the destination has kept the slots hands them over. A source whose answer was lost asks again, by the
-// same command on a new connection; so does the next process of the source, and the replica that is the master instead
-// of it. An error means that the import has ended without success, for good. A source that cannot ask goes on with the
-// slots after some time, and revokes them at the destination once it can. What an older connection says of an import of
-// the same slots does not count: a network may have held it back.
+// The source hands the slots over when it knows that the destination has recorded them. If the reply is lost, the
+// source repeats the command on a new connection. The next process of the source does the same, and so does the replica
+// that replaces it as master. An error means that the import has ended without success, for good. A source that cannot
+// reach the destination keeps the slots after some time, and revokes them at the destination once it can. The
+// destination ignores what an older connection sends about an import of the same slots: a network may have delayed it.
 //
-// A destination does not serve the slots before the source sends clients there: the source may have given up
-// meanwhile. It asks by a write of a key that nobody has, which is answered MOVED, or TRYAGAIN as long as the source
-// does not know, or runs: then what has come is void. CLUSTER IMPORT range 64, which Kvrocks does not know, tells the
-// destination at the beginning to do so. After a start, and in a replica that is the master now, it asks in any
-// case. A Kvrocks serves the slots at once, and with it a client that comes unbidden can write what is lost when the
-// answer is lost too.
+// A destination does not serve the slots before the source redirects clients, because the source may have given up
+// meanwhile. It asks by writing a key that no client uses. The reply is MOVED when the source redirects clients, and
+// TRYAGAIN while the source does not know yet. If the write runs, the source has kept the slots, and the imported keys
+// are void. CLUSTER IMPORT range 64, which Kvrocks does not know, tells the destination at the beginning to ask. After
+// a start, and in a replica that has become the master, the destination always asks. A Kvrocks serves the slots at
+// once: if the reply is lost, a write of a client that connects to it directly may be lost, too.
 //
-// The keys stay at the source until the controller gives the slots away.
+// The source keeps the keys until the controller assigns the slots to another node.
 //
-// There are two ways to carry the records, see package carry:
+// There are two ways to send the records, see package carry:
 //
 //   - APPLYBATCH with RocksDB's write batches (migrate-type raw-key-value), see [carry.Raw]. The records arrive byte by
 //     byte, whatever their type. Between two basalts the snapshot may go by table files, see [carry.Raw.BeginFiles].
-//   - commands (redis-command), see [carry.Mirror]. Types that commands cannot carry exactly go by APPLYBATCH
-//     too.
+//   - commands (redis-command), see [carry.Mirror]. Types that commands cannot represent exactly go by
+//     APPLYBATCH, too.
 //
-// A destination that lacks a type, or that lacks APPLYBATCH where it is needed, ends the migration; no key is left out.
+// If the destination lacks a type, or lacks APPLYBATCH where it is needed, the migration fails. No key is left out.
 //
 // # The destination
 //

@@ -15,17 +15,17 @@ import (
 //
 //	version <n>
 //	id <id of this node>
-//	node <id> <host> <port> master -  <slots>      two blanks before the slots; nothing when there are none
+//	node <id> <host> <port> master -  <slots>      two blanks before the slots; nothing without slots
 //	node <id> <host> <port> slave <master id>
 //
-// Beside it, in nodes.conf.migrated, lies what Kvrocks forgets at its end, unless there is nothing:
+// The file nodes.conf.migrated contains the marks, which Kvrocks loses at its end. It exists only if there are marks:
 //
 //	leaving  <slots> <id of the destination>
 //	migrated <slots> <id of the destination>
 //	imported <slots> <id of the owner>
 //
-// A line holds for the slots that still belong to this node, or to the owner. The keys of slots that were migrated and
-// belong to another node now were to be deleted. The same text is in the database (see cf.PropagateSlotMarks), for the
+// A line applies to the slots that still belong to this node, or to the owner. The keys of slots that were migrated and
+// now belong to another node must be deleted. The same text is in the database (see cf.PropagateSlotMarks), for the
 // replicas of this node.
 
 // MarksText returns the text of the marks that must be kept.

@@ -10,16 +10,16 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// Backlog is the newest write batches, as frames. The zero value has none.
+// Backlog contains the newest write batches, as frames. The zero value is empty.
 //
 //	first -> chunk -> chunk -> last        each: frame frame frame ...
 //
 // Writers append to the last chunk, under a lock that only writers take. A chunk never moves and a frame never changes,
-// so feeders read what is published without a lock: they never keep a writer waiting. When the chunks take more than
-// the limit, the oldest one leaves the list, and a feeder that needs it reads the log.
+// so feeders read published frames without a lock and never delay a writer. When the chunks exceed the limit, the
+// oldest one leaves the list, and a feeder that needs it reads the log.
 //
-// Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of
-// order, a new chunk begins, and feeders read the log in between.
+// The frames of a chunk are consecutive. Where a batch is missing, because writers came out of order, a new chunk
+// begins, and feeders read the log in between.
 type Backlog struct {
 	mu    sync.Mutex // held by writers
 	limit int

@@ -1,14 +1,14 @@
-// Package fullsync fetches a checkpoint of a master of Kvrocks into a directory, and goes on where an attempt was cut:
+// Package fullsync fetches a checkpoint of a Kvrocks master into a directory. It continues interrupted attempts:
 //
 //	_fetch_meta       names of the files of a checkpoint of the master
-//	                  files that are there and not among them are deleted
-//	_fetch_file       CURRENT and MANIFEST, which tell the sizes of the others
-//	                  the disk is looked at: is there room?
+//	                  all other files in the directory are deleted
+//	_fetch_file       CURRENT and MANIFEST, which contain the sizes of the others
+//	                  the free space on the disk is checked
 //	_fetch_file       the rest, over 4 connections when there are more than 20
 //
-// A file arrives under its name with ".part" and is renamed when it is on the disk. So an attempt that is cut goes on
-// with what is missing: table and blob files, whose numbers RocksDB gives once, are kept when name and size are the
-// same. All others are fetched again, because a later checkpoint may have others of the same name.
+// A file is received under its name with ".part", and renamed when it is on the disk. The next attempt fetches only the
+// missing files: table and blob files are kept if name and size are the same, because RocksDB uses each of their
+// numbers once. All others are fetched again, because a later checkpoint may have different files of the same name.
 package fullsync
 
 import (

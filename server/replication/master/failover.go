@@ -11,14 +11,14 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// A failover changes places with a replica without losing a write:
+// In a failover this server and a replica exchange their roles without losing a write:
 //
 //	waiting-for-sync          clients wait with their writes; a replica acknowledges the last one
-//	failover-in-progress      that replica is told to be a master, until it says that it is
-//	                          this server follows it, and the clients go on: their writes are refused as on any replica
+//	failover-in-progress      that replica is told to become a master, until it confirms that
+//	                          this server follows it, and clients continue: writes are refused as on any replica
 //
-// Before the replica was told anything, an error, the time-out or an abort leave all as it was. Afterwards nobody can
-// know whether it has become a master until it answers, and so the clients wait; only an abort ends that.
+// Before the replica is told, an error, the time-out or an abort restores the former state. Afterwards only the reply
+// of the replica shows whether it has become a master, so the clients wait for that; only an abort ends the wait.
 
 // FailoverOptions are the arguments of FAILOVER.
 type FailoverOptions struct {

@@ -22,9 +22,9 @@ import (
 //	|       v
 //	+--- asleep: woken by a writer, a WAIT, or after pingEvery
 //
-// What comes within pace of the last write to the socket waits for that time, unless it is much, or somebody waits
-// for an acknowledgement: under load a write carries what many commits have brought, and writers need not wake the
-// feeder. The write and what the kernel does for it are what costs the master most.
+// Batches that arrive within pace of the last write to the socket wait for that time, unless they are large, or an
+// acknowledgement is wanted. Under load one write then sends the batches of many commits, and writers need not wake the
+// feeder. The write to the socket is the largest part of the master's cost.
 type feeder struct {
 	m    *Master
 	link Link

@@ -1,6 +1,6 @@
 // Package master is the master's side of Kvrocks's replication: it sends replicas the write batches of the log, which
-// they apply with the same sequence numbers, and a checkpoint to those that lack more than the log holds. A failover
-// gives its role to a replica.
+// they apply with the same sequence numbers, and a checkpoint to those that lack more than the log contains. A failover
+// passes the master's role to a replica.
 //
 // The wire format is in package proto. A Master knows neither commands nor sessions, which hand over their connections.
 package master
@@ -25,7 +25,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// Link is a connection that a session has handed over. Read is for one goroutine, Write for one other.
+// Link is a connection that a session has handed over. One goroutine may call Read, and another one Write.
 type Link interface {
 	io.ReadWriter
 	// SetWriteDeadline sets the time by which the data given to Write must have been sent.

@@ -1,10 +1,10 @@
-// Package redistarget brings what a master of Redis sends into a database: the data of a full sync, and the commands of
-// the stream.
+// Package redistarget writes the data of a Redis master to a database: the data of a full sync, and the commands of the
+// stream.
 //
-// Where the database is in the stream of the master is a record of the propagate family
-// ([cf.PropagateRedisMaster]), which every transaction of the link writes first: what was applied and how far the
-// stream is go into the log together, whatever ends the process. With REPLICAOF NO ONE it is deleted. Kvrocks, which
-// looks at the last record of a batch only, does not mind it.
+// The position of the database in the stream of the master is a record of the propagate family
+// ([cf.PropagateRedisMaster]), which every transaction of the link writes first. So the effects and the position enter
+// the log together, even if the process is killed. REPLICAOF NO ONE deletes the record. Kvrocks, which reads only the
+// last record of a batch, ignores it.
 package redistarget
 
 import (

@@ -1,6 +1,6 @@
 // Package replica is the replica's side of Kvrocks's replication: it follows a master, applies the write batches of its
-// log with the same sequence numbers, and replaces the database by a copy when the log lacks what it needs. A master of
-// Redis is followed too, see package redislink.
+// log with the same sequence numbers, and replaces the database by a copy when the master's log lacks the next
+// write. It also follows Redis masters, see package redislink.
 package replica
 
 import (
@@ -99,12 +99,11 @@ func New(o Options, s Settings) *Replica {
 // Set changes the settings.
 func (r *Replica) Set(s Settings) { r.settings.Store(&s) }
 
-// Follow makes the database the replica of a master, in place of the one before. It returns at once; transactions that
-// hold locks are committed before the database takes no more writes.
+// Follow makes the database the replica of a master, which replaces the previous one. It returns at once; transactions
+// that hold locks are committed before the database refuses writes.
 //
-// own says that clients may have written to the database since it was a replica, or that it never was one. Sequence
-// numbers alone do not tell then whether it has a history in common with the master: without replication ids a full
-// sync follows.
+// own: clients may have written to the database since it was a replica, or it never was one. Sequence numbers alone
+// then do not show whether it shares a history with the master, so a full sync follows without replication ids.
 func (r *Replica) Follow(host string, port int, own bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 //	_ingest RECORDS batch ...           ----->  checks the records, writes table files
 //	_ingest END                         ----->  ingests the table files, all or none
 //
-// It saves the destination its log, memtables, flushes and most of the work for each key. What is written meanwhile
-// follows by APPLYBATCH in any case.
+// It saves the destination the log, memtables, flushes and most of the work for each key. Writes made meanwhile always
+// follow by APPLYBATCH.
 
 const ingest = "_ingest"
 

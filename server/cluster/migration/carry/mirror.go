@@ -10,19 +10,18 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// Mirror carries keys by commands, and turns the log into commands. It does not look at the log data that Kvrocks reads
-// commands from: these lose arguments with blanks, do not exist for all commands, and batches that RocksDB has merged
-// hold several of them.
-// Instead it compares what the destination has with what the records say:
+// Mirror sends keys as commands, and turns the log into commands. Unlike Kvrocks, it does not derive commands from the
+// log data, because log data lose arguments with blanks, do not exist for all commands, and occur several times in
+// batches that RocksDB has merged. Instead it compares the state at the destination with the records of the log:
 //
 //	the destination has a key of version 7 · the log puts metadata of version 7, size 3, and an element
 //	    -> the command that adds the element
 //	... of version 9
-//	    -> DEL, and commands for all elements of version 9, which are in the log, as nobody knew them before
+//	    -> DEL, and commands for all elements of version 9, which are all in the log, because the version is new
 //	... a list whose elements began at index 20 and begin at 19 now
 //	    -> LPUSH of the element with index 19
 //
-// Where this does not suffice the key is sent again, as a new snapshot holds it.
+// Where the comparison is not sufficient, the key is sent again from a new snapshot.
 type Mirror struct {
 	c     *commander
 	base  *slotdata.Reader        // the snapshot that the destination got first

@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// Import takes slots in: the destination of a migration. The source drives it by CLUSTER IMPORT.
+// Import receives slots: it is the destination of a migration. The source controls it by CLUSTER IMPORT.
 //
 //	        Start                  Succeed
 //	none --------------> start ---------------> success
@@ -27,12 +27,12 @@ import (
 //	        source is gone v  |                    v
 //	                      error <------------------+
 //
-// Each arrow to start and to error deletes all that is here of the slots. What a process leaves that was killed in
-// between, the next one deletes: a file holds the range as long as it may be necessary.
+// Each arrow to start and to error deletes the keys of the slots. If the process is killed in between, the next process
+// deletes them: a file contains the range as long as that may be necessary.
 //
-// There is one import at a time, and it belongs to the connection that has begun it. When the same slots are begun by
-// another connection the first one is closed, and has ended before anything is deleted: nothing that it has sent comes
-// after.
+// There is one import at a time, and it belongs to the connection that has begun it. When another connection begins an
+// import of the same slots, the first connection is closed, and has ended before anything is deleted. So none of its
+// commands can run later.
 type Import struct {
 	opt Options
 	mu  sync.Mutex // held while the state changes, for the whole duration of the change
