@@ -32,7 +32,7 @@ var fourNodes = strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Repl
 	"A 127.0.0.1 7001 master - 0-99 200\nB 127.0.0.1 7002 master - 100-199\n" +
 		"C 127.0.0.1 7003 slave B\nD 127.0.0.1 7004 master -")
 
-// server is what a Map changes in the tests.
+// server stands for the server that a Map changes.
 type server struct {
 	master   string // that it follows
 	barriers int
@@ -69,7 +69,7 @@ func open(t *testing.T, s *server, dir string) *Map {
 	return m
 }
 
-// opened returns a Map with the four nodes, of which it is the one with the id.
+// opened returns the Map of one of four nodes, the node with the id.
 func opened(t *testing.T, id string) (*Map, *server) {
 	t.Helper()
 	s := &server{}
@@ -88,7 +88,7 @@ func must(t *testing.T, err error) {
 
 func span(first, last uint16) cf.SlotRange { return cf.SlotRange{First: first, Last: last} }
 
-// TestRoute holds the rules of routing in their order.
+// TestRoute checks the rules of routing in their order.
 func TestRoute(t *testing.T) {
 	none := func(m *Map) {}
 	forbid := func(m *Map) { m.Forbid(span(0, 0)) }
@@ -149,7 +149,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// text is the reply of an error.
+// text returns the text of an error reply.
 func text(err error) string {
 	var e *engine.Error
 	switch {
@@ -226,7 +226,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A node that was not told its id finds itself by its address, and FORCE makes it look again.
+// A node without an id finds itself by its address. FORCE makes it look again.
 func TestOwnID(t *testing.T) {
 	s := &server{}
 	m := open(t, s, t.TempDir())
@@ -245,7 +245,7 @@ func TestOwnID(t *testing.T) {
 	}
 }
 
-// The role follows the topology: a replica follows its master, and nobody when it is in the topology no longer.
+// The role follows the topology: a replica follows its master, and no master when it has left the topology.
 func TestRole(t *testing.T) {
 	m, s := opened(t, idC)
 	if s.master != "127.0.0.1:7002" {
@@ -268,7 +268,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// Slots that were migrated are deleted when they belong to another node, and not before.
+// The keys of migrated slots are deleted when the slots belong to another node, and not before.
 func TestMigratedAreDeleted(t *testing.T) {
 	m, s := opened(t, idA)
 	must(t, m.Forbid(span(0, 9)))
@@ -321,7 +321,7 @@ func TestMarksEnd(t *testing.T) {
 	}
 }
 
-// A write pause that cannot wait for a script is no pause.
+// A write pause fails if it cannot wait for a script.
 func TestForbidFails(t *testing.T) {
 	m, s := opened(t, idA)
 	s.barrier = errors.New("busy")
@@ -339,7 +339,7 @@ func TestForbidFails(t *testing.T) {
 	}
 }
 
-// What is on disk is what was in force, the marks of migrations included.
+// The files contain what was in force, including the marks of migrations.
 func TestPersistence(t *testing.T) {
 	dir := t.TempDir()
 	s := &server{}
@@ -356,7 +356,7 @@ func TestPersistence(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", file, want)
 	}
 	again := open(t, s, dir)
-	// until the owner was asked:
+	// Until the owner was asked:
 	if got := text(again.Topology().Route(100, topology.Access{})); got != text(topology.ErrDoubt) {
 		t.Error(got)
 	}
@@ -386,7 +386,7 @@ func TestPersistence(t *testing.T) {
 	}
 }
 
-// A file of Kvrocks is read; one that says nonsense is not.
+// A file of Kvrocks is accepted; a malformed one is not.
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nodes.conf")
 	for file, want := range map[string]string{
@@ -441,7 +441,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// migrator says what a migration would.
+// migrator returns the given state of a migration.
 type migrator struct {
 	jobs  topology.Jobs
 	moved []string
@@ -539,8 +539,8 @@ func TestConcurrentRouting(t *testing.T) {
 	<-ended
 }
 
-// A replica learns from the database what its master has told of migrations, and goes on with it as the master: C
-// replicates B, which has 100-199.
+// A replica learns its master's migration marks from the database, and continues with them as the master: C replicates
+// B, which has 100-199.
 func TestReplicaInherits(t *testing.T) {
 	id := strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace
 	const nodes = "A 127.0.0.1 7001 master - 0-99 200\nD 127.0.0.1 7004 master - "
@@ -625,8 +625,8 @@ func TestReplicaInherits(t *testing.T) {
 	}
 }
 
-// Two controllers that do not know of each other send topologies at the same time: a node takes each as a whole, and
-// none that is older than what it has.
+// Two controllers that do not know of each other send topologies at the same time. A node applies each one as a whole,
+// and none that is older than its own.
 func TestTwoWriters(t *testing.T) {
 	m, _ := opened(t, idA)
 	nodes := func(version int) string { // the version is the last slot of node a

@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// failed checks that a migration that has failed has left no trace but at the source.
+// failed checks that a failed migration has left keys only at the source.
 func failed(t *testing.T, o *origin, d *sink, r cf.SlotRange, err error, before map[string]string) {
 	t.Helper()
 	if err == nil {
@@ -46,8 +46,8 @@ func failed(t *testing.T, o *origin, d *sink, r cf.SlotRange, err error, before 
 	}
 }
 
-// The connection is cut at one command after the other, before it runs and after it: each time the source goes on with
-// the slots, the destination forgets them, and the next migration carries all.
+// The connection is cut at each command in turn, before it runs and after it. Each time the source keeps the slots, the
+// destination deletes them, and the next migration moves all keys.
 func TestCutEverywhere(t *testing.T) {
 	for _, raw := range []bool{true, false} {
 		t.Run(fmt.Sprintf("raw=%v", raw), func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestCutEverywhere(t *testing.T) {
 					d.deaf = func([]string) bool { return after && n == cut }
 					err := o.migrate(d, r)
 					d.idle()
-					// When the answer to IMPORT 1 is lost the source asks again, and gets it. IMPORT 65 is an offer:
-					// without it the destination asks the source.
+					// When the reply to IMPORT 1 is lost, the source repeats the command and gets the reply. IMPORT 65
+					// is optional: without it the destination asks the source.
 					ended := len(at) == 4 && (after && at[3] == "1" || at[3] == "65")
 					if n < cut || ended {
 						done = true
@@ -124,8 +124,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A destination that was killed deletes what came; one that had all does so when the source tells it, which has gone
-// on.
+// A destination that was killed deletes the imported keys. A destination that had everything deletes them when the
+// source, which has kept the slots, tells it to.
 func TestDestinationKilled(t *testing.T) {
 	for _, killed := range []string{"0", "APPLYBATCH", "1"} {
 		t.Run(killed, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDestinationKilled(t *testing.T) {
 				if cmd[0] != killed && cmd[len(cmd)-1] != killed {
 					return false
 				}
-				// the next process: its topology has kept what was imported
+				// The next process: its topology has kept the imported slots.
 				d.openImport(path)
 				return true
 			}
@@ -165,7 +165,7 @@ func TestDestinationKilled(t *testing.T) {
 	}
 }
 
-// An import that is begun again by another connection does not mix with the first one.
+// An import that another connection begins again does not mix with the first one.
 func TestBegunAgain(t *testing.T) {
 	d := startDestination(t)
 	a, b := dial(t, d.addr), dial(t, d.addr)
@@ -189,7 +189,7 @@ func TestBegunAgain(t *testing.T) {
 	}
 }
 
-// lateClock is ahead of the real time by some time; nobody sleeps.
+// lateClock is ahead of the real time; its Sleep does not wait.
 type lateClock struct{ ahead, slept atomic.Int64 }
 
 func (c *lateClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -247,7 +247,7 @@ func dropElements(t *testing.T, db *engine.DB, r cf.SlotRange) {
 	})
 }
 
-// The settings keep the rate.
+// The configured rates are kept.
 func TestRates(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -272,7 +272,7 @@ func TestRates(t *testing.T) {
 			if err := o.migrate(d, slotOf("foo")); err != nil {
 				t.Fatal(err)
 			}
-			// What it has worked need not be slept.
+			// Time spent working counts as time slept.
 			if got := time.Duration(clock.slept.Load()); got+time.Since(began) < tt.min || got > tt.max {
 				t.Errorf("slept %v, want %v to %v", got, tt.min, tt.max)
 			}
@@ -307,8 +307,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Writes do not pause for as long as a destination takes that hangs. When it hangs before it has all, clients may write
-// again and the end is tried once more; when it hangs with the question whether it has the slots, they stay.
+// The pause of writes does not depend on a destination that hangs. If the destination hangs before it has everything,
+// clients may write again and the end is tried once more. If it hangs when asked whether it has the slots, the slots
+// stay.
 func TestPauseIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -329,7 +330,7 @@ func TestPauseIsBounded(t *testing.T) {
 				if s == stage.Forbidden {
 					ends++
 					o.ok(fmt.Sprintf("SET {foo}b %d", ends))
-					// The time is up of what hangs, and of nothing else.
+					// Only the limit of the step that hangs is short.
 					o.limits = patient
 					if ends == 1 && tt.step == stage.Rest {
 						o.limits.Rest = source.StandardLimits.Rest
@@ -370,7 +371,7 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// What a connection says that is older than the import of the slots does not count: the network has held it back.
+// Commands of a connection that is older than the import of the slots are ignored: the network has delayed them.
 func TestStale(t *testing.T) {
 	d := startDestination(t)
 	old, link := dial(t, d.addr), dial(t, d.addr)
@@ -396,7 +397,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// A source asks on a new connection what has become of an import.
+// A source asks on a new connection about the result of an import.
 func TestAsked(t *testing.T) {
 	d := startDestination(t)
 	ask := func() string { return dial(t, d.addr).do("CLUSTER", "IMPORT", "5-6", "1") }

@@ -14,10 +14,10 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// filesBatch is how many bytes of records one command has.
+// filesBatch is the number of bytes of records in one command.
 const filesBatch = 1 << 10
 
-// startFilesOrigin starts a source whose snapshots go by table files, however small they are.
+// startFilesOrigin starts a source whose snapshots always go by table files.
 func startFilesOrigin(t testing.TB) *origin {
 	from := carry.FilesFrom
 	carry.FilesFrom = 1
@@ -27,8 +27,8 @@ func startFilesOrigin(t testing.TB) *origin {
 	return o
 }
 
-// TestFiles: everything arrives by table files, whatever the type, what was there before, and what is written
-// meanwhile, and nothing else. A second try comes over the tombstones of the first one.
+// TestFiles: with table files, the destination gets all keys of every type, the keys written meanwhile, and no others,
+// whatever it had before. A second migration writes over the tombstones of the first one.
 func TestFiles(t *testing.T) {
 	for seed := range uint64(3) {
 		if testing.Short() && seed != 2 {
@@ -114,7 +114,7 @@ func TestFilesCutEverywhere(t *testing.T) {
 	checkCount(t, d.node)
 }
 
-// TestFilesRefused: a destination whose log is followed gets batches, and so does one that does not know _ingest.
+// TestFilesRefused: a destination whose log is followed gets batches, and so does a destination without _ingest.
 func TestFilesRefused(t *testing.T) {
 	for _, why := range []string{"followed", "unknown"} {
 		t.Run(why, func(t *testing.T) {
@@ -141,8 +141,7 @@ func TestFilesRefused(t *testing.T) {
 	}
 }
 
-// TestFilesEnd: what comes between the records and their ingestion, or behind it, ends the migration, and nothing
-// stays.
+// TestFilesEnd: an event between the records and their ingestion, or after it, ends the migration, and no key stays.
 func TestFilesEnd(t *testing.T) {
 	const begun, first, last, ended = "BEGIN", "the first records", "the last records", "END"
 	for _, tt := range []struct {
@@ -212,7 +211,7 @@ func TestFilesEnd(t *testing.T) {
 	}
 }
 
-// TestFilesLeaveDead: elements of collections that are gone are not sent.
+// TestFilesLeaveDead: elements of deleted collections are not sent.
 func TestFilesLeaveDead(t *testing.T) {
 	o, d := startFilesOrigin(t), startDestination(t)
 	o.ok("HSET {foo}h a 1 b 2", "ZADD {foo}z 1 a 2 b", "RPUSH {foo}l a b", "XADD {foo}s 1-1 a b", "SADD {foo}set a b")

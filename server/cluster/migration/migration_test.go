@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
-// tags lie in the slots 5061 (bar), 12182 (foo) and others.
+// The tags have the slots 5061 (bar), 12182 (foo) and others.
 var testTags = []string{"foo", "bar", "a", "b"}
 
 func slotOf(tag string) cf.SlotRange {
@@ -19,7 +19,7 @@ func slotOf(tag string) cf.SlotRange {
 	return cf.SlotRange{First: s, Last: s}
 }
 
-// Everything arrives, whatever the type, what was there before, and what is written meanwhile, and nothing else.
+// The destination gets all keys of every type, those written meanwhile, and no others, whatever it had before.
 func TestEverythingArrives(t *testing.T) {
 	for _, raw := range []bool{true, false} {
 		for seed := range uint64(3) {
@@ -27,7 +27,7 @@ func TestEverythingArrives(t *testing.T) {
 				o, d := startOrigin(t), startDestination(t)
 				o.settings.Raw = raw
 				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(seed, 5)), tags: testTags}
-				// What is at the destination of the slots, with the same versions too, must not come back.
+				// Old keys of the slots at the destination must not come back, even with the same versions.
 				left := &writer{client: d.client, rng: rand.New(rand.NewPCG(seed, 6)), tags: testTags}
 				left.write(300)
 				w.write(1500)
@@ -57,7 +57,7 @@ func TestEverythingArrives(t *testing.T) {
 	}
 }
 
-// checkCount compares DBSIZE with the keys that there are.
+// checkCount compares DBSIZE with the number of keys.
 func checkCount(t testing.TB, n *node) {
 	t.Helper()
 	keys := contents(t, n.db, cf.SlotRange{Last: cf.NumSlots - 1}, false)
@@ -66,7 +66,7 @@ func checkCount(t testing.TB, n *node) {
 	}
 }
 
-// Without APPLYBATCH commands carry what they can, and the rest ends the migration.
+// Without APPLYBATCH commands send what they can, and anything else ends the migration.
 func TestCommandsOnly(t *testing.T) {
 	o, d := startOrigin(t), startDestination(t)
 	d.hide = map[string]bool{"applybatch": true}

@@ -33,7 +33,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// node is a server whose keys carry their slots, but that belongs to no cluster: nothing is refused.
+// node is a server whose keys have slots but that belongs to no cluster, so it refuses nothing.
 type node struct {
 	*server.Server
 	db *engine.DB
@@ -80,7 +80,7 @@ func encode(args ...string) []byte {
 	return b
 }
 
-// do runs a command and returns its reply in RESP.
+// do runs a command and returns the raw reply.
 func (c *client) do(args ...string) string {
 	c.t.Helper()
 	if _, err := c.Write(encode(args...)); err != nil {
@@ -93,7 +93,7 @@ func (c *client) do(args ...string) string {
 	return string(rep)
 }
 
-// ok runs commands, words separated by blanks, that must not fail.
+// ok runs commands, words separated by blanks. They must not fail.
 func (c *client) ok(commands ...string) {
 	c.t.Helper()
 	for _, cmd := range commands {
@@ -103,7 +103,7 @@ func (c *client) ok(commands ...string) {
 	}
 }
 
-// rawReply reads a reply, or a command, without taking it apart.
+// rawReply reads a reply or a command without parsing it.
 func rawReply(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
@@ -129,7 +129,7 @@ func rawReply(r *bufio.Reader) ([]byte, error) {
 	return line, nil
 }
 
-// words takes a command apart.
+// words returns the words of a command.
 func words(raw []byte) (list []string) {
 	r := bufio.NewReader(bytes.NewReader(raw))
 	head, _ := r.ReadString('\n')
@@ -144,7 +144,7 @@ func words(raw []byte) (list []string) {
 	return list
 }
 
-// sink is a node behind a door that answers CLUSTER IMPORT.
+// sink is a node with a listener that handles CLUSTER IMPORT.
 type sink struct {
 	*node
 	slots     *slots
@@ -152,12 +152,12 @@ type sink struct {
 	addr      string
 	followed  atomic.Bool // somebody reads its log
 	suspended atomic.Int32
-	// hide are commands that it says it does not know.
+	// hide are commands that it claims not to know.
 	hide map[string]bool
 	// hear is called with each command before it runs; false = the connection is cut instead.
 	mu   sync.Mutex // held for hear and deaf
 	hear func(cmd []string) bool
-	// deaf is called after it; true = the connection is cut, and the source gets no reply.
+	// deaf is called after the command; true = the connection is cut, and the source gets no reply.
 	deaf  func(cmd []string) bool
 	links int // connections of sources; mu is held
 	gone  *sync.Cond
@@ -201,7 +201,7 @@ func startDestination(t testing.TB) *sink {
 				return
 			}
 			d.linked(1)
-			// Numbered here: the goroutines may begin in another order than that of the connections.
+			// Numbered here, because the goroutines may begin in another order than the connections.
 			ln := &link{conn, d.numbers.Add(1), make(chan struct{})}
 			wg.Go(func() { defer d.linked(-1); d.serve(t, ln) })
 		}
@@ -324,7 +324,7 @@ func (d *sink) ingest(ln *link, cmd []string) []byte {
 	return []byte("+OK\r\n")
 }
 
-// slots are those of a node: what it was told of them.
+// slots records the calls for a node's slots.
 type slots struct {
 	mu     sync.Mutex
 	marks  map[uint16]string
@@ -380,7 +380,7 @@ type origin struct {
 	step     func(stage.Stage)
 }
 
-// patient are limits that a machine which stalls does not exceed.
+// patient are limits that even a stalled machine does not exceed.
 var patient = source.Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute}
 
 func startOrigin(t testing.TB) *origin { return startOriginAt(t, pace.Real{}) }
@@ -419,8 +419,8 @@ func (o *origin) migrate(d *sink, r cf.SlotRange) error {
 	}
 }
 
-// contents returns all that a database holds in its slots, by user key. Without exact, the versions of collections
-// and the indexes of lists are left out, which commands do not carry.
+// contents returns the records of slots, by user key. Without exact it leaves out versions of collections and indexes
+// of lists, which commands do not preserve.
 func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -474,7 +474,7 @@ func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[strin
 	return all
 }
 
-// compare compares what both sides have of slots.
+// compare compares the contents of slots on both sides.
 func compare(t testing.TB, from, to *engine.DB, r cf.SlotRange, exact bool) {
 	t.Helper()
 	a, b := contents(t, from, r, exact), contents(t, to, r, exact)
@@ -489,7 +489,7 @@ func compare(t testing.TB, from, to *engine.DB, r cf.SlotRange, exact bool) {
 	}
 }
 
-// writer writes keys of all types at random, all of slots that the tags have.
+// writer writes random keys of all types, all of them in the slots of the tags.
 type writer struct {
 	*client
 	rng  *rand.Rand
@@ -527,7 +527,7 @@ var writes = []struct {
 		"UNLINK X Y"}},
 }
 
-// write runs n commands. Many fail: there is no key, or one of another type.
+// write runs n commands. Many fail, because the key is missing or has another type.
 func (w *writer) write(n int, types ...string) {
 	w.t.Helper()
 	for range n {

@@ -13,7 +13,7 @@ var (
 	idB = strings.Repeat("b", IDLen)
 )
 
-// text is the reply of an error.
+// text returns the text of an error reply.
 func text(err error) string {
 	var e *engine.Error
 	if errors.As(err, &e) {

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// rep is a batch of so many records, and as long as it is told; its sequence number is set by Add.
+// rep returns a batch of count records and size bytes; Add sets its sequence number.
 func rep(count, size int) []byte {
 	b := bytes.Repeat([]byte{'x'}, max(size, 12))
 	clear(b[:8])
@@ -17,7 +17,7 @@ func rep(count, size int) []byte {
 	return b
 }
 
-// sequences returns those of the first records of frames.
+// sequences returns the sequence numbers of the first records of frames.
 func sequences(t *testing.T, frames []byte) (all []uint64) {
 	t.Helper()
 	for len(frames) > 0 {
@@ -31,7 +31,7 @@ func sequences(t *testing.T, frames []byte) (all []uint64) {
 	return all
 }
 
-// TestTake: frames follow each other up to where a batch is missing, from any batch that is there on.
+// TestTake: from any batch in the backlog on, frames follow each other up to the next missing batch.
 func TestTake(t *testing.T) {
 	var b Backlog
 	b.SetLimit(16 << 20)
@@ -61,7 +61,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestLimit: the oldest frames go, the newest ones stay, one that is longer than a chunk included.
+// TestLimit: the oldest frames are dropped, and the newest ones are kept, including a frame that is longer than a
+// chunk.
 func TestLimit(t *testing.T) {
 	var b Backlog
 	b.SetLimit(4 * chunkBytes)

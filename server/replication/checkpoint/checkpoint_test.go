@@ -25,7 +25,8 @@ func write(t *testing.T, db *engine.DB) {
 	})
 }
 
-// TestSharing: those who come soon get the same checkpoint, later ones a newer one, unless somebody fetches.
+// TestSharing: replicas that connect soon get the same checkpoint, and later ones a newer one, unless a replica is
+// fetching.
 func TestSharing(t *testing.T) {
 	db := enginetest.Open(t)
 	write(t, db)

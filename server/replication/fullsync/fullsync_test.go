@@ -25,7 +25,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// source answers as a master that has made a checkpoint in a directory.
+// source replies as a master that has made a checkpoint in a directory.
 type source struct {
 	dir   string
 	names []string
@@ -35,8 +35,8 @@ type source struct {
 	amid  func(name string) // called when half of a file is sent
 }
 
-// newSource makes a database of several table files, and its checkpoint. The files are of a family of which a
-// compaction drops nothing, and fewer than start one.
+// newSource makes a database of several table files, and its checkpoint. A compaction drops nothing of the files'
+// family, and the files are too few to start one.
 func newSource(t *testing.T) *source {
 	db := enginetest.Open(t)
 	for i := range 30 {
@@ -72,7 +72,7 @@ func (s *source) dial(ctx context.Context) (*lineconn.Conn, error) {
 	return lineconn.New(ctx, ours, nil), nil
 }
 
-// Write counts what is sent, and ends when that was enough.
+// send counts the bytes sent, and ends at the limit.
 func (s *source) send(c net.Conn, b []byte) bool {
 	s.mu.Lock()
 	if s.left >= 0 {
@@ -124,7 +124,7 @@ func (s *source) fetcher(t *testing.T) *Fetcher {
 		Dial: func() (*lineconn.Conn, error) { return s.dial(t.Context()) }})
 }
 
-// attempt fetches everything.
+// attempt fetches all files.
 func attempt(f *Fetcher) error {
 	names, err := f.List()
 	if err != nil {
@@ -133,8 +133,8 @@ func attempt(f *Fetcher) error {
 	return f.Fetch(names)
 }
 
-// TestFetch: the directory becomes that of the master, also when a connection is cut after whatever byte; table files
-// that have come are not fetched again.
+// TestFetch: the directory becomes equal to the master's, also when a connection is cut after any byte. Complete table
+// files are not fetched again.
 func TestFetch(t *testing.T) {
 	s := newSource(t)
 	f := s.fetcher(t)
@@ -196,8 +196,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFullDisk: when the disk is full amid a file, the attempt fails with the reason. The next one, when there is room
-// again, fetches that file whole, and no table file that had come before.
+// TestFullDisk: when the disk is full in the middle of a file, the attempt fails with that reason. The next attempt,
+// with enough room, fetches that file again as a whole, and no table file that was complete.
 func TestFullDisk(t *testing.T) {
 	s := newSource(t)
 	const big = "000999.sst" // more than what buffers hold: half of it arrives only after the look at the disk
@@ -236,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestMeter: what was there already is no part of the rate.
+// TestMeter: bytes that were already there do not count in the rate.
 func TestMeter(t *testing.T) {
 	s := newSource(t)
 	f := s.fetcher(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// TestIDOf: a batch in the log of a replica may hold writes of two histories; each ends with its id.
+// TestIDOf: a batch in the log of a replica may contain writes of two histories; each ends with its id.
 func TestIDOf(t *testing.T) {
 	const old, new = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
 	var b batch.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// answering is a connection whose other end gives an answer to all that it reads.
+// answering returns a connection whose other end sends an answer to everything it reads.
 func answering(t *testing.T, ctx context.Context, answer string) (c *Conn, came *int64) {
 	ours, theirs := net.Pipe()
 	came = new(int64)
@@ -48,7 +48,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAuth: a refusal is not an error of the connection.
+// TestAuth: a rejected password is not an error of the connection.
 func TestAuth(t *testing.T) {
 	c, _ := answering(t, t.Context(), "-ERR invalid password\r\n")
 	if err := c.Auth("", "", time.Minute); err != nil {
@@ -75,7 +75,7 @@ func TestContext(t *testing.T) {
 	c.Close()
 }
 
-// TestCopyN: what was read ahead comes first; all of it is counted.
+// TestCopyN: buffered bytes come first, and all bytes are counted.
 func TestCopyN(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/f")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// failoverServer notes what a failover does with it.
+// failoverServer records the calls of a failover.
 type failoverServer struct {
 	mu      sync.Mutex
 	did     []string
@@ -38,7 +38,7 @@ func (s *failoverServer) Promote(context.Context, string, int) (bool, error) {
 
 func (s *failoverServer) Follow(host string, port int) error { s.note("follow " + host); return nil }
 
-// TestFailover: what is done in which order, for all ends that a failover can have.
+// TestFailover: the order of the steps, for all ends of a failover.
 func TestFailover(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 5, 10)

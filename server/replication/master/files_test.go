@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// fetch sends a request of a full sync and returns all that comes back.
+// fetch sends a request of a full sync and returns the whole reply.
 func fetch(t *testing.T, serve func(master.Link)) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -30,7 +30,7 @@ func fetch(t *testing.T, serve func(master.Link)) []byte {
 	return b
 }
 
-// TestFullSync: the files of a checkpoint, several at a time, are a database.
+// TestFullSync: the files of a checkpoint, fetched in parallel, are a database.
 func TestFullSync(t *testing.T) {
 	db := enginetest.Open(t)
 	m, _ := newMaster(t, db, defaults)
@@ -73,7 +73,7 @@ func TestFullSync(t *testing.T) {
 	}
 }
 
-// TestFileNames: nothing but the files of the checkpoint is sent, whatever the name.
+// TestFileNames: only files of the checkpoint are sent, whatever the name.
 func TestFileNames(t *testing.T) {
 	db := enginetest.Open(t)
 	m, _ := newMaster(t, db, defaults)
@@ -119,8 +119,8 @@ func FuzzSendFiles(f *testing.F) {
 	})
 }
 
-// TestCheckpointLife: a checkpoint is shared while it is young, kept while somebody fetches it, and deleted when nobody
-// does.
+// TestCheckpointLife: a checkpoint is shared while it is young, kept while a replica fetches it, and deleted
+// afterwards.
 func TestCheckpointLife(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 10, 1000)
@@ -144,7 +144,7 @@ func TestCheckpointLife(t *testing.T) {
 		if !exists() {
 			t.Fatal("there is no checkpoint")
 		}
-		// Slowly fetched for longer than any time there is.
+		// A fetch that takes longer than every limit:
 		ours, theirs := net.Pipe()
 		go m.SendFiles(link{ours}, []byte("CURRENT"))
 		b := make([]byte, 1)
@@ -172,7 +172,7 @@ func TestCheckpointLife(t *testing.T) {
 	})
 }
 
-// TestSendRate: full syncs share the rate of the setting.
+// TestSendRate: full syncs share the configured rate.
 func TestSendRate(t *testing.T) {
 	db := enginetest.Open(t)
 	for i := range 4 {

@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
-// TestIngested: no replica goes on over table files that were ingested: neither one that was connected, nor one that
-// was level with the master or behind it, nor one that has fetched an older checkpoint; one with a new copy does.
+// TestIngested: no replica continues over ingested table files, whether it was connected, had all writes, was behind,
+// or had fetched an older checkpoint. A replica with a new copy does.
 func TestIngested(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
 	m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/checkpoint"},
@@ -81,7 +81,7 @@ func TestIngested(t *testing.T) {
 	}
 }
 
-// TestFollowed: a replica that was lost counts for some time.
+// TestFollowed: a lost replica counts for some time.
 func TestFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})

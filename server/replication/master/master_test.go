@@ -28,7 +28,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// link is a connection without a queue, so that a test sees when a replica does not read.
+// link is a connection without a queue, so that a test notices when a replica does not read.
 type link struct{ net.Conn }
 
 func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
@@ -40,7 +40,7 @@ func (l link) SendFile(f *os.File, n int64) error {
 	return err
 }
 
-// replica is the other end of a link, as a test plays it.
+// replica is the other end of a link, played by a test.
 type replica struct {
 	t     *testing.T
 	conn  net.Conn
@@ -49,7 +49,7 @@ type replica struct {
 	next  uint64 // what comes next
 }
 
-// connect lets a master feed a replica from a sequence number on, and waits for its OK.
+// connect makes a master feed a replica from a sequence number on, and waits for its OK.
 func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *replica {
 	t.Helper()
 	if err := m.Accept(proto.PSync{Next: next}); err != nil {
@@ -92,7 +92,7 @@ func (r *replica) frame() (proto.Frame, error) {
 	}
 }
 
-// batches reads batches until the one that ends with a sequence number, and checks that none is missing.
+// batches reads batches up to the one that ends with a sequence number, and checks that none is missing.
 func (r *replica) batches(last uint64) (all [][]byte) {
 	r.t.Helper()
 	for r.next <= last {
@@ -112,7 +112,7 @@ func (r *replica) batches(last uint64) (all [][]byte) {
 	return all
 }
 
-// untilEnd reads until the master closes the link, or has told why it does.
+// untilEnd reads until the master closes the link or sends the reason for it.
 func (r *replica) untilEnd() error {
 	for {
 		if _, err := r.frame(); err != nil {
@@ -144,7 +144,7 @@ func newMaster(t *testing.T, db *engine.DB, s master.Settings) (*master.Master,
 var defaults = master.Settings{BacklogBytes: 4 << 20, SendTimeout: 30 * time.Second, MaxLag: 1e8,
 	MaxAckAge: 10 * time.Second, ShareFor: 10 * time.Minute}
 
-// put writes keys, each with a batch of its own.
+// put writes keys, each in its own batch.
 func put(t *testing.T, db *engine.DB, n, size int) {
 	t.Helper()
 	for i := range n {
@@ -176,8 +176,8 @@ func logged(t *testing.T, db *engine.DB) (all [][]byte) {
 	}
 }
 
-// TestFeed: what was written before a replica came, what is written while it is there, and what was written when it was
-// away for a while arrive as they are in the log.
+// TestFeed: a replica gets the same batches as in the log: those written before it connected, while it was connected,
+// and while it was away.
 func TestFeed(t *testing.T) {
 	db := enginetest.Open(t)
 	m, _ := newMaster(t, db, defaults)
@@ -204,8 +204,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedWhileWriting: many writers, some of them apart from the groups, a backlog that is much too small, and
-// replicas that come and go: nothing is missing and nothing comes twice.
+// TestFeedWhileWriting: with many writers, some of them outside the groups, a backlog that is much too small, and
+// replicas that come and go, no batch is missing or repeated.
 func TestFeedWhileWriting(t *testing.T) {
 	db := enginetest.Open(t)
 	s := defaults
@@ -294,7 +294,7 @@ func TestBatchInParts(t *testing.T) {
 	r.leave()
 }
 
-// TestAccept: PSYNC as Kvrocks accepts and refuses it.
+// TestAccept: PSYNC is accepted and refused as in Kvrocks.
 func TestAccept(t *testing.T) {
 	db := enginetest.Open(t)
 	s := defaults
@@ -332,7 +332,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestPurgedLog: a replica that needs what the log does not have is refused.
+// TestPurgedLog: a replica that needs writes which the log no longer contains is refused.
 func TestPurgedLog(t *testing.T) {
 	o := engine.DefaultRocksOptions()
 	o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0
@@ -356,7 +356,7 @@ func TestPurgedLog(t *testing.T) {
 	}
 }
 
-// TestPings: an idle link gets a ping every 2 s, and one that is busy none.
+// TestPings: an idle link gets a ping every 2 s, a busy link none.
 func TestPings(t *testing.T) {
 	db := enginetest.Open(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -377,7 +377,8 @@ func TestPings(t *testing.T) {
 	})
 }
 
-// TestSlowReplica: one that takes nothing for the time of the setting is cut off, and the log says why.
+// TestSlowReplica: a replica that takes nothing for the configured time is disconnected, and the log contains the
+// reason.
 func TestSlowReplica(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 10, 1000)
@@ -396,8 +397,8 @@ func TestSlowReplica(t *testing.T) {
 	})
 }
 
-// TestStuckReplica: neither the queue of the link nor what is written meanwhile gives a replica more time that takes
-// nothing; one that takes something now and then is not cut off.
+// TestStuckReplica: neither the queue of the link nor new writes extend the time of a replica that takes nothing. A
+// replica that takes something now and then is not disconnected.
 func TestStuckReplica(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, reads := range []bool{false, true} {
@@ -435,9 +436,9 @@ func TestStuckReplica(t *testing.T) {
 	}
 }
 
-// TestSilentReplica: a replica that has acknowledged before and then no more is cut off, although what is sent to it is
-// taken, as by the sockets of a connection that is half open; while it is silent it does not count. One that never
-// acknowledges, as a Kvrocks 2.10, stays.
+// TestSilentReplica: a replica that has acknowledged before and then stops is disconnected, even if its connection
+// takes data, as the socket of a half-open connection does. While it is silent it does not count. A replica that never
+// acknowledges, such as a Kvrocks 2.10, stays.
 func TestSilentReplica(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 3, 10)
@@ -487,7 +488,7 @@ func TestSilentReplica(t *testing.T) {
 	})
 }
 
-// reason returns why the log says that a replica was disconnected.
+// reason returns the reason for a disconnection from the log.
 func reason(logs *observer.ObservedLogs) string {
 	for _, e := range logs.FilterMessage("a replica is disconnected").All() {
 		return fmt.Sprint(e.ContextMap()["error"])
@@ -495,7 +496,7 @@ func reason(logs *observer.ObservedLogs) string {
 	return ""
 }
 
-// TestLag: a replica that falls back too far is cut off; one that comes too late and catches up is not.
+// TestLag: a replica that falls back too far is disconnected; one that connects late and catches up is not.
 func TestLag(t *testing.T) {
 	db := enginetest.Open(t)
 	s := defaults
@@ -518,7 +519,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestAcks: what replicas acknowledge counts, and they are asked when somebody waits for it.
+// TestAcks: acknowledgements count, and replicas are asked for them when a client waits.
 func TestAcks(t *testing.T) {
 	db := enginetest.Open(t)
 	acks := make(chan struct{}, 100)
@@ -589,7 +590,7 @@ func TestAcks(t *testing.T) {
 	}
 }
 
-// TestAwaitAcks: only replicas that acknowledge are waited for, and only while they are there.
+// TestAwaitAcks: only connected replicas that acknowledge are waited for.
 func TestAwaitAcks(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 3, 10)
@@ -635,7 +636,7 @@ var badNames = []string{"", ".", "..", "../db/CURRENT", "/etc/passwd", "CURRENT,
 	"999999.sst",
 	"CURRENT,CURRENT", "LOCK", "CURRENT\x00", "..\\db", "CURRENT,"}
 
-// TestRecordedStream: the batches that a Kvrocks has sent, written here, are sent byte by byte as it has sent them.
+// TestRecordedStream: batches that a Kvrocks has sent, when written here, are sent byte by byte in the same way.
 func TestRecordedStream(t *testing.T) {
 	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
 		step, ok := fixture.LoadReplication(t, name).Step("psync 1")
@@ -670,7 +671,7 @@ func TestRecordedStream(t *testing.T) {
 	}
 }
 
-// apply writes a batch as a replica does.
+// apply applies a batch as a replica does.
 func apply(t *testing.T, db *engine.DB, rep []byte) {
 	t.Helper()
 	b, err := db.CheckBatch(rep)
@@ -691,7 +692,7 @@ func apply(t *testing.T, db *engine.DB, rep []byte) {
 	}
 }
 
-// TestSuspend: while the database is replaced no replica is served, and what was known of the old one is forgotten.
+// TestSuspend: while the database is replaced no replica is served, and state of the old database is dropped.
 func TestSuspend(t *testing.T) {
 	db := enginetest.Open(t)
 	m, _ := newMaster(t, db, defaults)
@@ -717,7 +718,7 @@ func TestSuspend(t *testing.T) {
 	r.leave()
 }
 
-// FuzzAccept: whatever a replica asks for, a master that accepts it has it.
+// FuzzAccept: a master that accepts a request has the requested writes.
 func FuzzAccept(f *testing.F) {
 	db, err := engine.Open(engine.Options{Dir: f.TempDir() + "/db"})
 	if err != nil {
@@ -751,8 +752,8 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// TestMasterTime: a master tells its replica the time behind the writes that it had begun before, and so on to a
-// replica of that one.
+// TestMasterTime: a master sends its replica the time after the writes that it had begun before that time, and the
+// replica passes it on to its own replicas.
 func TestMasterTime(t *testing.T) {
 	db := enginetest.Open(t)
 	m := master.New(master.Options{DB: db, CheckpointDir: t.TempDir() + "/c"}, defaults)

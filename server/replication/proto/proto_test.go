@@ -13,7 +13,7 @@ import (
 
 const maxFrame = 1 << 20
 
-// TestRecordedRequests: requests are made byte by byte as a replica of Kvrocks sends them, and read back.
+// TestRecordedRequests: requests are byte by byte those of a Kvrocks replica, and can be parsed.
 func TestRecordedRequests(t *testing.T) {
 	r := fixture.LoadReplication(t, fixture.PlainReplication)
 	sent := func(name string) string {
@@ -41,7 +41,7 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedAnswers: the recorded answers of a master are read, and made again byte by byte.
+// TestRecordedAnswers: the recorded replies of a master are parsed, and appended again byte by byte.
 func TestRecordedAnswers(t *testing.T) {
 	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
 		r := fixture.LoadReplication(t, name)
@@ -82,7 +82,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-// checkStream reads a stream whose batches follow each other without a gap, and makes it again.
+// checkStream parses a stream whose batches follow each other without a gap, and appends it again.
 func checkStream(t *testing.T, stream []byte) {
 	t.Helper()
 	var again []byte
@@ -124,7 +124,7 @@ func checkFiles(t *testing.T, content []byte) {
 	}
 }
 
-// TestFramesInPieces: a frame that has not arrived is asked for with a size that is never too large.
+// TestFramesInPieces: the size requested for an incomplete frame is never too large.
 func TestFramesInPieces(t *testing.T) {
 	var stream []byte
 	payloads := []string{proto.Ping, "_time 1700000000000", strings.Repeat("b", 12), strings.Repeat("long", 5000),
@@ -159,7 +159,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestEnd: a line in place of a frame tells why the stream ends, as soon as it is whole.
+// TestEnd: a line in place of a frame is the reason why the stream ends, as soon as it is complete.
 func TestEnd(t *testing.T) {
 	line := proto.AppendEnd(nil, "it is too far behind")
 	for i := range len(line) {
@@ -249,7 +249,7 @@ func TestParseConf(t *testing.T) {
 	}
 }
 
-// TestAcks: acknowledgements are read from whatever arrived, and other requests are told apart.
+// TestAcks: acknowledgements are parsed from incomplete input, and distinguished from other requests.
 func TestAcks(t *testing.T) {
 	for _, tt := range []struct {
 		in   []byte
@@ -282,7 +282,7 @@ func TestAcks(t *testing.T) {
 	}
 }
 
-// TestFileNames: nothing that a master sends names a file outside of the directory, or one that is not RocksDB's.
+// TestFileNames: names from a master that are outside of the directory, or not RocksDB's, are rejected.
 func TestFileNames(t *testing.T) {
 	for _, list := range []string{"", "-can't create db checkpoint", "../x", "a/b", "/etc/passwd", "LOCK", ".", "..",
 		"000001.sst,,CURRENT", "000001.sst,000001.sst", "LOG", "MANIFEST-", "MANIFEST-x", "1.sst.tmp", "CURRENT ", "x.sst",
@@ -333,8 +333,8 @@ func TestReplyErrors(t *testing.T) {
 	}
 }
 
-// FuzzRead holds everything that reads against arbitrary bytes: nothing panics, nothing is used that has not arrived,
-// and what is read is made again the same.
+// FuzzRead feeds arbitrary bytes to everything that parses: nothing panics, nothing beyond the input is used, and the
+// parsed value is appended as the same bytes.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("$4\r\nping\r\n"))
 	f.Add([]byte("*3\r\n$8\r\nreplconf\r\n$3\r\nack\r\n$1\r\n7\r\n"))

@@ -22,7 +22,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
-// carried is a database whose keys are carried to a node.
+// carried is a database whose keys are sent to a node.
 type carried struct {
 	t     *testing.T
 	db    *engine.DB
@@ -33,7 +33,7 @@ type carried struct {
 	slots cf.SlotRange
 }
 
-// start connects with a node that has some commands.
+// start connects to a node that has some commands.
 func start(t *testing.T, commands ...string) *carried {
 	c := &carried{t: t, db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true}),
 		slots: cf.SlotRange{Last: cf.NumSlots - 1}}
@@ -97,7 +97,7 @@ func (c *carried) send(by Carrier) {
 	}
 }
 
-// follow sends what the log has.
+// follow sends the changes of the log.
 func (c *carried) follow(by Carrier) {
 	c.t.Helper()
 	var changes slotdata.Changes
@@ -120,7 +120,7 @@ func (c *carried) follow(by Carrier) {
 	}
 }
 
-// TestRaw: batches of the size of the settings have all records of the snapshot, and then of the log.
+// TestRaw: batches of the configured size contain all records of the snapshot, and then those of the log.
 func TestRaw(t *testing.T) {
 	c := start(t, "applybatch")
 	for i := range 50 {
@@ -185,7 +185,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestMirror: commands carry what is there, and then what changes.
+// TestMirror: commands send the existing keys, and then their changes.
 func TestMirror(t *testing.T) {
 	c := start(t)
 	expect := func(want ...string) {
@@ -235,7 +235,7 @@ func TestMirror(t *testing.T) {
 	expect("DEL h", "HMSET h z 26")
 }
 
-// TestUnknownType: a key of a type that the destination does not know ends the migration, whatever carries it.
+// TestUnknownType: a key of a type that the destination does not know ends the migration, with every Carrier.
 func TestUnknownType(t *testing.T) {
 	c := start(t, "applybatch")
 	c.update("j", func(tx *engine.Tx, key []byte) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-// slots is what a node knows of slots: one word.
+// slots is the state of a node's slots: one word.
 type slots struct{ is string }
 
 func (s *slots) Importing(cf.SlotRange)      { s.is = "importing" }
@@ -34,7 +34,7 @@ func (l *link) ID() int64              { return l.id }
 func (l *link) Close()                 { close(l.ended) }
 func (l *link) Ended() <-chan struct{} { return l.ended }
 
-// node is the destination's side of a node.
+// node is a node as the destination of a migration.
 type node struct {
 	t     *testing.T
 	db    *engine.DB
@@ -50,7 +50,7 @@ func start(t *testing.T) *node {
 	return n
 }
 
-// open is the start of a process.
+// open starts a process.
 func (n *node) open() {
 	imp, err := New(Options{DB: n.db, Slots: &n.slots, Path: n.path, Log: zap.NewNop(),
 		Has:       func(uint16) bool { return n.slots.is == "imported" || n.slots.is == "arrived" },
@@ -72,7 +72,7 @@ func (n *node) set() {
 	})
 }
 
-// check compares the state, what the slots are, and whether the key and the mark are there.
+// check compares the state of the import and of the slots, and checks whether the key and the mark exist.
 func (n *node) check(what string, state State, slots string, key, mark bool) {
 	n.t.Helper()
 	there := false
@@ -94,7 +94,7 @@ func (n *node) must(err error) {
 	}
 }
 
-// TestImport: what is there of the slots after each step, for all ends of an import.
+// TestImport checks the key, the mark and the slots after each step, for all ends of an import.
 func TestImport(t *testing.T) {
 	n := start(t)
 	n.set() // of an earlier time
@@ -128,7 +128,7 @@ func TestImport(t *testing.T) {
 	n.check("killed", None, "", false, false)
 }
 
-// TestLinks: who may say what, and when.
+// TestLinks: which connection may send which command, and when.
 func TestLinks(t *testing.T) {
 	n := start(t)
 	old, first, second := newLink(1), newLink(2), newLink(3)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// still is a clock on which time passes only while somebody sleeps.
+// still is a clock whose time passes only in Sleep.
 type still struct{ now time.Time }
 
 func (c *still) Now() time.Time { return c.now }
@@ -17,7 +17,7 @@ func (c *still) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// TestWait: the rate is kept on the average, and what was not sent in time is not made up for.
+// TestWait: the average rate is kept, and unused time is not made up for.
 func TestWait(t *testing.T) {
 	began := time.Now()
 	clock := &still{began}
@@ -43,7 +43,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestReal: a sleep ends with its context, for the reason that this gives.
+// TestReal: a sleep ends with its context and returns the context's error.
 func TestReal(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")

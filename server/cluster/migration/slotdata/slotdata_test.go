@@ -57,7 +57,8 @@ func slotOf(tag string) cf.SlotRange {
 	return cf.SlotRange{First: s, Last: s}
 }
 
-// TestReader: the keys of the slots with their elements, and nothing that is gone, of other slots, or later.
+// TestReader: the reader returns the keys of the slots with their elements. It leaves out dead keys, other slots and
+// later writes.
 func TestReader(t *testing.T) {
 	db := open(t)
 	fill(t, db)
@@ -95,7 +96,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestChanges: of a batch of the log, the records of the slots; a flush is an error.
+// TestChanges: a batch of the log yields the records of the slots; a flush is an error.
 func TestChanges(t *testing.T) {
 	key := func(k string) []byte { return cf.AppendNSKey(nil, cf.DefaultNamespace, []byte(k), true) }
 	var b batch.Builder

@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
 )
 
-// slots notes what happens, commands of the destination included.
+// slots records the steps, including the commands of the destination.
 type slots struct {
 	mu  sync.Mutex
 	did []string
