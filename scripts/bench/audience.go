@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// audience is the subscribers of one channel. They read all the time, and count what they read.
+// audience are the subscribers of one channel. They read all the time and count the bytes.
 type audience struct {
 	conns []net.Conn
-	got   []atomic.Int64 // bytes each of them has read
-	gone  atomic.Int64   // how many were disconnected
+	got   []atomic.Int64 // bytes read by each subscriber
+	gone  atomic.Int64   // number of disconnected subscribers
 }
 
-// deliveryGrace is how long subscribers may take to read what was published.
+// deliveryGrace is the max time for subscribers to read what was published.
 const deliveryGrace = time.Minute
 
 // subscribe connects n subscribers of a channel.
@@ -82,7 +82,7 @@ func (a *audience) close() {
 	}
 }
 
-// messageSize is how many bytes a subscriber reads for one message.
+// messageSize returns the size in bytes of one message to a subscriber.
 func messageSize(channel, payload string) int64 {
 	return int64(len(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(channel), channel,
 		len(payload), payload)))

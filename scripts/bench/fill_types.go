@@ -23,7 +23,7 @@ var document = func() string {
 	return b.String()
 }()
 
-// once makes what name stands for, unless that is done.
+// once runs the commands that create the data named name, unless they have run before.
 func (l *loader) once(name string, n int, args func(from, to int) []string, first ...[]string) error {
 	if l.made[name] && !l.anew {
 		return nil
@@ -38,7 +38,7 @@ func (l *loader) once(name string, n int, args func(from, to int) []string, firs
 	return err
 }
 
-// oneEach is once with a command for each number.
+// oneEach is once with one command for each number.
 func (l *loader) oneEach(name string, n int, args func(i int) []string, first ...[]string) error {
 	if l.made[name] && !l.anew {
 		return nil
@@ -80,8 +80,8 @@ func stream(key string, size int) func(*loader, int) error {
 	return func(l *loader, _ int) error { return l.oneEach(key, size, entry(key), []string{"DEL", key}) }
 }
 
-// streamOf makes a stream of as many entries as there will be requests with a group that has read none of them, or,
-// with delivered, all.
+// streamOf returns a fill that makes a stream with one entry for each request. A group has read none of them or, with
+// delivered, all.
 func streamOf(key string, delivered bool) func(*loader, int) error {
 	return func(l *loader, n int) error {
 		err := l.oneEach(key, n, entry(key), []string{"DEL", key}, []string{"XGROUP", "CREATE", key, "g", "0", "MKSTREAM"})
@@ -94,7 +94,7 @@ func streamOf(key string, delivered bool) func(*loader, int) error {
 	}
 }
 
-// points makes a geo index of points within a degree of 0, 0; they are the same for both servers.
+// points makes a geo index of points within a degree of 0, 0. Both servers get the same points.
 func points(key string, size int) func(*loader, int) error {
 	return func(l *loader, _ int) error {
 		r := rand.New(rand.NewPCG(1, 2))

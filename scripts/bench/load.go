@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// value is what is stored, of redis-benchmark's -d size.
+// value is a value of redis-benchmark's size -d.
 var value = strings.Repeat("x", valueSize)
 
 const valueSize = 128
@@ -17,8 +17,8 @@ const valueSize = 128
 // loader fills a server with data, in pipelines of variadic commands.
 type loader struct {
 	c    *redisclient.Conn
-	made map[string]bool // keys and prefixes that are filled
-	anew bool            // fill again what is filled
+	made map[string]bool // keys and prefixes that exist
+	anew bool            // recreate what exists
 }
 
 func newLoader(addr string) (*loader, error) {
@@ -29,8 +29,8 @@ func newLoader(addr string) (*loader, error) {
 	return &loader{c: c, made: map[string]bool{}}, nil
 }
 
-// elements is how many elements one command carries, and inFlight how many
-// commands are sent before their replies are read.
+// elements is the max number of elements in one command, and inFlight the number of commands that are sent before their
+// replies are read.
 const (
 	elements = 100
 	inFlight = 32
@@ -74,8 +74,7 @@ func (l *loader) strings(prefix string, n int) error {
 	return err
 }
 
-// collection makes key anew with n elements: command is HSET, RPUSH, SADD or
-// ZADD (where element i has score i).
+// collection recreates key with n elements: command is HSET, RPUSH, SADD or ZADD (where element i has score i).
 func (l *loader) collection(command, key string, n int) error {
 	if l.made[key] && !l.anew {
 		return nil
@@ -104,5 +103,5 @@ func (l *loader) collection(command, key string, n int) error {
 	return err
 }
 
-// digits is n as redis-benchmark writes a __rand_int__.
+// digits returns n in the form in which redis-benchmark writes a __rand_int__.
 func digits(n int) string { return fmt.Sprintf("%012d", n) }

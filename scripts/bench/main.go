@@ -111,7 +111,7 @@ func run(o options) error {
 	}
 	defer redis.stop()
 
-	// Ctrl-C ends the run between two rows, so that the servers and their data go.
+	// Ctrl-C ends the run between two rows, so that the servers and their data are removed.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 
@@ -125,7 +125,7 @@ func run(o options) error {
 			break
 		}
 		printHeader(os.Stdout, p)
-		var family []result // of the family of the last row
+		var family []result // rows of the family of the last row
 		headed := false
 		for i, r := range picked {
 			select {
@@ -176,7 +176,7 @@ func run(o options) error {
 	return nil
 }
 
-// running is a side with the process behind it, if this program started it.
+// running is a side with its process, if this program has started it.
 type running struct {
 	*side
 	server *launch.Server
@@ -205,7 +205,7 @@ func (r *running) stop() {
 	}
 }
 
-// redisVersion is "redis-server 7.0.15".
+// redisVersion returns text such as "redis-server 7.0.15".
 func redisVersion() string {
 	out, _ := exec.Command("redis-server", "--version").Output()
 	for field := range strings.FieldsSeq(string(out)) {

@@ -16,8 +16,7 @@ import (
 
 const (
 	connections = 50
-	// measureTimeout bounds one measurement and one fill: redis-benchmark spins
-	// for ever when its server goes away.
+	// measureTimeout bounds one measurement and one fill: redis-benchmark loops for ever when its server has ended.
 	measureTimeout = 2 * time.Minute
 )
 
@@ -51,7 +50,7 @@ func (s *side) prepare(r row, n int) error {
 	return nil
 }
 
-// measure returns the requests a second of n requests of a row.
+// measure sends n requests of a row and returns the requests per second.
 func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	if err := s.prepare(r, n); err != nil {
 		return 0, err
@@ -102,9 +101,9 @@ func timeout() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), measureTimeout)
 }
 
-// parseRate reads the requests a second out of redis-benchmark's CSV, whose lines
-// are "name","requests a second","average latency",... The name is the command as
-// it was given, and its quotes are not escaped: columns count from the end.
+// parseRate parses the requests per second from redis-benchmark's CSV, whose lines are "name","requests per
+// second","average latency",... The name is the command as given, with unescaped quotes, so columns are counted from
+// the end.
 func parseRate(text string) (float64, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) < 2 {
@@ -123,8 +122,7 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// complaint is the server's error among what redis-benchmark printed, or else
-// everything that it printed.
+// complaint returns the server's error in the output of redis-benchmark, or else the whole output.
 func complaint(stderr string) string {
 	for line := range strings.Lines(stderr) {
 		if _, text, found := strings.Cut(line, "Error from server: "); found {
@@ -134,34 +132,33 @@ func complaint(stderr string) string {
 	return strings.TrimSpace(stderr)
 }
 
-// result is the outcome of one row at one pipeline length.
+// result is the result of one row at one pipeline length.
 type result struct {
 	Command   string    `json:"command"`
 	Pipeline  int       `json:"pipeline"`
 	Requests  int       `json:"requests"`
-	Basalt    []float64 `json:"basalt"` // requests a second, a repetition each
+	Basalt    []float64 `json:"basalt"` // requests per second, one per repetition
 	Redis     []float64 `json:"redis"`
 	RangeRead bool      `json:"range_read"`
 	Other     bool      `json:"other,omitempty"` // does not count in the means
 	Family    string    `json:"family,omitempty"`
 	Error     string    `json:"error,omitempty"`
 
-	target      float64 // 0 for none
+	target      float64 // 0 = none
 	spreadRange bool
 }
 
 func (r result) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
 
-// plan says how long to measure.
+// plan describes how long to measure.
 type plan struct {
-	requests int           // in each measurement; 0 = as many as take about
-	duration time.Duration // on the slower of the two servers,
-	rounds   int           // and at least as many pipelines on each connection
+	requests int           // in each measurement; 0 = as many as take roughly
+	duration time.Duration // duration on the slower of the two servers,
+	rounds   int           // and at least so many pipelines on each connection
 	reps     int
 }
 
-// compare measures a row on both servers in turn, and in the other order in
-// every second repetition.
+// compare measures a row on both servers, one after the other. Every second repetition uses the reverse order.
 func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead, Other: r.other,
 		Family: r.family, spreadRange: r.spreadRange, target: target(r.targets(), pipeline)}
@@ -172,8 +169,8 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	res.Requests = p.requests
 	if res.Requests == 0 {
 		least := connections * pipeline * p.rounds
-		// A few requests are mostly the making of connections, and to a server that has done nothing yet: a trial
-		// says how many to send when it has sent at least half of them.
+		// With few requests, connecting takes most of the time, and a server that has done nothing is slow at first. So
+		// the number of requests is only derived from a trial with at least half as many.
 		for n, tried := least, 0; tried*2 < n; {
 			slower := math.Inf(1)
 			for _, s := range r.sides(basalt, redis) {
@@ -207,7 +204,7 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	return res
 }
 
-// targets are the least ratios of the row.
+// targets returns the min ratios of the row.
 func (r row) targets() [3]float64 {
 	if r.family != "" {
 		return r.target
@@ -215,7 +212,7 @@ func (r row) targets() [3]float64 {
 	return targets[r.name]
 }
 
-// sides are the servers to measure the row on.
+// sides returns the servers on which the row is measured.
 func (r row) sides(basalt, redis *side) []*side {
 	if r.alone {
 		return []*side{basalt}
@@ -223,8 +220,8 @@ func (r row) sides(basalt, redis *side) []*side {
 	return []*side{basalt, redis}
 }
 
-// pick returns the rows and scripts that the comma-separated names of rows, families or scripts ask for, all of them
-// when names is empty. "Lua" stands for all scripts.
+// pick returns the rows and scripts with the given comma-separated names of rows, families or scripts, or all of them
+// if names is empty. "Lua" stands for all scripts.
 func pick(names string) ([]row, []script, error) {
 	if names == "" {
 		return rows(), scriptRows(), nil
@@ -259,7 +256,7 @@ func pick(names string) ([]row, []script, error) {
 	return commands, scripts, nil
 }
 
-// parsePipelines reads "1,16,64".
+// parsePipelines parses "1,16,64".
 func parsePipelines(s string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(s, ",") {

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// targets are the least ratios to redis-server that basalt has to reach, at the
-// pipeline lengths of targetPipelines. A row without an entry counts in the
-// geometric means only.
+// targets are the min ratios to redis-server at the pipeline lengths of targetPipelines. A row without an entry counts
+// in the geometric means only.
 var targets = map[string][3]float64{
 	"SET":       {0.75, 0.55, 0.40},
 	"GET":       {0.85, 0.70, 0.55},
@@ -32,16 +31,16 @@ var targets = map[string][3]float64{
 var (
 	targetPipelines = [3]int{1, 16, 64}
 	meanTarget      = [3]float64{0.75, 0.40, 0.35}
-	pointTarget     = [3]float64{0.90, 0.75, 0.75} // of the core types' commands that read no range
+	pointTarget     = [3]float64{0.90, 0.75, 0.75} // of the core types' commands without ranges
 )
 
-// These hold at every pipeline length: of range reads that repeat, and of those spread over many collections.
+// The targets of repeated range reads, and of range reads spread over many collections, for every pipeline length.
 const (
 	rangeTarget  = 0.65
 	spreadTarget = 0.90
 )
 
-// target is the entry of t for a pipeline length; 0 means none.
+// target returns the target for a pipeline length; 0 = none.
 func target(t [3]float64, pipeline int) float64 {
 	if i := slices.Index(targetPipelines[:], pipeline); i >= 0 {
 		return t[i]
@@ -49,14 +48,14 @@ func target(t [3]float64, pipeline int) float64 {
 	return 0
 }
 
-// median of a non-empty list; of an even number, the mean of the middle two.
+// median returns the median of a non-empty list.
 func median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// geometricMean of positive numbers; NaN for none.
+// geometricMean returns the geometric mean of positive numbers; NaN for an empty list.
 func geometricMean(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -74,7 +73,7 @@ type mean struct {
 	Target   float64 `json:"target"`
 }
 
-// means of those rows that were measured.
+// means returns the means over the measured rows.
 func means(results []result, pipeline int) []mean {
 	var all, points, reads, spread []float64
 	for _, r := range results {
@@ -107,7 +106,7 @@ func means(results []result, pipeline int) []mean {
 	return out
 }
 
-// verdict is the end of a report line: the target and whether it was missed.
+// verdict returns the end of a report line: the target and whether it was missed.
 func verdict(ratio, target float64) string {
 	switch {
 	case target == 0:
@@ -136,7 +135,7 @@ func printResult(w io.Writer, r result) {
 		verdict(r.ratio(), r.target))
 }
 
-// printFamilyHeader prints what printFamily's columns are.
+// printFamilyHeader prints the header of printFamily's columns.
 func printFamilyHeader(w io.Writer, pipeline int) {
 	fmt.Fprintf(w, "\nP = %-14d", pipeline)
 	for _, title := range [len(variants)]string{
@@ -151,7 +150,7 @@ func printFamilyHeader(w io.Writer, pipeline int) {
 	fmt.Fprintln(w)
 }
 
-// printFamily prints the variants of one family, as far as they were measured, side by side.
+// printFamily prints the measured variants of one family side by side.
 func printFamily(w io.Writer, results []result) {
 	name, end := results[0].Family, ""
 	fmt.Fprintf(w, "%-18s", name)

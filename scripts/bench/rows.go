@@ -11,27 +11,25 @@ type row struct {
 	name string
 	test string   // for -t; else
 	args []string // the command line
-	// fill puts in place what the command needs; nil when it needs nothing. n is
-	// the number of requests to come.
+	// fill creates the data that the command needs; nil = none. n is the number of requests that follow.
 	fill func(l *loader, n int) error
-	// refill says that the command uses up what fill made, so that it has to be
-	// made again before each measurement. Otherwise once a server is enough, also
-	// for all rows that use the same data.
+	// refill: the command uses up the data, so they are created again before each measurement. Otherwise they are
+	// created once on each server, for all rows that use the same data.
 	refill bool
-	// rangeRead says that the row counts in the geometric mean over range reads.
+	// rangeRead: the row counts in the geometric mean over range reads.
 	rangeRead bool
-	// other says that the row is of a data type beyond the five core types: it does not count in the means.
+	// other: the row belongs to a data type beyond the five core types, and does not count in the means.
 	other bool
-	// alone says that redis-server lacks the command: there is no ratio.
+	// alone: redis-server lacks the command, so there is no ratio.
 	alone bool
-	// subscribers is how many clients have subscribed to the channel of PUBLISH, which is the first argument. The
+	// subscribers is the number of clients that subscribe to the channel of PUBLISH, which is the first argument. The
 	// measurement fails unless each of them gets every message.
 	subscribers int
 
-	// The rest is for the rows of a family, see spread.go.
+	// The following fields are for the rows of a family, see spread.go.
 	family      string
-	keyspace    int        // random numbers are below it; 0 stands for the constant of this name
-	target      [3]float64 // least ratios; other rows have theirs in targets
+	keyspace    int        // random numbers are below it; 0 = the constant of this name
+	target      [3]float64 // min ratios; other rows have theirs in targets
 	spreadRange bool       // counts in the mean over spread ranges
 	// writes are command lines, one of which comes after readsPerWrite of args, on average.
 	writes [][]string
@@ -40,8 +38,7 @@ type row struct {
 // rnd is a random element of a collection that the loader filled.
 const rnd = "e:__rand_int__"
 
-// rows is everything that is measured, in the order of the report. Rows that
-// only read share their data.
+// rows returns all rows, in the order of the report. Rows that only read share their data.
 func rows() []row {
 	return append([]row{
 		{name: "SET", test: "set"},
@@ -96,7 +93,7 @@ func rows() []row {
 		custom("ZRANGEBYSCORE", zset("z", keyspace), "ZRANGEBYSCORE z 50000 60000 LIMIT 0 10"),
 		custom("ZRANDMEMBER", zset("z", keyspace), "ZRANDMEMBER z"),
 
-		// The bits are cleared first: one that is set again is no change, and neither server writes anything then.
+		// The bits are cleared first: setting a bit again is no change, and neither server would write anything.
 		other(again(custom("SETBIT", bitsAt("bits:", "0"), "SETBIT bits:__rand_int__ 7777 1"))),
 		other(custom("GETBIT", bitsAt("getbits:", "1"), "GETBIT getbits:__rand_int__ 7777")),
 		other(custom("XADD", nil, "XADD stream * field "+value)),
@@ -137,8 +134,8 @@ func repeated(word string, n int) string {
 	return strings.TrimSpace(strings.Repeat(word+" ", n))
 }
 
-// The fills. Those that take a size make exactly that many elements; the ...Of
-// ones make as many as there will be requests, for commands that pop.
+// The fills. Those with a size create exactly that many elements; the ...Of ones create one for each request, for
+// commands that pop.
 
 func stringsAt(prefix string) func(*loader, int) error {
 	return func(l *loader, _ int) error { return l.strings(prefix, keyspace) }

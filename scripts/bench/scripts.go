@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// script is a Lua script whose processor time is measured: that of the whole server process, divided by the calls. It
-// is called by EVALSHA, from few clients with pipelines, so that the network counts little.
+// script is a Lua script whose CPU time is measured: that of the whole server process, divided by the calls. EVALSHA
+// calls it from few clients with pipelines, so that the network matters little.
 type script struct {
 	name   string
 	source string
-	keys   int     // declared: as many, with random numbers in their names
-	target float64 // the largest ratio to redis-server; 0 = none
+	keys   int     // number of declared keys, whose names contain random numbers
+	target float64 // max ratio to redis-server; 0 = none
 }
 
 const (
@@ -31,14 +31,14 @@ const (
 	scriptKey      = "script:__rand_int__:"
 )
 
-// The calls that follow each other are one GET and one SET of the same key.
+// Each pair of calls is a GET and a SET of the same key.
 const thirtyCalls = `for i = 1, 15 do local k = %s redis.call('SET', k, (redis.call('GET', k) or 0) + 1) end`
 
-// job is a document as queues keep it.
+// job is a typical document of a job queue.
 const job = `{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},` +
 	`"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}`
 
-// scriptRows are the scripts, in the order of the report. Each of those that compute takes redis-server about a
+// scriptRows returns the scripts, in the order of the report. Each script that only computes takes redis-server about a
 // millisecond.
 func scriptRows() []script {
 	return []script{
@@ -73,7 +73,7 @@ func scriptRows() []script {
 	}
 }
 
-// scriptResult is the processor time of one call, in microseconds, of each repetition.
+// scriptResult has the CPU time of one call in microseconds for each repetition.
 type scriptResult struct {
 	Script string    `json:"script"`
 	Calls  int       `json:"calls"`
@@ -85,7 +85,7 @@ type scriptResult struct {
 
 func (r scriptResult) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
 
-// processorTime is what the server's process has used so far. The server has to run on this machine.
+// processorTime returns the CPU time that the server's process has used. The server must run on this host.
 func (s *side) processorTime() (time.Duration, error) {
 	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
 		return 0, err
@@ -106,8 +106,8 @@ func (s *side) processorTime() (time.Duration, error) {
 	return parseProcessorTime(string(stat))
 }
 
-// parseProcessorTime reads the processor time, of user and system, out of /proc/PID/stat. The name of the program, the
-// second field, may contain anything.
+// parseProcessorTime parses the user and system time in /proc/PID/stat. The name of the program, the second field, may
+// contain anything.
 func parseProcessorTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -125,7 +125,7 @@ func parseProcessorTime(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * tick, nil
 }
 
-// runScript calls a script, and returns the processor time of one call in microseconds, and the calls a second.
+// runScript calls a script. It returns the CPU time of one call in microseconds, and the calls per second.
 func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 	sha, err := s.load.c.Do("SCRIPT", "LOAD", r.source)
 	if err != nil {
@@ -164,12 +164,12 @@ func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 	return float64((after - before).Microseconds()) / float64(calls), rate, err
 }
 
-// compareScript measures a script on both servers in turn, and in the other order in every second repetition.
+// compareScript measures a script on both servers, one after the other. Every second repetition uses the reverse order.
 func compareScript(basalt, redis *side, r script, p plan) scriptResult {
 	res := scriptResult{Script: r.name, Calls: p.requests, Target: r.target}
 	sides := []*side{basalt, redis}
 	if res.Calls == 0 {
-		// As in compare; twice as long, since the kernel counts processor time in hundredths of a second.
+		// As in compare, but twice as long, because the kernel counts CPU time in hundredths of a second.
 		const least = 4 * scriptClients * scriptPipeline
 		for n, tried := least, 0; tried*2 < n; {
 			slower := math.Inf(1)
@@ -206,7 +206,7 @@ func compareScript(basalt, redis *side, r script, p plan) scriptResult {
 	return res
 }
 
-// compareScripts measures scripts and prints what it finds.
+// compareScripts measures scripts and prints the results.
 func compareScripts(basalt, redis *side, scripts []script, p plan, interrupted <-chan os.Signal) (all []scriptResult,
 	err error) {
 	for i, r := range scripts {

@@ -10,14 +10,14 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
-// spreadOver is how many collections of spreadSize elements the spread rows read. The tests make it smaller.
+// spreadOver is the number of collections with spreadSize elements that the spread rows read. Tests reduce it.
 var spreadOver = 10_000
 
 const (
 	spreadSize = 100
-	// repeatedKey is the number of the collection that the repeating and the mixed rows read all the time.
+	// repeatedKey is the number of the collection that the repeating and the mixed rows read.
 	repeatedKey = 7
-	// readsPerWrite is how many reads a mixed row has for each write.
+	// readsPerWrite is the number of reads for each write in a mixed row.
 	readsPerWrite = 10
 )
 
@@ -26,11 +26,11 @@ const (
 // time; and that mixed with writes to the collection, which outdate what is kept of it.
 type family struct {
 	name        string
-	read, write string // KEY is the number of the collection, __rand_int__ any number below spreadOver; | is "or"
+	read, write string // KEY is the number of the collection, __rand_int__ a number below spreadOver; | is "or"
 	prefix      string // of the keys
 	fill        func(number string, i int) []string
-	each        bool // fill makes one element, i, and not all of them
-	// The least ratio to redis-server of the spread row, at the pipeline lengths of targetPipelines.
+	each        bool // fill makes only element i, not all elements
+	// The min ratio of the spread row to redis-server, at the pipeline lengths of targetPipelines.
 	target [3]float64
 	ranges bool // counts in the mean over spread ranges
 }
@@ -93,7 +93,7 @@ func families() []family {
 	}
 }
 
-// spreadRows are the rows of all families, those of a family one after the other.
+// spreadRows returns the rows of all families, family by family.
 func spreadRows() []row {
 	var out []row
 	for _, f := range families() {
@@ -117,7 +117,7 @@ func spreadRows() []row {
 	return out
 }
 
-// make makes the collections of the family, with spreadSize elements each, unless another row did.
+// make creates the collections of the family with spreadSize elements each, unless another row has done so.
 func (f family) make(l *loader, _ int) error {
 	elements := 1
 	if f.each {
@@ -128,7 +128,7 @@ func (f family) make(l *loader, _ int) error {
 	})
 }
 
-// mix applies a mixed row, which redis-benchmark cannot, and returns the requests a second.
+// mix runs a mixed row, which redis-benchmark cannot, and returns the requests per second.
 func (s *side) mix(r row, pipeline, n int) (float64, error) {
 	read := operation(r.args, r.keyspace)
 	var writes []*loadgen.Op
@@ -152,9 +152,9 @@ func (s *side) mix(r row, pipeline, n int) (float64, error) {
 	return res.Rate(), nil
 }
 
-const randInt = "__rand_int__" // as long as the digits that take its place
+const randInt = "__rand_int__" // has the length of the digits that replace it
 
-// operation is a command in which each __rand_int__ becomes a random number below keyspace.
+// operation returns a command in which each __rand_int__ becomes a random number below keyspace.
 func operation(args []string, keyspace int) *loadgen.Op {
 	text := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// groups makes memory cgroups below one parent.
+// groups creates memory cgroups below one parent.
 type groups struct {
 	parent string // directory of the parent cgroup
 	v2     bool
 	limit  int64
 }
 
-// findGroups returns the maker of groups of at most limit bytes. parent is a cgroup's directory, or "" for the group
-// of this process. The error says why there is none.
+// findGroups returns a groups with a limit in bytes. parent is a cgroup's directory, or "" for the group of this
+// process. The error explains why groups are impossible.
 func findGroups(parent string, limit int64) (*groups, error) {
 	g := &groups{parent: parent, limit: limit}
 	if parent == "" {
@@ -44,8 +44,8 @@ func findGroups(parent string, limit int64) (*groups, error) {
 	return g, trial.remove()
 }
 
-// ownGroup is the directory of the memory cgroup of the process that has these /proc/PID/mountinfo and cgroup, and ""
-// if there is none. A memory controller of version 1 comes before version 2.
+// ownGroup returns the directory of the memory cgroup of the process with these /proc/PID/mountinfo and cgroup, "" =
+// none. A memory controller of version 1 takes precedence over version 2.
 func ownGroup(mountinfo, cgroup string) string {
 	found := ""
 	for line := range strings.Lines(mountinfo) {
@@ -99,14 +99,14 @@ func (g *groups) make(name string) (*group, error) {
 	limit := "memory.limit_in_bytes"
 	if g.v2 {
 		limit = "memory.max"
-		// Fails when it is enabled already or may not be: the limit below says which.
+		// This fails when the controller is enabled already, or must not be: the limit below shows which.
 		os.WriteFile(filepath.Join(g.parent, "cgroup.subtree_control"), []byte("+memory"), 0)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
 	made := &group{dir}
-	// No O_CREATE: a missing file says that the group has no memory controller.
+	// No O_CREATE: a missing file means that the group has no memory controller.
 	f, err := os.OpenFile(filepath.Join(dir, limit), os.O_WRONLY, 0)
 	if err == nil {
 		_, err = f.WriteString(strconv.FormatInt(g.limit, 10))
@@ -118,14 +118,14 @@ func (g *groups) make(name string) (*group, error) {
 	return made, nil
 }
 
-// wrap makes a command start in the group: a shell enters it and becomes the command.
+// wrap makes a command start in the group: a shell enters the group and then executes the command.
 func (g *group) wrap(cmd *exec.Cmd) *exec.Cmd {
 	script := `echo $$ >"$0" && exec "$@"`
 	args := append([]string{"-c", script, filepath.Join(g.dir, "cgroup.procs"), cmd.Path}, cmd.Args[1:]...)
 	return exec.Command("/bin/sh", args...)
 }
 
-// oomKills is how many processes of the group were killed for want of memory.
+// oomKills returns the number of processes of the group that were killed because memory was exhausted.
 func (g *group) oomKills() int64 {
 	for _, file := range []string{"memory.oom_control", "memory.events"} { // of version 1 and 2
 		b, err := os.ReadFile(filepath.Join(g.dir, file))
@@ -142,11 +142,11 @@ func (g *group) oomKills() int64 {
 	return 0
 }
 
-// remove removes the group, whose processes have ended.
+// remove removes the group after the end of its processes.
 func (g *group) remove() error {
 	var err error
 	for range 100 {
-		// The kernel takes a moment to let go of a process that has ended.
+		// The kernel releases an ended process after a moment.
 		if err = os.Remove(g.dir); err == nil || os.IsNotExist(err) {
 			return nil
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
-// dataset is what a server is filled with.
+// dataset is the data with which a server is filled.
 type dataset struct {
 	name  string
 	keys  int
-	fill  *loadgen.Op // makes a key with all that is in it
-	bytes int64       // of a key and all that is in it, as a client counts them
-	order []uint32    // the keys in a shuffled order
+	fill  *loadgen.Op // creates a key with all its elements
+	bytes int64       // of a key with all its elements, as a client counts them
+	order []uint32    // the keys in random order
 	zipf  *loadgen.Zipf
 }
 
-// prepare makes what the rows choose keys with.
+// prepare creates what the rows use to choose keys.
 func (d *dataset) prepare() {
 	d.order = make([]uint32, d.keys)
 	for i := range d.order {
@@ -35,32 +35,32 @@ type choose func(d *dataset, r *rand.Rand) int
 
 func uniform(d *dataset, r *rand.Rand) int { return r.IntN(d.keys) }
 
-// zipfian prefers few keys, which lie anywhere among the others.
+// zipfian prefers few keys, scattered among the others.
 func zipfian(d *dataset, r *rand.Rand) int { return int(d.order[d.zipf.Next(r)]) }
 
 // hotShare is the share of the keys that are hot.
 const hotShare = 20
 
-// hot are the first 5 % of the keys, neighbours in the files as the keys of one day or one user are: the blocks that
-// hold them fit into memory. (Popular keys that lie anywhere are zipfian's part.)
+// hot chooses among the first 5 % of the keys, which are neighbours in the files, like the keys of one day or one user:
+// their blocks fit into memory. (For scattered popular keys see zipfian.)
 func hot(d *dataset, r *rand.Rand) int { return r.IntN(d.keys / hotShare) }
 
-// fresh is a key that was not there before, almost always.
+// fresh chooses a key that almost certainly does not exist.
 func fresh(_ *dataset, r *rand.Rand) int { return r.IntN(1e12) }
 
-// keyLength is that of "key:" and a number.
+// keyLength is the length of "key:" and a number.
 const keyLength = len("key:") + loadgen.Digits
 
 // word is one argument of a request.
 type word func(dst []byte, r *rand.Rand, key int) []byte
 
-// literal is an argument that is always the same.
+// literal returns a constant argument.
 func literal(s string) word {
 	text := string(loadgen.AppendBulk(nil, s))
 	return func(dst []byte, _ *rand.Rand, _ int) []byte { return append(dst, text...) }
 }
 
-// keyed is the prefix and the number of the key.
+// keyed returns an argument of a prefix and the number of the key.
 func keyed(prefix string) word {
 	head := fmt.Sprintf("$%d\r\n%s", len(prefix)+loadgen.Digits, prefix)
 	return func(dst []byte, _ *rand.Rand, key int) []byte {
@@ -68,7 +68,7 @@ func keyed(prefix string) word {
 	}
 }
 
-// valued is a random value of size bytes that begins with the number of the key.
+// valued returns a random value of size bytes that begins with the number of the key.
 func valued(size int) word {
 	head := fmt.Sprintf("$%d\r\n", size)
 	return func(dst []byte, r *rand.Rand, key int) []byte {
@@ -76,7 +76,7 @@ func valued(size int) word {
 	}
 }
 
-// request is an operation with these arguments.
+// request returns an operation with these arguments.
 func request(check func(reply []byte, key int) bool, words ...word) *loadgen.Op {
 	head := "*" + strconv.Itoa(len(words)) + "\r\n"
 	return &loadgen.Op{Check: check, Encode: func(dst []byte, r *rand.Rand, key int) []byte {
@@ -93,10 +93,10 @@ func request(check func(reply []byte, key int) bool, words ...word) *loadgen.Op 
 func isOK(reply []byte, _ int) bool      { return string(reply) == "+OK\r\n" }
 func isInteger(reply []byte, _ int) bool { return reply[0] == ':' }
 
-// isOne is the reply to INCR of a new key. A number drawn twice is rare and no fault.
+// isOne accepts the reply to INCR of a new key. A number that is drawn twice is rare, and not an error.
 func isOne(reply []byte, _ int) bool { return reply[0] == ':' && reply[1] != '0' }
 
-// isValue is a bulk string made by valued.
+// isValue accepts a bulk string that valued has made.
 func isValue(size int) func(reply []byte, key int) bool {
 	head := fmt.Sprintf("$%d\r\n", size)
 	return func(reply []byte, key int) bool {
@@ -106,16 +106,16 @@ func isValue(size int) func(reply []byte, key int) bool {
 	}
 }
 
-// hasElements is an array of n elements.
+// hasElements accepts an array of n elements.
 func hasElements(n int) func(reply []byte, key int) bool {
 	head := []byte(fmt.Sprintf("*%d\r\n", n))
 	return func(reply []byte, _ int) bool { return bytes.HasPrefix(reply, head) }
 }
 
-// isBulk is any string.
+// isBulk accepts any bulk string.
 func isBulk(reply []byte, _ int) bool { return reply[0] == '$' && reply[1] != '-' }
 
-// valuesOf is strings of size bytes.
+// valuesOf returns a data set of strings of size bytes.
 func valuesOf(name string, size, keys int) *dataset {
 	return &dataset{name: name, keys: keys, bytes: int64(keyLength + size), fill: set(size)}
 }
@@ -125,7 +125,7 @@ func get(size int) *loadgen.Op { return request(isValue(size), literal("GET"), k
 
 var incrNew = request(isOne, literal("INCR"), keyed("new:"))
 
-// newKeyBytes are those of a key made by incrNew and its value.
+// newKeyBytes is the size of a key made by incrNew, with its value.
 const newKeyBytes = keyLength + 1
 
 const (
@@ -134,7 +134,7 @@ const (
 	elementName = "element:%02d"
 )
 
-// elementWords are the names of all elements, as arguments.
+// elementWords are the names of all elements as arguments.
 var elementWords = func() (out [elements]word) {
 	for i := range out {
 		out[i] = literal(fmt.Sprintf(elementName, i))
@@ -142,18 +142,18 @@ var elementWords = func() (out [elements]word) {
 	return out
 }()
 
-// anyElement is the name of one of the elements.
+// anyElement appends the name of a random element.
 func anyElement(dst []byte, r *rand.Rand, key int) []byte {
 	return elementWords[r.IntN(elements)](dst, r, key)
 }
 
-// score is a random number of six digits.
+// score appends a random number of six digits.
 func score(dst []byte, r *rand.Rand, _ int) []byte {
 	dst = strconv.AppendInt(append(dst, "$6\r\n"...), int64(100_000+r.IntN(900_000)), 10)
 	return append(dst, '\r', '\n')
 }
 
-// hashes and sorted sets of as many elements each.
+// hashes returns a data set of hashes, and sortedSets one of sorted sets, with `elements` elements in each key.
 func hashes(keys int) *dataset {
 	fill := []word{literal("HSET"), keyed("hash:")}
 	for _, name := range elementWords {

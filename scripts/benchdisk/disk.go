@@ -14,14 +14,15 @@ import (
 	"unsafe"
 )
 
-// diskRate is how many random reads a second the disk gives.
+// diskRate is the rate of random reads of the disk.
 type diskRate struct {
 	Bytes int     `json:"bytes"` // of a read
-	Depth int     `json:"depth"` // reads on their way at one time
+	Depth int     `json:"depth"` // concurrent reads
 	Rate  float64 `json:"reads_per_second"`
 }
 
-// measureDisk reads at random, past the page cache, from a file of the given size in dir, which it makes and removes.
+// measureDisk reads at random positions, bypassing the page cache, from a file of the given size that it creates in dir
+// and removes.
 func measureDisk(ctx context.Context, dir string, size int64, duration time.Duration) ([]diskRate, error) {
 	path := filepath.Join(dir, "disk")
 	defer os.Remove(path)
@@ -41,7 +42,7 @@ func measureDisk(ctx context.Context, dir string, size int64, duration time.Dura
 	return out, nil
 }
 
-// aligned is a buffer as O_DIRECT wants it.
+// aligned returns a buffer with the alignment of O_DIRECT.
 func aligned(size int) []byte {
 	const page = 4096
 	b := make([]byte, size+page)
@@ -49,7 +50,7 @@ func aligned(size int) []byte {
 	return b[skip : skip+size]
 }
 
-// writeDirect writes a file of random bytes: blocks that were never written would be read without the disk.
+// writeDirect writes a file of random bytes: reading blocks that were never written would not reach the disk.
 func writeDirect(ctx context.Context, path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|syscall.O_DIRECT, 0o600)
 	if err != nil {
@@ -70,7 +71,7 @@ func writeDirect(ctx context.Context, path string, size int64) error {
 	return f.Sync()
 }
 
-// readDirect returns the reads a second of so many bytes.
+// readDirect returns the rate of reads of a size per second.
 func readDirect(
 	ctx context.Context, path string, size int64, bytes, depth int, duration time.Duration,
 ) (float64, error) {
@@ -79,7 +80,7 @@ func readDirect(
 		return 0, err
 	}
 	defer f.Close()
-	// A thread that waits for the disk holds one of these until the runtime notices.
+	// A thread that waits for the disk occupies one of these until the runtime notices.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(depth + 1))
 	var total atomic.Int64
 	var failed atomic.Value

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dropPageCache writes the files below dir to the disk and takes them out of the page cache.
+// dropPageCache writes the files below dir to the disk and removes them from the page cache.
 func dropPageCache(dir string) error {
 	syscall.Sync()
 	return forget(dir)
@@ -20,7 +20,8 @@ func dropPageCache(dir string) error {
 // fadvDontNeed is POSIX_FADV_DONTNEED.
 const fadvDontNeed = 4
 
-// forget takes what is written of the files below dir out of the page cache. Files may come and go meanwhile.
+// forget removes the clean pages of the files below dir from the page cache. Files may be created and deleted
+// meanwhile.
 func forget(dir string) error {
 	return eachFile(dir, func(path string, _ int64) error {
 		f, err := os.Open(path)
@@ -35,8 +36,8 @@ func forget(dir string) error {
 	})
 }
 
-// starve stands in for a memory cgroup: until the returned function is called, the files below dir are taken out of
-// the page cache every half second.
+// starve replaces a memory cgroup: it removes the files below dir from the page cache every half second, until the
+// returned function is called.
 func starve(dir string) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -48,21 +49,21 @@ func starve(dir string) (stop func()) {
 			case <-end:
 				return
 			case <-t.C:
-				_ = forget(dir) // what fails now is there again in half a second
+				_ = forget(dir) // repeated in half a second
 			}
 		}
 	}()
 	return func() { close(end); <-ended }
 }
 
-// inMemory says whether a directory is in a file system that has no disk.
+// inMemory reports whether a directory is in a file system without a disk.
 func inMemory(dir string) bool {
 	const tmpfs = 0x01021994 // TMPFS_MAGIC
 	var s syscall.Statfs_t
 	return syscall.Statfs(dir, &s) == nil && s.Type == tmpfs
 }
 
-// diskUse is the bytes of the table files, blobs included, and of all other files below dir.
+// diskUse returns the size in bytes of the table files, including blobs, and of all other files below dir.
 func diskUse(dir string) (tables, rest int64, err error) {
 	err = eachFile(dir, func(path string, size int64) error {
 		switch filepath.Ext(path) {
@@ -91,8 +92,8 @@ func eachFile(dir string, do func(path string, size int64) error) error {
 	})
 }
 
-// compactionInput is the bytes of all files that compactions have read so far, according to the events in RocksDB's
-// info log: ... EVENT_LOG_v1 {..., "event": "compaction_started", ..., "input_data_size": 123, ...}
+// compactionInput returns the bytes that compactions have read so far, from the events in RocksDB's info log: ...
+// EVENT_LOG_v1 {..., "event": "compaction_started", ..., "input_data_size": 123, ...}
 func compactionInput(dir string) (int64, error) {
 	logs, err := filepath.Glob(filepath.Join(dir, "db", "LOG*"))
 	if err != nil {
@@ -117,7 +118,7 @@ func compactionInput(dir string) (int64, error) {
 	return sum, nil
 }
 
-// inputSize is what one line adds to compactionInput.
+// inputSize returns the bytes that one line adds to compactionInput.
 func inputSize(line []byte) int64 {
 	if !bytes.Contains(line, []byte(`"event": "compaction_started"`)) {
 		return 0

@@ -34,7 +34,7 @@ type options struct {
 	extra           []string
 }
 
-// bytesFlag is a number of bytes such as 512MiB.
+// bytesFlag is a size such as 512MiB.
 type bytesFlag int64
 
 func (b *bytesFlag) String() string { return fmt.Sprintf("%dMiB", int64(*b)/mib) }
@@ -83,7 +83,7 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if o.quick {
-		// In less memory the program itself, which does not shrink, would be what is measured.
+		// With less memory, the constant size of the program itself would dominate.
 		o.keys, o.duration = o.keys/3, o.duration/4
 		o.sizes.memory, o.sizes.cache, o.sizes.writeBuffer = o.sizes.memory/2, o.sizes.cache/2, o.sizes.writeBuffer/2
 	}
@@ -111,7 +111,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if dir, err = filepath.Abs(dir); err != nil { // servers may have another working directory
+	if dir, err = filepath.Abs(dir); err != nil { // the servers may have another working directory
 		return err
 	}
 	if inMemory(dir) {
@@ -137,7 +137,7 @@ func run(ctx context.Context, o options) error {
 		for i, s := range picked {
 			s.data.prepare()
 			for j := range products {
-				// Each server comes first in every second suite, and in the other ones in the next round.
+				// Each server comes first in every second suite. The next round reverses that.
 				p := products[(i+j+round)%len(products)]
 				rows, used, err := runSuite(ctx, p, s, pl)
 				var dead *killed

@@ -14,18 +14,18 @@ import (
 
 const connections = 50
 
-// figures are what a row has shown of one server. Bytes and processor time are per request.
+// figures are the results of one server for one row. Bytes and CPU time are per request.
 type figures struct {
 	Rate    float64 `json:"requests_per_second"`
 	P50     float64 `json:"p50_ms"`
 	P99     float64 `json:"p99_ms"`
 	P999    float64 `json:"p999_ms"`
-	Read    float64 `json:"read_bytes"` // from the disk, and so on
+	Read    float64 `json:"read_bytes"` // from the disk
 	Written float64 `json:"written_bytes"`
 	CPU     float64 `json:"cpu_us"`
 	Peak    float64 `json:"peak_rss_mib"`
-	// Until the disk was idle again: the seconds, what was read from the disk from the row's begin on, and what the
-	// compactions had to read, from the disk or the page cache.
+	// The time in seconds until the disk was idle again, the bytes read from the disk since the beginning of the row,
+	// and the input of the compactions, from the disk or the page cache.
 	Settling   float64 `json:"settling_s"`
 	ReadAll    float64 `json:"read_bytes_settled"`
 	Compaction float64 `json:"compaction_input_bytes"`
@@ -33,14 +33,14 @@ type figures struct {
 	Warm *warmth `json:"warm_up,omitempty"` // of a restarted server
 }
 
-// warmth is how a restarted server comes to its speed.
+// warmth describes how a restarted server reaches its speed.
 type warmth struct {
-	Start     float64 `json:"start_s"` // until it answered
+	Start     float64 `json:"start_s"` // until it replied
 	Seconds   int     `json:"s_to_90_percent"`
 	PerSecond []int64 `json:"requests_in_each_second"`
 }
 
-// space is what the data takes, in bytes.
+// space is the size of the data in bytes.
 type space struct {
 	Logical int64 `json:"logical"` // as a client counts
 	Tables  int64 `json:"tables"`  // table and blob files
@@ -49,15 +49,15 @@ type space struct {
 
 func (s space) amplification() float64 { return float64(s.Tables) / float64(s.Logical) }
 
-// plan says how long to measure, and with what.
+// plan describes how long and with what to measure.
 type plan struct {
 	duration time.Duration // of a row that is not brief
-	groups   *groups       // nil if there are none
+	groups   *groups       // nil = none
 	dir      string
 	progress func(product, suite, row string, f figures)
 }
 
-// bench is one product that runs with the data of one suite.
+// bench is one product running with the data of one suite.
 type bench struct {
 	*server
 	data     *dataset
@@ -66,14 +66,16 @@ type bench struct {
 	made     int64 // new keys
 }
 
-// killed is the end of a server in a row for which its memory cgroup was too small: the rest of the suite is missing.
+// killed is the error of a server that was killed in a row because its memory cgroup was too small. The rest of the
+// suite is missing.
 type killed struct{ row string }
 
 func (k *killed) Error() string {
 	return k.row + ": the server was killed because its memory cgroup was full"
 }
 
-// runSuite fills a server of the product with the suite's data and measures all rows. Nothing is left of it.
+// runSuite fills a server of the product with the suite's data and measures all rows. It removes the server and its
+// data.
 func runSuite(ctx context.Context, p product, s suite, pl plan) (rows []figures, used space, err error) {
 	dir := filepath.Join(pl.dir, p.name)
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
@@ -111,10 +113,10 @@ func runSuite(ctx context.Context, p product, s suite, pl plan) (rows []figures,
 // measure measures one row and waits until the server is idle again.
 func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err error) {
 	l := loadgen.Load{Addr: b.Addr, Connections: connections, Pipeline: r.pipeline, Next: r.choosing(b.data), Seed: seed}
-	rest := 2 * b.duration // how long to wait for the disk
+	rest := 2 * b.duration // max time to wait for the disk
 	switch r.kind {
 	case load:
-		l.Requests, rest = int64(b.data.keys), 12*b.duration // the rows that follow measure no compactions of it
+		l.Requests, rest = int64(b.data.keys), 12*b.duration // the following rows must not measure its compactions
 	case compacting:
 		l.Duration = 2 * b.duration
 	case restarted:
@@ -171,7 +173,7 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 		b.made += res.Requests
 	}
 	if f.Warm != nil {
-		f.Warm.PerSecond = res.PerSecond[:len(res.PerSecond)-1] // the last one is not whole
+		f.Warm.PerSecond = res.PerSecond[:len(res.PerSecond)-1] // the last second is incomplete
 		f.Warm.Seconds = secondsToSteady(f.Warm.PerSecond)
 	}
 
@@ -197,8 +199,8 @@ func ms(h *loadgen.Histogram, p float64) float64 {
 	return float64(h.Percentile(p)) / float64(time.Millisecond)
 }
 
-// secondsToSteady is the number of the first second, from 1, that has 90 % of what the last third has on average; 0 if
-// there are too few.
+// secondsToSteady returns the number, from 1, of the first second with at least 90 % of the average of the last third;
+// 0 if there are too few seconds.
 func secondsToSteady(perSecond []int64) int {
 	const part = 3
 	last := perSecond[len(perSecond)-len(perSecond)/part:]
@@ -214,7 +216,7 @@ func secondsToSteady(perSecond []int64) int {
 	return 0
 }
 
-// warmUp brings the caches into the state that they have in a row that goes on for long.
+// warmUp brings the caches to the state that they reach in a long row.
 func (b *bench) warmUp(ctx context.Context, l loadgen.Load, r row) error {
 	l.Duration /= 5
 	if r.warm {
@@ -244,11 +246,11 @@ func (b *bench) restart() (*warmth, error) {
 	return &warmth{Start: time.Since(begin).Seconds()}, nil
 }
 
-// settle waits until the server has written nothing to the disk for a second, at most for the given time, and returns
-// how long that took.
+// settle waits until the server has written nothing to the disk for a second, at most for the given time. It returns
+// the waiting time.
 func (b *bench) settle(ctx context.Context, most time.Duration) (time.Duration, error) {
 	const idle, step = time.Second, 100 * time.Millisecond
-	const little = 256 << 10 // bytes that do not count
+	const little = 256 << 10 // fewer bytes do not count
 	begin := time.Now()
 	changed := begin
 	before, err := b.usage()

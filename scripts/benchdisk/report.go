@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// report is all that was measured.
+// report contains all results.
 type report struct {
-	Killed []string       `json:"killed,omitempty"` // rows in which a server was killed for want of memory
+	Killed []string       `json:"killed,omitempty"` // rows in which a server was killed because memory was exhausted
 	Note   string         `json:"note,omitempty"`
 	Keys   int            `json:"keys"`
 	Memory int64          `json:"memory_bytes"`
@@ -22,7 +22,7 @@ type report struct {
 	Bars   []barResult    `json:"bars"`
 }
 
-// rowResult is what one row has shown; figures have an entry a round.
+// rowResult is the result of one row; figures have one entry per round.
 type rowResult struct {
 	Suite   string    `json:"suite"`
 	Name    string    `json:"row"`
@@ -31,18 +31,18 @@ type rowResult struct {
 	bar     float64
 }
 
-// spaceResult is what the data of a suite takes after all rows, in the last round.
+// spaceResult is the size of a suite's data after all rows, in the last round.
 type spaceResult struct {
 	Suite   string `json:"suite"`
 	Basalt  *space `json:"basalt"`
 	Kvrocks *space `json:"kvrocks"`
 }
 
-// barResult is whether a bar holds.
+// barResult is the result of a bar.
 type barResult struct {
 	Name  string  `json:"bar"`
 	Value float64 `json:"value"`
-	Least float64 `json:"least"` // or the most, if AtMost
+	Least float64 `json:"least"` // the min, or the max if AtMost
 	Most  bool    `json:"at_most,omitempty"`
 }
 
@@ -53,7 +53,7 @@ func (b barResult) holds() bool {
 	return b.Value >= b.Least
 }
 
-// add takes the figures of the rows of a suite, in order. Some may be missing at the end, and what they use, too.
+// add adds the figures of a suite's rows, in order. The last rows may be missing, and then the space, too.
 func (rep *report) add(product string, s suite, rows []figures, used space) {
 	for i, r := range s.rows[:len(rows)] {
 		res := rep.row(s.data.name, r.name)
@@ -82,7 +82,7 @@ func (rep *report) add(product string, s suite, rows []figures, used space) {
 	}
 }
 
-// row is the result of a row, and nil before it has one.
+// row returns the result of a row, nil if it has none.
 func (rep *report) row(suite, name string) *rowResult {
 	i := slices.IndexFunc(rep.Rows, func(r *rowResult) bool { return r.Suite == suite && r.Name == name })
 	if i < 0 {
@@ -94,7 +94,7 @@ func (rep *report) row(suite, name string) *rowResult {
 func rate(f figures) float64 { return f.Rate }
 func p99(f figures) float64  { return f.P99 }
 
-// median of one figure over the rounds; NaN for none.
+// median returns the median of one figure over the rounds; NaN if it has none.
 func median(all []figures, of func(figures) float64) float64 {
 	if len(all) == 0 {
 		return math.NaN()
@@ -107,7 +107,7 @@ func median(all []figures, of func(figures) float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// ratio is NaN unless both were measured.
+// ratio returns NaN unless both servers were measured.
 func (r *rowResult) ratio() float64 { return median(r.Basalt, rate) / median(r.Kvrocks, rate) }
 
 func geometricMean(v []float64) float64 {
@@ -118,11 +118,11 @@ func geometricMean(v []float64) float64 {
 	return math.Exp(sum / float64(len(v)))
 }
 
-// strayBytes is how many bytes a blind write may read although no compaction does: less than a block in a hundred
-// requests, for what the server does besides.
+// strayBytes is the max number of bytes that a blind write may read apart from compactions: less than a block in a
+// hundred requests, for other work of the server.
 const strayBytes = 100
 
-// judge fills in the bars, as far as there are figures for them.
+// judge fills in the bars for which figures exist.
 func (rep *report) judge() {
 	rep.Bars = nil
 	bar := func(name string, value, least float64, most bool) {
@@ -149,7 +149,7 @@ func (rep *report) judge() {
 		}
 	}
 	if r := rep.row("large", "GET uniform P=16"); r != nil && len(rep.Disk) > 0 {
-		// basalt's blocks are of 16 KiB.
+		// The block size of basalt is 16 KiB.
 		deep := rep.Disk[len(rep.Disk)-1]
 		bar(fmt.Sprintf("GET uniform P=16 to the disk's reads of %d KiB at depth %d", deep.Bytes>>10, deep.Depth),
 			median(r.Basalt, rate)/deep.Rate, 0.5, false)
@@ -162,7 +162,7 @@ func (rep *report) printDisk(w io.Writer) {
 	}
 }
 
-// printProgress prints the figures of one server when they are there.
+// printProgress prints the figures of one server as soon as they exist.
 func printProgress(product, suite, row string, f figures) {
 	fmt.Printf("%-8s %-5s %-28s %8.0f/s  p50 %6.2f p99 %7.2f p99.9 %7.2f ms  read %6.0f written %6.0f B  cpu %6.1f us"+
 		"  rss %4.0f MiB  settled %2.0f s\n",
@@ -173,7 +173,7 @@ func printProgress(product, suite, row string, f figures) {
 	}
 }
 
-// columns of the table: a figure of basalt beside that of Kvrocks.
+// The columns of the table: a figure of basalt beside that of Kvrocks.
 var columns = []struct {
 	title string
 	of    func(figures) float64
@@ -252,7 +252,7 @@ func (rep *report) rounds() int {
 	return n
 }
 
-// number prints a figure, and what there is not as "-".
+// number formats a figure; a missing one is "-".
 func number(form string, v float64) string {
 	if math.IsNaN(v) {
 		return "-"

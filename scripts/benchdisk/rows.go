@@ -8,47 +8,46 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
-// kind says how a row is measured.
+// kind is the way in which a row is measured.
 type kind int
 
 const (
 	steady     kind = iota
-	load            // the filling of the data set itself
+	load            // filling the data set
 	compacting      // while COMPACT runs
-	restarted       // from the start of the server on, with nothing in memory
+	restarted       // from the start of the server, with empty caches
 )
 
-// row is one thing to measure.
+// row is one measurement.
 type row struct {
 	name     string
 	kind     kind
 	read     *loadgen.Op
-	write    *loadgen.Op // instead of read, if that is nil, or in every writeEvery-th request
+	write    *loadgen.Op // instead of read if read is nil, otherwise in every writeEvery-th request
 	keys     choose
 	pipeline int
-	warm     bool    // every key that the row may choose is read first, twice
-	brief    bool    // a third of the time is enough
-	bar      float64 // least ratio to Kvrocks, 0 for none
+	warm     bool    // every key that the row may choose is read twice before
+	brief    bool    // a third of the time is sufficient
+	bar      float64 // min ratio to Kvrocks, 0 = none
 }
 
-// writeEvery makes a fifth of a mixed load writes.
+// writeEvery makes a fifth of the requests of a mixed load writes.
 const writeEvery = 5
 
-// suite is a data set and what is measured on it, in this order.
+// suite is a data set with its rows, in order.
 type suite struct {
 	data *dataset
 	rows []row
 }
 
-// ratioBar is the least ratio of each row of issue 14's table, and meanBar that of their geometric mean.
+// ratioBar is the min ratio of each row of the main table, and meanBar that of their geometric mean.
 const (
 	ratioBar = 1.2
 	meanBar  = 1.6
 )
 
-// suites are all that is measured. keys is the number of keys of the suite "large"; the others have about as many
-// bytes, or half of that, so that none fits into the memory that "large" does not fit into. A quick run leaves out
-// what the others measure at P = 1.
+// suites returns all suites. keys is the number of keys of the suite "large". The others have about as many bytes, or
+// half of that, so that none fits into the memory. A quick run leaves out the rows of the other suites at P = 1.
 func suites(keys int, quick bool) []suite {
 	const small, large, big = 100, 1000, 16 << 10
 	all := []suite{
@@ -94,7 +93,7 @@ func suites(keys int, quick bool) []suite {
 
 func join(parts ...[]row) []row { return slices.Concat(parts...) }
 
-// each is the row at pipelines of 1 and 16.
+// each returns the row at pipelines of 1 and 16.
 func each(r row) []row {
 	one, many := r, r
 	one.name, one.pipeline, one.brief = r.name+" P=1", 1, true
@@ -102,13 +101,13 @@ func each(r row) []row {
 	return []row{one, many}
 }
 
-// both is each with uniform and with zipfian keys.
+// both returns rows with uniform and with zipfian keys.
 func both(name string, read, write *loadgen.Op) []row {
 	return append(each(row{name: name + " uniform", read: read, write: write, keys: uniform}),
 		each(row{name: name + " zipfian", read: read, write: write, keys: zipfian})...)
 }
 
-// choosing returns what chooses the requests of a row.
+// choosing returns the function that chooses the requests of a row.
 func (r row) choosing(d *dataset) func(*rand.Rand) (*loadgen.Op, int) {
 	if r.kind == load {
 		i := -1
@@ -123,7 +122,7 @@ func (r row) choosing(d *dataset) func(*rand.Rand) (*loadgen.Op, int) {
 	}
 }
 
-// pick leaves out what only does not name: it holds parts of "suite row", comma-separated. Loads stay.
+// pick removes the rows that only does not name. only contains parts of "suite row", comma-separated. Loads stay.
 func pick(all []suite, only string) []suite {
 	var out []suite
 	for _, s := range all {

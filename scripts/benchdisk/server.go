@@ -14,9 +14,9 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// sizes are what both products are given.
+// sizes are the sizes that both products get.
 type sizes struct {
-	memory, cache, writeBuffer int64 // bytes; memory is the limit of the cgroup
+	memory, cache, writeBuffer int64 // in bytes; memory is the limit of the cgroup
 }
 
 // product is a program to measure.
@@ -36,7 +36,7 @@ func basalt(path string, s sizes, extra []string) product {
 	return product{"basalt", launch.Basalt(path, append(args, extra...)...)}
 }
 
-// kvrocks is Kvrocks with the settings of the kvrocks.conf that it is shipped with, but for the sizes.
+// kvrocks is Kvrocks with the kvrocks.conf that it is shipped with, except for the sizes.
 func kvrocks(path string, s sizes) product {
 	return product{"kvrocks", func(port int, dir string) *exec.Cmd {
 		conf := filepath.Join(dir, "kvrocks.conf")
@@ -53,21 +53,21 @@ rocksdb.max_background_compactions -1
 rocksdb.max_background_flushes -1
 rocksdb.level_compaction_dynamic_level_bytes yes
 `, port, dir, dir, s.cache/mib, s.writeBuffer/mib)
-		// A file that cannot be written ends the server with a message.
+		// If the file cannot be written, the server ends with a message.
 		_ = os.WriteFile(conf, []byte(text), 0o644)
 		return exec.Command(path, "-c", conf)
 	}}
 }
 
-// server is a product that runs with a directory of its own.
+// server is a running product with its directory.
 type server struct {
 	product
 	*launch.Server
 	dir   string
-	group *group // nil if there are no cgroups
+	group *group // nil = no cgroups
 }
 
-// start starts a product on what is in dir.
+// start starts a product with the data in dir.
 func start(p product, dir string, g *groups) (*server, error) {
 	s := &server{product: p, dir: dir}
 	command := p.command
@@ -92,24 +92,24 @@ func (s *server) removeGroup() error {
 	return s.group.remove()
 }
 
-// stop ends the server and keeps its data.
+// stop ends the server. Its data stay.
 func (s *server) stop() error {
 	return errors.Join(s.Server.Stop(), s.removeGroup())
 }
 
-// kill ends the server at once; after a stop it does nothing.
+// kill kills the server; after a stop it does nothing.
 func (s *server) kill() error {
 	s.Server.Kill()
 	return s.removeGroup()
 }
 
-// fate is how a server is after an error.
+// fate is the state of a server after an error.
 type fate int
 
 const (
 	running fate = iota
 	ended
-	outOfMemory // it was killed because its group was full
+	outOfMemory // killed because its group was full
 )
 
 func (s *server) fate() fate {
@@ -141,7 +141,8 @@ func (s *server) usage() (usage, error) {
 	if err != nil {
 		return u, err
 	}
-	// The name of the program, in parentheses, may hold blanks; utime and stime are the 12th and 13th field after it.
+	// The name of the program, in parentheses, may contain blanks. utime and stime are the 12th and 13th field after
+	// it.
 	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
 	for _, text := range f[11:13] {
@@ -154,18 +155,18 @@ func (s *server) usage() (usage, error) {
 	return u, nil
 }
 
-// resetPeak has the peak of the resident size start again.
+// resetPeak resets the peak of the resident size.
 func (s *server) resetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0)
 }
 
-// peak is the largest resident size in bytes since resetPeak.
+// peak returns the max resident size in bytes since resetPeak.
 func (s *server) peak() (int64, error) {
 	f, err := fields(fmt.Sprintf("/proc/%d/status", s.Pid()))
 	return f["VmHWM"] << 10, err
 }
 
-// fields reads a file of lines such as "name: 123" and leaves out what is no number.
+// fields parses a file of lines such as "name: 123". It skips lines without a number.
 func fields(path string) (map[string]int64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -185,9 +186,9 @@ func fields(path string) (map[string]int64, error) {
 	return out, nil
 }
 
-// compaction is a COMPACT that runs.
+// compaction is a running COMPACT.
 type compaction struct {
-	ended chan struct{} // closed when INFO says that it is over
+	ended chan struct{} // closed when INFO reports the end
 	err   error
 	stop  chan struct{}
 }
@@ -222,7 +223,7 @@ func (s *server) compact() (*compaction, error) {
 	return c, nil
 }
 
-// wait stops to look whether the compaction is over, and returns what went wrong.
+// wait stops polling and returns the error of the compaction, if any.
 func (c *compaction) wait() error {
 	close(c.stop)
 	<-c.ended

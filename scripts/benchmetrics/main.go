@@ -34,7 +34,7 @@ import (
 const (
 	keys      = 100_000
 	valueSize = 128
-	most      = 1.01 // the bar
+	most      = 1.01 // max ratio
 	scrapes   = 50   // at the end
 )
 
@@ -77,16 +77,16 @@ var (
 	}
 )
 
-// server is one that is measured.
+// server is a measured server.
 type server struct {
 	*launch.Server
-	metrics string // where its metrics are, "" = nowhere
+	metrics string // URL of its metrics, "" = none
 }
 
-// pair are the server without admin-listen and the one with it.
+// pair are the servers without and with admin-listen.
 type pair [2]server
 
-// address finds where the metrics are in the log.
+// address matches the address of the metrics in the log.
 var address = regexp.MustCompile(`HTTP \{"address": "([^"]+)"`)
 
 func run(ctx context.Context) (bad bool, err error) {
@@ -143,7 +143,7 @@ func run(ctx context.Context) (bad bool, err error) {
 	return bad, servers.rest(ctx)
 }
 
-// rest prints what a second without load costs, and a scrape.
+// rest prints the cost of a second without load, and of a scrape.
 func (s *pair) rest(ctx context.Context) error {
 	var idle [2]time.Duration
 	for i := range s {
@@ -184,7 +184,7 @@ func (s *pair) rest(ctx context.Context) error {
 	return nil
 }
 
-// load loads a server and returns the processor time of a request in microseconds.
+// load loads a server and returns the CPU time per request in microseconds.
 func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -233,7 +233,7 @@ func (s *server) read() error {
 	return err
 }
 
-// processorTime is what the server's process has used.
+// processorTime returns the CPU time of the server's process.
 func (s *server) processorTime() (time.Duration, error) {
 	var t unix.Timespec
 	clock := int32(^s.Pid())<<3 | 2 // the clock of the process: clock_getcpuclockid(3)

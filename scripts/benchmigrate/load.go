@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// writers write keys while their slots move, and go where they are sent.
+// writers write keys while their slots move, and follow redirections.
 type writers struct {
 	stop  chan struct{}
 	ended sync.WaitGroup
@@ -44,7 +44,7 @@ func (b *bench) startWriters(rate int) *writers {
 	return w
 }
 
-// write writes a key each time that an interval is over, until the writers stop.
+// write writes a key at each interval, until the writers stop.
 func (b *bench) write(w *writers, seed uint64, every time.Duration) (err error) {
 	conns := map[string]*redisclient.Conn{}
 	defer func() {

@@ -132,8 +132,8 @@ func order(addr string, args ...string) (string, error) {
 	return v.String(), nil
 }
 
-// topology gives all slots to the source, the first server. replica gives the second one a replica, which nobody
-// starts.
+// topology assigns all slots to the source, the first server. With replica, the second server gets a replica that is
+// never started.
 func (b *bench) topology(replica bool, servers ...*launch.Server) error {
 	b.version++
 	var text []string
@@ -162,7 +162,7 @@ func (b *bench) topology(replica bool, servers ...*launch.Server) error {
 	return nil
 }
 
-// fill writes the keys, each once, in an order that is not that of the slots.
+// fill writes every key once, in an order other than that of the slots.
 func (b *bench) fill() error {
 	if err := b.topology(false, b.source); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (b *bench) fill() error {
 	return b.settled(b.source)
 }
 
-// fresh starts the source again, with its settings, so that it has forgotten where its slots have moved.
+// fresh restarts the source with its settings, so that it forgets where its slots have moved.
 func (b *bench) fresh() (err error) {
 	if err := b.source.Stop(); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (b *bench) fresh() (err error) {
 	return err
 }
 
-// settled waits until no compaction or flush runs.
+// settled waits until no compaction or flush is running.
 func (b *bench) settled(s *launch.Server) error {
 	for quiet := 0; quiet < 25; {
 		info, err := order(s.Addr, "INFO", "rocksdb")
@@ -224,7 +224,7 @@ type used struct {
 	threads map[string]time.Duration
 }
 
-// usage returns what a process has used. The peak is that since the last resetPeak.
+// usage returns what a process has used. The peak counts from the last resetPeak.
 func usage(pid int) (u used, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -251,7 +251,7 @@ func usage(pid int) (u used, err error) {
 	for _, t := range tasks {
 		stat, err := os.ReadFile(t)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		name := string(stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')])
 		d, err := cpuTime(stat)
@@ -263,7 +263,7 @@ func usage(pid int) (u used, err error) {
 	return u, err
 }
 
-// cpuTime reads the processor time in a stat file of /proc.
+// cpuTime parses the CPU time in a stat file of /proc.
 func cpuTime(stat []byte) (time.Duration, error) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	var ticks int64

@@ -49,7 +49,7 @@ type options struct {
 type bench struct {
 	options
 	ctx context.Context
-	bad int // bars that were missed
+	bad int // number of missed bars
 }
 
 func main() {
@@ -99,7 +99,7 @@ func (b *bench) run() error {
 	return nil
 }
 
-// report prints a figure that is to be at least, or with most at most, the bar.
+// report prints a figure and its bar: a min, or with most a max.
 func (b *bench) report(what string, got, bar float64, most bool, details string) {
 	verdict := ""
 	if got < bar && !most || got > bar && most {
@@ -113,13 +113,13 @@ func (b *bench) report(what string, got, bar float64, most bool, details string)
 	fmt.Printf("%-50s %8.2f  (%s %g)%s  %s\n", what, got, relation, bar, verdict, details)
 }
 
-// start starts a master, or the replica of one. The data of both is on the same file system.
+// start starts a master, or the replica of one. The data of both are on the same file system.
 func (b *bench) start(dir, name string, args ...string) (*launch.Server, error) {
 	extra := append(slices.Clone(b.extra), args...)
 	return launch.Start(launch.Basalt(b.basalt, extra...), filepath.Join(dir, name))
 }
 
-// load is the writes that all measurements use.
+// load is the load of all measurements.
 func (b *bench) load(addr string, during time.Duration) loadgen.Load {
 	set := loadgen.Op{
 		Encode: func(dst []byte, r *rand.Rand, key int) []byte { return appendSet(dst, r, key, 128) },
@@ -136,14 +136,14 @@ func appendSet(dst []byte, r *rand.Rand, key, size int) []byte {
 	return append(loadgen.AppendValue(dst, r, key, size), "\r\n"...)
 }
 
-// write measures what a replica that applies elsewhere costs the master: it reads, and acknowledges nothing.
+// write measures the cost of a replica on another host for the master: the replica reads, and never acknowledges.
 func (b *bench) write(dir string) error {
 	master, err := b.start(dir, "master")
 	if err != nil {
 		return err
 	}
 	defer master.Kill()
-	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil { // the keys exist from now on
+	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil { // from now on the keys exist
 		return err
 	}
 	rates := func(with bool) (rate float64, err error) {
@@ -160,7 +160,7 @@ func (b *bench) write(dir string) error {
 	var alone, fed, ratios []float64
 	for i := range writeRounds {
 		pair := map[bool]float64{}
-		for _, with := range []bool{i%2 == 1, i%2 == 0} { // in turns, as the disk's pace changes
+		for _, with := range []bool{i%2 == 1, i%2 == 0} { // alternating, because the speed of the disk changes
 			if pair[with], err = rates(with); err != nil {
 				return err
 			}
@@ -175,7 +175,7 @@ func (b *bench) write(dir string) error {
 	return nil
 }
 
-// writeRounds is how many times write loads the master with a replica and without.
+// writeRounds is the number of rounds in which write loads the master with and without a replica.
 const writeRounds = 11
 
 func median(list []float64) float64 {
@@ -203,7 +203,7 @@ func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
 	return master, replica, err
 }
 
-// level waits until the replica has all that the master has.
+// level waits until the replica has all writes of the master.
 func (b *bench) level(master, replica *launch.Server) error {
 	return b.await(func() (bool, error) {
 		m, err := offset(master.Addr)
@@ -215,7 +215,7 @@ func (b *bench) level(master, replica *launch.Server) error {
 	})
 }
 
-// patience is how long the replica may take to reach a state.
+// patience is the max time for the replica to reach a state.
 const patience = 5 * time.Minute
 
 func (b *bench) await(ok func() (bool, error)) error {
@@ -230,7 +230,7 @@ func (b *bench) await(ok func() (bool, error)) error {
 	return fmt.Errorf("not within %v", patience)
 }
 
-// apply measures the rates of both, each with a core of its own.
+// apply measures the rates of both servers, each on its own core.
 func (b *bench) apply(dir string) error {
 	master, replica, err := b.pair(dir)
 	if err != nil {
@@ -280,7 +280,7 @@ func (b *bench) apply(dir string) error {
 	return nil
 }
 
-// lag measures the time until the replica shows a write, under half of the load that both can take.
+// lag measures the time until the replica shows a write, under half of the max load of both servers.
 func (b *bench) lag(dir string) error {
 	master, replica, err := b.pair(dir)
 	if err != nil {

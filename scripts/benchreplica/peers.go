@@ -21,10 +21,10 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// reply is how long a server may take to answer.
+// reply is the max time for a reply.
 const reply = time.Minute
 
-// info returns a field of a section of INFO; "" when it is not there.
+// info returns a field of a section of INFO; "" = missing.
 func info(addr, section, field string) (string, error) {
 	c, err := redisclient.Dial(addr, reply)
 	if err != nil {
@@ -53,7 +53,7 @@ func offset(addr string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// observed is a look at both servers.
+// observed is one observation of both servers.
 type observed struct {
 	master, replica       int64 // sequence numbers
 	masterCPU, replicaCPU time.Duration
@@ -73,7 +73,7 @@ func observe(master, replica *launch.Server) (o observed, err error) {
 	return o, err
 }
 
-// cpu returns the processor time that a process has used.
+// cpu returns the CPU time that a process has used.
 func cpu(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -91,7 +91,7 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * (time.Second / 100), nil
 }
 
-// memory returns the peak of the memory of a process that no file backs, in bytes, since the last call.
+// peak returns the peak of the anonymous memory of a process in bytes, since the last resetPeak.
 func peak(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -106,12 +106,13 @@ func peak(pid int) (int64, error) {
 	return 0, fmt.Errorf("no VmHWM of process %d", pid)
 }
 
-// resetPeak lets peak count from now on.
+// resetPeak resets peak.
 func resetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// pin gives the master and this process the first core and the replica the second one; with one core it does nothing.
+// pin assigns the first core to the master and this process, and the second core to the replica. With one core it does
+// nothing.
 func pin(master, replica int) (undo func(), err error) {
 	if runtime.NumCPU() < 2 {
 		return func() {}, nil
@@ -150,14 +151,14 @@ func pin(master, replica int) (undo func(), err error) {
 	return func() { set(os.Getpid(), &all) }, nil
 }
 
-// sink is a replica that throws the stream away.
+// sink is a replica that discards the stream.
 type sink struct {
 	c    net.Conn
 	done chan error
 	n    int64 // bytes
 }
 
-// attach becomes a replica of a master from its next write on.
+// attach becomes a replica of a master, from its next write on.
 func attach(addr string) (*sink, error) {
 	at, err := offset(addr)
 	if err != nil {
@@ -195,7 +196,7 @@ func attach(addr string) (*sink, error) {
 	return s, nil
 }
 
-// close ends the link. A master that has ended it before, or has sent nothing, is an error.
+// close ends the link. It returns an error if the master has ended the link before, or has sent nothing.
 func (s *sink) close() error {
 	select {
 	case err := <-s.done:
@@ -210,7 +211,7 @@ func (s *sink) close() error {
 	return nil
 }
 
-// paced sends SETs at a rate until ctx ends, in bursts of a pipeline over one connection each.
+// paced sends SETs at a rate until ctx ends, in bursts of one pipeline for each connection.
 func paced(ctx context.Context, addr string, rate float64, keys int) (sent int64, err error) {
 	const connections, pipeline = 8, 16
 	every := time.Duration(float64(connections*pipeline) / rate * float64(time.Second))
@@ -259,7 +260,7 @@ func paced(ctx context.Context, addr string, rate float64, keys int) (sent int64
 	return sent, err
 }
 
-// probe writes a number on the master again and again, and asks the replica for it until it is there.
+// probe repeatedly writes a number on the master, and reads it on the replica until it is there.
 func probe(ctx context.Context, master, replica string) (*loadgen.Histogram, error) {
 	m, err := redisclient.Dial(master, reply)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
-// startRedis starts a redis-server that gives up no replica.
+// startRedis starts a redis-server that never disconnects a replica.
 func (b *bench) startRedis(dir, name string) (*launch.Server, error) {
 	return launch.Start(func(port int, dir string) *exec.Cmd {
 		return exec.Command(b.redis, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--save", "",
@@ -21,7 +21,7 @@ func (b *bench) startRedis(dir, name string) (*launch.Server, error) {
 	}, filepath.Join(dir, name))
 }
 
-// position returns how much of a master's stream a replica has applied.
+// position returns the number of bytes of a master's stream that a replica has applied.
 func position(replica *launch.Server) (int64, error) {
 	text, err := info(replica.Addr, "replication", "slave_repl_offset")
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *bench) follow(replica, master *launch.Server) error {
 	})
 }
 
-// stream measures how fast a basalt applies the stream of a redis-server, each with a core of its own.
+// stream measures how fast a basalt applies the stream of a redis-server. Each has its own core.
 func (b *bench) stream(dir string) error {
 	master, err := b.startRedis(dir, "master")
 	if err != nil {
@@ -106,10 +106,10 @@ func (b *bench) stream(dir string) error {
 	return nil
 }
 
-// smallValue is how many bytes a value of the keys of rdb has.
+// smallValue is the size in bytes of a value in the measurement rdb.
 const smallValue = 32
 
-// rdb measures how long it takes until small keys of a redis-server have arrived, at another one and at a basalt.
+// rdb measures the time for transferring small keys of a redis-server to another redis-server and to a basalt.
 func (b *bench) rdb(dir string) error {
 	master, err := b.startRedis(dir, "master")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const mib = 1 << 20
 
-// sync measures a full synchronisation of data that does not compress, beside cp.
+// sync measures a full synchronisation of incompressible data, and compares it with cp.
 func (b *bench) sync(dir string) error {
 	master, err := b.start(dir, "master")
 	if err != nil {
@@ -58,11 +58,11 @@ func (b *bench) sync(dir string) error {
 	return nil
 }
 
-// syncResult is what one full synchronisation has taken, and a copy of what has come.
+// syncResult is the cost of one full synchronisation, and of a copy of its files.
 type syncResult struct {
 	size             int64
 	took, cp, onDisk time.Duration
-	memory           [2]int64 // bytes more than before, of master and replica
+	memory           [2]int64 // additional bytes, of master and replica
 }
 
 func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err error) {
@@ -72,7 +72,7 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	}
 	defer os.RemoveAll(filepath.Join(dir, "replica"))
 	defer replica.Kill()
-	if err := order(replica.Addr, "SET", "own", "write"); err != nil { // so that only a full synchronisation does
+	if err := order(replica.Addr, "SET", "own", "write"); err != nil { // so that only a full synchronisation removes it
 		return r, err
 	}
 	pids := [2]int{master.Pid(), replica.Pid()}
@@ -106,7 +106,7 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 		}
 		r.memory[i] = p - r.memory[i]
 	}
-	// What has come is copied once more, from where it is to where it was put. Nobody compacts it meanwhile.
+	// The received files are copied once more, to the same file system. No compaction runs meanwhile.
 	replica.Kill()
 	db := filepath.Join(dir, "replica", "db")
 	if r.size, err = treeSize(db); err != nil {
@@ -116,7 +116,7 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	return r, err
 }
 
-// fill writes values of 4 KiB that do not compress.
+// fill writes incompressible values of 4 KiB.
 func fill(addr string, bytes int64) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -160,7 +160,7 @@ func order(addr string, args ...string) error {
 	return err
 }
 
-// settled waits until no compaction runs.
+// settled waits until no compaction is running.
 func (b *bench) settled(addr string) error {
 	quiet := 0
 	return b.await(func() (bool, error) {
@@ -172,7 +172,7 @@ func (b *bench) settled(addr string) error {
 	})
 }
 
-// treeSize returns the bytes of all files under a directory.
+// treeSize returns the size in bytes of all files in a directory tree.
 func treeSize(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -187,7 +187,7 @@ func treeSize(dir string) (size int64, err error) {
 	return size, err
 }
 
-// copyTree copies a directory with cp, and then brings the copy to the disk, as a full synchronisation does.
+// copyTree copies a directory with cp, and then syncs the copy, as a full synchronisation does.
 func copyTree(from, to string) (copied, onDisk time.Duration, err error) {
 	began := time.Now()
 	if out, err := exec.Command("cp", "-r", from, to).CombinedOutput(); err != nil {
