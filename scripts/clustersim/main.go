@@ -59,7 +59,7 @@ func simulate(nodes, clients int, rate float64) {
 	}
 }
 
-// sim is a cluster.
+// sim is a simulated cluster.
 type sim struct {
 	masters, replicas []string          // ids; replicas[i] replicates masters[i]
 	addrs             map[string]string // host and port, separated by a blank, by id
@@ -125,7 +125,7 @@ func (s *sim) identify() {
 	}
 }
 
-// text is what a controller sends.
+// text returns the topology in the form that a controller sends.
 func (s *sim) text() []byte {
 	shares := make([][]string, len(s.masters))
 	for first := 0; first < cf.NumSlots; {
@@ -146,7 +146,7 @@ func (s *sim) text() []byte {
 	return []byte(b.String())
 }
 
-// publish sends the topology to all nodes and returns how long one takes to put it into force.
+// publish sends the topology to all nodes and returns the time that one node takes to put it into force.
 func (s *sim) publish() time.Duration {
 	s.version++
 	text := s.text()
@@ -157,7 +157,7 @@ func (s *sim) publish() time.Duration {
 	return time.Since(began) / time.Duration(len(s.maps))
 }
 
-// costs prints what changes and questions cost a node.
+// costs prints the cost of changes and requests for a node.
 func (s *sim) costs() {
 	fmt.Printf("SETNODES: %d KiB of text, %v in each node\n", len(s.text())>>10, s.publish().Round(time.Microsecond))
 	began := time.Now()
@@ -178,7 +178,7 @@ func (s *sim) costs() {
 	fmt.Printf("routing a slot: %.1f ns\n", float64(time.Since(began).Nanoseconds())/float64(n))
 }
 
-// owners is the table of a client: the address for each slot.
+// owners returns a client's table: the address of each slot.
 func (s *sim) owners() (table [cf.NumSlots]string) {
 	t := s.maps[0].Topology()
 	for slot := range table {
@@ -199,8 +199,7 @@ func (s *sim) move() {
 	s.publish()
 }
 
-// grow gives the share of a master, a slot of each of as many others, to one that is made the new one: its own slots
-// go to its neighbour before.
+// grow moves one slot of each of many masters to a new master, whose former slots go to its neighbour first.
 func (s *sim) grow() {
 	last, share := len(s.masters)-1, cf.NumSlots/len(s.masters)
 	for i := range share {
@@ -214,7 +213,7 @@ func (s *sim) grow() {
 	s.publish()
 }
 
-// learn lets clients with an old table find out, and prints a row.
+// learn lets clients with an old table learn the new one, and prints a row.
 func (s *sim) learn(name, learned string, whole bool, old [cf.NumSlots]string, clients int, rate float64) {
 	now := s.owners()
 	var moved []uint16
@@ -229,7 +228,7 @@ func (s *sim) learn(name, learned string, whole bool, old [cf.NumSlots]string, c
 		}
 	}
 	redirects := 0
-	var knows []float64 // seconds until a client knows everything
+	var knows []float64 // seconds until a client has learned everything
 	for range clients {
 		left, commands := slices.Clone(moved), 0.0
 		for len(left) > 0 {

@@ -56,7 +56,7 @@ func main() {
 	fmt.Printf("go-redis: %d checks in RESP2 and RESP3\n", len(checks))
 }
 
-// check runs one check with a client of its own on an empty database.
+// check runs one check on an empty database with its own client.
 func check(protocol int, run func(context.Context, *redis.Client) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -79,7 +79,7 @@ func same(what string, got, want any) error {
 	return nil
 }
 
-// first returns the first error that there is.
+// first returns the first error that is not nil.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

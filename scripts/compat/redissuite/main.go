@@ -23,11 +23,11 @@ import (
 	"time"
 )
 
-// tags leave out what looks into Redis (DEBUG), needs replicas or RDB files, and what takes long or much memory.
+// tags exclude tests that need DEBUG, replicas or RDB files, and tests that need much time or memory.
 const tags = "-needs:debug -needs:repl -needs:save -needs:reset -needs:config-maxmemory -cluster:skip -slow " +
 	"-large-memory"
 
-// patience is how long one unit may take.
+// patience is the max time of one unit.
 const patience = 5 * time.Minute
 
 var (
@@ -60,7 +60,7 @@ func run(args []string) error {
 			return err
 		}
 		for _, m := range unit.FindAllSubmatch(list, -1) {
-			if name := string(m[1]); !strings.HasPrefix(name, "unit/cluster/") { // they start clusters
+			if name := string(m[1]); !strings.HasPrefix(name, "unit/cluster/") { // these start clusters
 				units = append(units, name)
 			}
 		}
@@ -90,7 +90,8 @@ func run(args []string) error {
 	return nil
 }
 
-// count reads what a unit has printed: how many tests have passed, which have failed, and whether it came to its end.
+// count parses the output of a unit: the number of passed tests, the failed tests, and whether the unit has reached its
+// end.
 func count(out string) (ok int, errs []string, ended bool) {
 	for _, m := range failed.FindAllStringSubmatch(out, -1) {
 		errs = append(errs, m[1])
@@ -99,14 +100,14 @@ func count(out string) (ok int, errs []string, ended bool) {
 	return len(passed.FindAllString(out, -1)), errs, ended
 }
 
-// runUnit returns what a unit prints, without colours.
+// runUnit returns the output of a unit, without colours.
 func runUnit(source, host, port, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "tclsh", "tests/test_helper.tcl", "--host", host, "--port", port, "--singledb",
 		"--ignore-encoding", "--ignore-digest", "--tags", tags, "--single", name)
 	cmd.Dir = source
-	cmd.WaitDelay = time.Second // its clients may hold the pipe
+	cmd.WaitDelay = time.Second // its clients may keep the pipe open
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {

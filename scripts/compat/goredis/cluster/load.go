@@ -17,27 +17,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// load writes numbered keys through go-redis's cluster client, and remembers which were acknowledged, and which of them
-// WAIT 1 has confirmed.
+// load writes numbered keys through go-redis's cluster client. It records the acknowledged writes, and those that WAIT
+// 1 has confirmed.
 type load struct {
 	client *redis.ClusterClient
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	next   atomic.Int64
-	gate   sync.RWMutex // held for writing while the load pauses
+	gate   sync.RWMutex // held for writing while the load is paused
 	paused bool
 
 	mu     sync.Mutex
 	keys   []string         // confirmed
-	where  map[string]int64 // the number of the last write to a node, by its address
+	where  map[string]int64 // the number of the last write to each node, by its address
 	last   error            // of the last write that failed
-	wrong  error            // a read that did not see the write before it
+	wrong  error            // of a read that did not see the preceding write
 	errors int
-	phases []string                  // in their order
-	texts  map[string]map[string]int // how many errors of which text there were in which phase
+	phases []string                  // in order
+	texts  map[string]map[string]int // the number of errors by phase and text
 }
 
-// writers write at once. They go one by one, so that the load leaves the machine to the servers.
+// writers is the number of writers. It is small, because the servers need the CPU.
 const writers = 4
 
 func value(key string) string { return "value of " + key }
@@ -64,8 +64,7 @@ func newLoad(nodes []*server) *load {
 	return l
 }
 
-// write writes a key, which the client may send elsewhere, reads it, and asks the master of its slot whether a replica
-// has it.
+// write writes a key, possibly after a redirection, reads it, and asks the master of its slot whether a replica has it.
 func (l *load) write(ctx context.Context) {
 	n := l.next.Add(1)
 	key := "key:" + strconv.FormatInt(n, 10)
@@ -82,7 +81,7 @@ func (l *load) write(ctx context.Context) {
 	if err == nil {
 		var master *redis.Client
 		if master, err = l.client.MasterForKey(ctx, key); err == nil {
-			// The same write once more, so that WAIT is of the node that has it.
+			// The same write again, so that WAIT runs on the node that has it.
 			pipe := master.Pipeline()
 			set := pipe.Set(ctx, key, value(key), 0)
 			wait := pipe.Do(ctx, "wait", 1, 1000)
@@ -103,17 +102,17 @@ func (l *load) write(ctx context.Context) {
 		l.last = err
 		l.errors++
 		l.texts[l.phases[len(l.phases)-1]][kind(err)]++
-	case got != value(key) && l.errors == 0: // a failover may lose what no replica has
+	case got != value(key) && l.errors == 0: // a failover may lose writes that no replica has
 		l.wrong = fmt.Errorf("%s, just written, is %q", key, got)
 	case acked >= 1:
 		l.keys = append(l.keys, key)
 		fallthrough
 	default:
-		l.where[addr] = n // maybe no replica has acknowledged it: there is none
+		l.where[addr] = n // perhaps no replica has acknowledged it, because none is connected
 	}
 }
 
-// phase begins a step: errors from now on are counted as of it.
+// phase begins a step: errors from now on belong to it.
 func (l *load) phase(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *load) phase(name string) {
 	}
 }
 
-// kind is an error without what makes each of them another one.
+// kind returns the text of an error without its variable parts.
 func kind(err error) string {
 	text := numbers.ReplaceAllString(err.Error(), "N")
 	return strings.ReplaceAll(text, "N.N.N.N:N->N.N.N.N:N", "a connection")
@@ -131,7 +130,7 @@ func kind(err error) string {
 
 var numbers = regexp.MustCompile("[0-9]+")
 
-// report prints how many errors there were in which step.
+// report prints the number of errors of each step.
 func (l *load) report(w io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,8 +141,8 @@ func (l *load) report(w io.Writer) {
 	}
 }
 
-// expected returns an error when clients have seen errors in a step that takes no node away from them. On a machine
-// that is busy go-redis may give up trying again while slots are handed over: that is no error.
+// expected returns an error when clients have seen errors in a step in which no node fails. While slots are handed
+// over, go-redis on a busy host may stop repeating a command: that is not an error.
 func (l *load) expected() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +202,7 @@ func (l *load) since(before, n int) error {
 	})
 }
 
-// eachShard waits until a write is acknowledged by each of some masters that begins from now on.
+// eachShard waits until each of the given masters has acknowledged a write that begins from now on.
 func (l *load) eachShard(masters ...*server) error {
 	from := l.next.Load()
 	return await("a write at each master", func() error {
@@ -218,7 +217,7 @@ func (l *load) eachShard(masters ...*server) error {
 	})
 }
 
-// compare checks what is where when nobody writes any more.
+// compare checks the keys on all nodes after the last write.
 func (s *set) compare(l *load) (string, error) {
 	ctx := context.Background()
 	l.pause()
@@ -289,7 +288,7 @@ func (s *set) compare(l *load) (string, error) {
 		len(at), len(confirmed), l.errors), nil
 }
 
-// keys returns all keys of a node, in its order.
+// keys returns all keys of a node in the order of the scan.
 func (s *server) keys() (all []string, err error) {
 	for cursor := uint64(0); ; {
 		var some []string

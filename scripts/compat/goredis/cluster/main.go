@@ -27,7 +27,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent drops what go-redis logs about connections that fail: they are meant to.
+// silent drops go-redis's log of failed connections, which are expected.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -74,7 +74,7 @@ func lastLines(name string, n int) string {
 	return strings.Join(lines[max(len(lines)-n-1, 0):], "")
 }
 
-// run goes through the steps.
+// run performs the steps.
 func run(dir, controller, basalt, node string) error {
 	s, err := start(dir, controller, basalt)
 	defer s.stop()
@@ -115,7 +115,7 @@ func run(dir, controller, basalt, node string) error {
 	return load.expected()
 }
 
-// clients runs redis-cli -c, and ioredis when it is there.
+// clients runs redis-cli -c, and ioredis if it is installed.
 func (s *set) clients(node string) (string, error) {
 	var in, want strings.Builder
 	for i := range 50 {
@@ -128,7 +128,7 @@ func (s *set) clients(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("redis-cli -c: %w: %s", err, out)
 	}
-	// Where it is redirected it says so.
+	// redis-cli prints a line for each redirection.
 	lines := slices.DeleteFunc(strings.SplitAfter(string(out), "\n"), func(l string) bool {
 		return strings.HasPrefix(l, "-> Redirected")
 	})
@@ -145,7 +145,7 @@ func (s *set) clients(node string) (string, error) {
 	return "redis-cli -c, " + strings.TrimSpace(string(out)) + ", ", nil
 }
 
-// failover kills a master, waits for its successor and lets it come back.
+// failover kills a master, waits for its successor, and restarts it.
 func (s *set) failover(load *load) (string, error) {
 	if err := load.since(load.confirmedCount(), 300); err != nil {
 		return "", err
@@ -203,7 +203,7 @@ func (s *set) addShard() error {
 	return s.agree(8)
 }
 
-// migrate moves a range of slots to the fourth shard. The migration is slow until a fault was made.
+// migrate moves a range of slots to the fourth shard. The migration is slow until a fault has been injected.
 func (s *set) migrate(load *load, slots string, fault func() (repair func() error, err error)) (string, error) {
 	before := load.confirmedCount()
 	if err := s.speed("5"); err != nil {
@@ -237,7 +237,7 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 	if err := s.agree(8); err != nil {
 		return "", err
 	}
-	if err := moved(); err != nil { // the controller that came back has not undone it
+	if err := moved(); err != nil { // the restarted controller has not undone it
 		return "", err
 	}
 	during := load.confirmedCount() - before
@@ -246,7 +246,7 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 			s.nodes[6])
 }
 
-// speed sets how many commands a second a migration sends.
+// speed sets the rate of a migration in commands per second.
 func (s *set) speed(perSecond string) error {
 	for _, n := range s.nodes {
 		if err := n.client.ConfigSet(context.Background(), "migrate-speed", perSecond).Err(); err != nil {
@@ -258,7 +258,7 @@ func (s *set) speed(perSecond string) error {
 
 func (s *set) noFault() (func() error, error) { return func() error { return nil }, nil }
 
-// otherLeads waits until a controller leads.
+// otherLeads waits until another controller is the leader.
 func (s *set) otherLeads(c *server) error {
 	return await(c.name+" leads", func() error {
 		leads, err := c.leads()
@@ -269,7 +269,7 @@ func (s *set) otherLeads(c *server) error {
 	})
 }
 
-// killLeader kills the controller that leads.
+// killLeader kills the leading controller.
 func (s *set) killLeader() (func() error, error) {
 	leader, other, err := s.leader()
 	if err != nil {
@@ -279,8 +279,8 @@ func (s *set) killLeader() (func() error, error) {
 	return leader.start, s.otherLeads(other)
 }
 
-// stopLeader stops the controller that leads until the other one has moved the slots: then there are two that hold
-// themselves for the leader.
+// stopLeader stops the leading controller until the other one has moved the slots: then both consider themselves the
+// leader.
 func (s *set) stopLeader() (func() error, error) {
 	leader, other, err := s.leader()
 	if err != nil {

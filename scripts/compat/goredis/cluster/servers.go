@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long one state may take.
+// patience is the max time to reach a state.
 const patience = 60 * time.Second
 
 // await waits until a check returns nil.
@@ -37,7 +37,7 @@ func await(what string, check func() error) error {
 	}
 }
 
-// server is a process, which may end and begin again with the same files.
+// server is a process, which may be restarted with the same files.
 type server struct {
 	name   string
 	port   int
@@ -45,13 +45,13 @@ type server struct {
 	log    string
 	ready  func() error
 	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has
+	ended  chan struct{} // closed when the process has ended
 	client *redis.Client // of a basalt
 }
 
 func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// start starts the process and waits until it answers.
+// start starts the process and waits until it replies.
 func (s *server) start() error {
 	out, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *server) kill() {
 	}
 }
 
-// info returns a field of INFO replication; "" when it is not there.
+// info returns a field of INFO replication; "" = missing.
 func (s *server) info(field string) (string, error) {
 	text, err := s.client.Info(context.Background(), "replication").Result()
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *server) info(field string) (string, error) {
 	return "", nil
 }
 
-// set is etcd, two controllers, of which etcd elects one, and eight basalts: two each for four shards.
+// set is etcd, two controllers, one of which etcd elects, and eight basalts: two for each of four shards.
 type set struct {
 	etcd        *server
 	controllers []*server
@@ -195,7 +195,7 @@ func newServer(dir, name string) (*server, error) {
 		os.MkdirAll(filepath.Join(dir, name), 0o755)
 }
 
-// cluster is what the controller knows of the cluster.
+// cluster is the controller's state of the cluster.
 type cluster struct {
 	Version int64
 	Shards  []struct {
@@ -206,7 +206,7 @@ type cluster struct {
 	}
 }
 
-// has reports whether a shard has a range of slots, maybe as a part of a longer one.
+// has reports whether a shard has a range of slots, possibly as a part of a longer one.
 func (c cluster) has(shard int, slots string) bool {
 	first, last := bounds(slots)
 	for _, r := range c.Shards[shard].SlotRanges {
@@ -217,7 +217,7 @@ func (c cluster) has(shard int, slots string) bool {
 	return false
 }
 
-// bounds reads "7" or "7-9".
+// bounds parses "7" or "7-9".
 func bounds(slots string) (first, last int) {
 	a, b, both := strings.Cut(slots, "-")
 	if !both {
@@ -230,14 +230,14 @@ func bounds(slots string) (first, last int) {
 
 func (s *server) api(path string) string { return "http://" + s.addr() + "/api/v1" + path }
 
-// client asks the controllers. One that is not the leader sends to the leader, but to an address that it gets wrong for
-// a POST; one that is stopped does not answer.
+// client calls the controllers. A controller that is not the leader redirects to the leader, but gives a wrong address
+// for a POST; a stopped controller does not reply.
 var client = http.Client{
 	Timeout:       3 * time.Second,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// leads reports whether a controller is the leader. An error says that it does not know one.
+// leads reports whether a controller is the leader. It returns an error if the controller does not know the leader.
 func (s *server) leads() (bool, error) {
 	r, err := client.Get(s.api("/namespaces"))
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *server) leads() (bool, error) {
 	return false, errors.New(r.Status)
 }
 
-// leader returns the controller that leads, and the other one.
+// leader returns the leading controller and the other one.
 func (s *set) leader() (leader, other *server, err error) {
 	err = errors.New("no controller leads")
 	for i, c := range s.controllers {
@@ -274,7 +274,7 @@ func (s *set) topology() (c cluster, err error) {
 	return c, get(leader.api("/namespaces/test/clusters/c"), &reply)
 }
 
-// get reads what a URL has, as JSON into reply unless that is nil.
+// get requests a URL, and parses the JSON reply into reply unless that is nil.
 func get(url string, reply any) error {
 	r, err := client.Get(url)
 	if err != nil {
@@ -311,7 +311,7 @@ func take(r *http.Response, reply any) error {
 	return json.Unmarshal(body, reply)
 }
 
-// create makes a cluster of the first six nodes.
+// create creates a cluster of the first six nodes.
 func (s *set) create() error {
 	if err := s.post("/namespaces", map[string]any{"namespace": "test"}); err != nil {
 		return err
@@ -351,7 +351,7 @@ func (s *set) agree(n int) error {
 	})
 }
 
-// replicates returns nil when a node is a replica of another one, whose link is up.
+// replicates returns nil when a node is a replica of another one with its link up.
 func (s *set) replicates(replica, master *server) error {
 	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.port),
 		"master_link_status": "up"} {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// history is what a server's log has from a sequence number on. The record of each number is a key of the load, or
-// the id of the history, which goes with the first write of a new master.
+// history is a server's log from a sequence number on. The record of each number is a key of the load, or the id of the
+// history, which accompanies the first write of a new master.
 type history map[uint64]string
 
 var written = regexp.MustCompile("value of key:[0-9]+|replication_id_\x10[0-9A-Z]{16}")
@@ -73,7 +73,7 @@ func (h history) read(c net.Conn, as *server, from, to uint64) error {
 	}
 }
 
-// watcher reads what a server writes after it has had a successor.
+// watcher reads the writes that a server makes after it has a successor.
 type watcher struct {
 	server, next, third *server
 	from                uint64
@@ -82,7 +82,7 @@ type watcher struct {
 	ended               chan error
 }
 
-// watch reads the log of a server from a sequence number on, before which its successor has the same.
+// watch reads the log of a server from a sequence number on. Before that number its successor has the same log.
 func watch(s, next, third *server, from uint64) (*watcher, error) {
 	c, err := net.Dial("tcp", s.addr())
 	if err != nil {
@@ -94,8 +94,8 @@ func watch(s, next, third *server, from uint64) (*watcher, error) {
 	return w, nil
 }
 
-// own returns the records that the server has written and its successor has not, in order. The server has become a
-// replica before: then it does not write any more, and has ended the link if it gave up what it had.
+// own returns the records that the server has written and its successor has not, in order. The server must have become
+// a replica: then it no longer writes, and has ended the link if it discarded writes.
 func (w *watcher) own() (records []string, err error) {
 	w.c.Close()
 	if err := <-w.ended; err != nil {
@@ -123,7 +123,7 @@ func (w *watcher) own() (records []string, err error) {
 	return records, nil
 }
 
-// count tells how many of the records are writes of the load, up to a number and from it on.
+// count returns the number of writes of the load among the records, before a number and from it on.
 func count(records []string, number int64) (before, after int) {
 	for _, r := range records {
 		text, ok := strings.CutPrefix(r, "key:")

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// load writes numbered keys through go-redis's failover client and remembers those that WAIT 1 has confirmed.
+// load writes numbered keys through go-redis's failover client, and records those that WAIT 1 has confirmed.
 type load struct {
 	sentinels []string
-	client    *redis.Client // exchanged while the load pauses
+	client    *redis.Client // replaced while the load is paused
 	cancel    context.CancelFunc
 	ended     sync.WaitGroup
 	next      atomic.Int64
-	gate      sync.RWMutex // held for writing while the load pauses
+	gate      sync.RWMutex // held for writing while the load is paused
 	paused    bool
 
 	mu   sync.Mutex
@@ -26,7 +26,7 @@ type load struct {
 	last error // of the last write that failed
 }
 
-// writers write at once. They go one by one, so that the load leaves the machine to the servers.
+// writers is the number of writers. It is small, because the servers need the CPU.
 const writers = 4
 
 func value(key string) string { return "value of " + key }
@@ -55,8 +55,8 @@ func (l *load) connect() {
 	})
 }
 
-// reconnect gives up all connections; the load pauses. Those to a master that is stopped look sound: what is written
-// to them lies in its sockets, and the master carries it out when it goes on.
+// reconnect closes all connections while the load is paused. Connections to a stopped master look alive: writes stay in
+// its sockets, and the master executes them when it continues.
 func (l *load) reconnect() {
 	l.client.Close()
 	l.connect()

@@ -27,7 +27,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent drops what go-redis logs about connections that fail: they are meant to.
+// silent drops go-redis's log of failed connections, which are expected.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -74,7 +74,7 @@ func lastLines(name string, n int) string {
 	return strings.Join(lines[max(len(lines)-n-1, 0):], "")
 }
 
-// run starts everything and goes through the rounds.
+// run starts everything and performs the rounds.
 func run(dir, basalt string, rounds int) error {
 	set, err := start(dir, basalt)
 	if set != nil {
@@ -206,8 +206,8 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 		after), next, nil
 }
 
-// patience is how long one state may take. Sentinel itself waits 8 s before it makes a former master a replica, reads
-// INFO every 10 s, and tries a failover again after twice its failover-timeout.
+// patience is the max time to reach a state. Sentinel itself waits 8 s before it makes a former master a replica, reads
+// INFO every 10 s, and repeats a failover after twice its failover-timeout.
 const patience = 45 * time.Second
 
 // await waits until a check returns nil.
@@ -225,7 +225,7 @@ func await(what string, check func() error) error {
 	}
 }
 
-// shared returns a sequence number up to which all have the same.
+// shared returns a sequence number up to which all servers have the same writes.
 func (s *set) shared() (seq uint64, err error) {
 	seq = math.MaxUint64
 	for _, n := range s.nodes {
@@ -242,7 +242,7 @@ func (s *set) shared() (seq uint64, err error) {
 	return seq, nil
 }
 
-// level waits until all have what the master has.
+// level waits until all servers have the writes of the master.
 func (s *set) level(master *server) error {
 	return await("the same offset on all", func() error {
 		want, err := master.info("master_repl_offset")
@@ -258,7 +258,7 @@ func (s *set) level(master *server) error {
 	})
 }
 
-// same waits until all have what the new master has, and compares.
+// same waits until all servers have the writes of the new master, and compares them.
 func (s *set) same(master *server, confirmed []string) (size int64, err error) {
 	ctx := context.Background()
 	if err := s.level(master); err != nil {
@@ -276,7 +276,7 @@ func (s *set) same(master *server, confirmed []string) (size int64, err error) {
 				}
 			}
 		}
-		// DBSIZE answers what the last scan has counted.
+		// DBSIZE returns the count of the last scan.
 		if err := n.client.Do(ctx, "dbsize", "scan").Err(); err != nil {
 			return 0, err
 		}

@@ -18,21 +18,21 @@ import (
 
 const masterName = "main"
 
-// server is a process, which may end and begin again with the same files.
+// server is a process, which may be restarted with the same files.
 type server struct {
 	name   string
 	port   int
 	args   []string
 	log    string
 	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has
+	ended  chan struct{} // closed when the process has ended
 	client *redis.Client
 	fulls  int // see fullSyncs
 }
 
 func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// start starts the process and waits until it answers.
+// start starts the process and waits until it replies.
 func (s *server) start() error {
 	out, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *server) start() error {
 	})
 }
 
-// signal sends a signal, and waits for the end after a SIGKILL.
+// signal sends a signal. After a SIGKILL it waits for the end of the process.
 func (s *server) signal(sig syscall.Signal) error {
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *server) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// info returns a field of INFO replication; "" when it is not there.
+// info returns a field of INFO replication; "" = missing.
 func (s *server) info(field string) (string, error) {
 	text, err := s.client.Info(context.Background(), "replication").Result()
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *server) info(field string) (string, error) {
 	return "", nil
 }
 
-// fullSyncs returns how often the server has synchronised in full since its start. A master does not tell: that is what
-// it has told as a replica.
+// fullSyncs returns the number of full synchronisations of the server since its start. A master does not report the
+// number: the result is then the last one reported as a replica.
 func (s *server) fullSyncs() (int, error) {
 	text, err := s.info("slave_full_syncs")
 	if err == nil && text != "" {
@@ -96,7 +96,7 @@ func (s *server) fullSyncs() (int, error) {
 	return s.fulls, err
 }
 
-// set is three basalts and three sentinels.
+// set are three basalts and three sentinels.
 type set struct {
 	nodes, sentinels []*server
 }
@@ -174,7 +174,8 @@ func (s *set) sentinelAddrs() (addrs []string) {
 	return addrs
 }
 
-// agreed returns the master when all sentinels name the same, not the old one, and it says so itself.
+// agreed returns the master when all sentinels name the same server, other than the old one, and that server is a
+// master.
 func (s *set) agreed(old *server) (*server, error) {
 	port := ""
 	for _, n := range s.sentinels {
@@ -203,7 +204,7 @@ func (s *set) agreed(old *server) (*server, error) {
 	return nil, fmt.Errorf("the sentinels name port %s", port)
 }
 
-// healthy waits until the others are replicas of a master with the link up, and all sentinels see them so.
+// healthy waits until the other servers are replicas of a master with the link up, also according to all sentinels.
 func (s *set) healthy(master *server) error {
 	ctx := context.Background()
 	return await("two replicas of "+master.name+" in good health", func() error {
@@ -243,7 +244,7 @@ func (s *set) healthy(master *server) error {
 	})
 }
 
-// fields returns a reply of names and values, of RESP2 or RESP3.
+// fields returns a reply of names and values in RESP2 or RESP3 as a map.
 func fields(reply any) map[string]string {
 	all := map[string]string{}
 	switch list := reply.(type) {
