@@ -17,11 +17,11 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// A load on a cluster, and a model of what the keys must be: every write that was acknowledged counts once, one whose
-// reply did not come counts once or not at all, and no other one counts.
+// A load on a cluster, and a model of the keys: every acknowledged write counts once, a write without a reply counts
+// once or not at all, and no other write counts.
 
-// roamer is a client that knows nothing of the topology: it asks any node, and goes where it is sent. So it also asks
-// a node that has just got a slot, or has just lost one, before others do.
+// roamer is a client without a topology: it asks any node and follows redirections. So it also asks a node that has
+// just got a slot, or has just lost one, before others do.
 type roamer struct {
 	t     testing.TB
 	nodes []*clusterNode
@@ -48,7 +48,7 @@ func (c *roamer) drop(i int) {
 	}
 }
 
-// ask sends a command to a node. sent: it may have run although there is an error.
+// ask sends a command to a node. sent: the command may have run although there is an error.
 func (c *roamer) ask(i int, args []string) (reply string, sent bool, err error) {
 	if c.conns[i] == nil {
 		nc, err := net.Dial("tcp", *c.nodes[i].at.Load())
@@ -70,7 +70,7 @@ func (c *roamer) ask(i int, args []string) (reply string, sent bool, err error) 
 	return b.String(), true, err
 }
 
-// do runs a command wherever it runs. doubt: nobody knows whether it has run.
+// do runs a command on the node of its slot. doubt: the command may or may not have run.
 func (c *roamer) do(args ...string) (reply string, doubt bool) {
 	i := c.rnd.IntN(len(c.nodes))
 	deadline := time.Now().Add(patience)
@@ -104,13 +104,13 @@ func (c *roamer) do(args ...string) (reply string, doubt bool) {
 	}
 }
 
-// modelKey is a key with what it may hold. There are several states after a write in doubt.
+// modelKey is a key with its possible values. A write in doubt leaves several.
 type modelKey struct {
 	name, kind string
 	states     []string
 }
 
-// words are the elements of a state, of a list or a set.
+// elementsOf returns the elements of a state of a list or a set.
 func elementsOf(state string) []string {
 	if state == "" {
 		return nil
@@ -118,7 +118,7 @@ func elementsOf(state string) []string {
 	return strings.Split(state, ",")
 }
 
-// modelWrites are what is done to keys of a kind: K is the key, N a number that no other write has.
+// modelWrites are the writes to keys of each kind: K is the key, N a number that no other write has.
 var modelWrites = map[string][]struct {
 	command string
 	effect  func(state, n string) string
@@ -160,7 +160,7 @@ func replyWords(reply string) (words []string) {
 	return words
 }
 
-// modelLoad are writers, each with keys of its own.
+// modelLoad are writers, each with its own keys.
 type modelLoad struct {
 	t       testing.TB
 	nodes   []*clusterNode
@@ -179,7 +179,7 @@ type modelWriter struct {
 	keys []*modelKey
 }
 
-// startLoad starts writers whose keys have some hash tags. They pause at first.
+// startLoad starts writers for keys with some hash tags. They are paused at first.
 func startLoad(t testing.TB, nodes []*clusterNode, tags []string, writers int) *modelLoad {
 	l := &modelLoad{t: t, nodes: nodes}
 	l.pause()
@@ -225,7 +225,7 @@ func (l *modelLoad) stop() {
 	l.ended.Wait()
 }
 
-// more waits until so many more writes are acknowledged.
+// more waits until n more writes are acknowledged.
 func (l *modelLoad) more(n int64) {
 	l.t.Helper()
 	want := l.acked.Load() + n
@@ -276,7 +276,7 @@ func (w *modelWriter) step() {
 	}
 }
 
-// check reads a key: from then on it is known what it holds.
+// check reads a key: from then on its value is known.
 func (w *modelWriter) check(k *modelKey) {
 	args := strings.Fields(strings.Replace(modelReads[k.kind], "K", k.name, 1))
 	reply, doubt := w.do(args...)
@@ -297,7 +297,7 @@ func (w *modelWriter) check(k *modelKey) {
 	k.states = []string{is}
 }
 
-// live checks all keys of the load, which pauses, and returns the names of those that there are.
+// live pauses the load, checks all its keys, and returns the names of the existing ones.
 func (l *modelLoad) live() (names []string) {
 	for _, w := range l.writers {
 		for _, k := range w.keys {

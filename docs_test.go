@@ -16,7 +16,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// documents returns the paths of everything that people read: README.md, CONTRIBUTING.md, docs.
+// documents returns the paths of all documents: README.md, CONTRIBUTING.md, docs.
 func documents(t *testing.T) []string {
 	t.Helper()
 	paths := []string{"README.md", "CONTRIBUTING.md", "third_party/README.md"}
@@ -48,7 +48,7 @@ type block struct {
 	line     int // of the fence, from 1
 }
 
-// blocks takes a document apart: its fenced blocks, and the lines outside of them, where fenced lines are empty.
+// blocks splits a document into its fenced blocks and its other lines, where fenced lines are replaced by empty ones.
 func blocks(text string) (fenced []block, prose []string) {
 	inside := false
 	for i, l := range strings.Split(text, "\n") {
@@ -71,7 +71,7 @@ func blocks(text string) (fenced []block, prose []string) {
 	return fenced, prose
 }
 
-// anchor is the name that the web gives to a heading.
+// anchor returns the anchor that renderers give a heading.
 func anchor(heading string) string {
 	heading = strings.ToLower(strings.TrimSpace(strings.TrimLeft(heading, "#")))
 	return strings.ReplaceAll(regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(heading, ""), " ", "-")
@@ -111,7 +111,7 @@ func TestDocumentsReadWell(t *testing.T) {
 	}
 }
 
-// Files that the documents name exist, and so do the settings.
+// Files and settings that the documents name exist.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	paths := regexp.MustCompile("`((?:engine|server|cf|compaction|scripts|docs|third_party|internal)/[\\w./-]+)`")
 	settings := regexp.MustCompile("`((?:rocksdb\\.|tls-|lua-|slave-|json-|max-|compact-)[a-z0-9_.-]+)(?: [^`]*)?`")
@@ -225,7 +225,7 @@ func TestDocumentedTargets(t *testing.T) {
 	}
 }
 
-// codeOf returns what a document sets as code: fenced blocks of sh, and words between backquotes.
+// codeOf returns the code in a document: fenced blocks of sh, and words between backquotes.
 func codeOf(text string) string {
 	fenced, prose := blocks(text)
 	var code []string
@@ -243,7 +243,7 @@ func codeOf(text string) string {
 	return strings.Join(code, "\n")
 }
 
-// The program in README.md stands in an example that the tests compile and run.
+// The program in README.md is an example that the tests compile and run.
 func TestDocumentedProgram(t *testing.T) {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	example := words(read(t, "engine/readme_test.go"))

@@ -202,7 +202,7 @@ func TestRoomTests(t *testing.T) {
 	}
 }
 
-// packageImports returns what the packages of this module import of it, tests excluded. Names are relative to the
+// packageImports returns the imports of the packages of this module within it, without tests. Names are relative to the
 // module.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
@@ -218,7 +218,7 @@ func packageImports(t *testing.T) map[string][]string {
 	return imports
 }
 
-// source is what the tests know of a file of this module.
+// source is a file of this module.
 type source struct {
 	pkg       string // relative to the module
 	test      bool

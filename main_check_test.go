@@ -25,7 +25,7 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// A server is inspected while it runs, its directory is checked when it was killed.
+// A server is inspected while it runs, and its directory is checked after it was killed.
 func TestInspectAndCheck(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "--dir", dir)
@@ -62,7 +62,7 @@ func TestInspectAndCheck(t *testing.T) {
 	}
 }
 
-// A start says in five lines what it has chosen, and warns of a password that everybody may read.
+// A start prints its choices in five lines, and warns of a password that every local user may read.
 func TestStartLines(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir+"/kvrocks.conf", "requirepass secret\ndir "+dir+"/data\n") // 0644
@@ -79,7 +79,7 @@ func TestStartLines(t *testing.T) {
 	}
 }
 
-// The doctor looks at a made-up machine, at a file and at a running server.
+// The doctor examines made-up facts, a file and a running server.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/proc/sys/vm/overcommit_memory", "2\n")

@@ -54,7 +54,7 @@ func (p *process) infoField(section, name string) string {
 	return ""
 }
 
-// count writes to a server, until stop is closed, what shows whether anything is lost or comes twice, in pipelines.
+// count writes to a server in pipelines until stop is closed. The values show whether a write is lost or repeated.
 func count(addr string, stop <-chan struct{}) error {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -100,8 +100,8 @@ func count(addr string, stop <-chan struct{}) error {
 	}
 }
 
-// TestKilledReplicaOfRedis: a replica of a redis-server that is killed, or cut off, in the middle of the stream, again
-// and again, loses nothing and does nothing twice, and needs no full synchronisation but the first.
+// TestKilledReplicaOfRedis: a replica of a redis-server that is repeatedly killed or disconnected in the middle of the
+// stream loses no write, repeats none, and needs no full synchronisation after the first.
 func TestKilledReplicaOfRedis(t *testing.T) {
 	redis := startRedisServer(t, "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "256mb")
 	redis.do("SET", "before", "1")

@@ -70,7 +70,8 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestRefusals checks that whatever is wrong at the start is told in one line that names it, and nothing is touched.
+// TestRefusals checks that an error at the start is reported in one line that names its cause, and that nothing is
+// changed.
 func TestRefusals(t *testing.T) {
 	base := t.TempDir()
 	occupied, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,7 +266,7 @@ masterauth ""
 	p.ended()
 }
 
-// TestMemoryIsLogged checks that the log says what was chosen, and that it is at most half of what there is.
+// TestMemoryIsLogged checks that the log contains the memory plan, and that the plan takes at most half of the memory.
 func TestMemoryIsLogged(t *testing.T) {
 	p := start(t, "--dir", t.TempDir())
 	p.stop(os.Interrupt)
@@ -315,7 +316,7 @@ func TestNewerColumnFamily(t *testing.T) {
 	}
 }
 
-// TestLogLevelAtRunTime looks at a message of level info before and after it is let through.
+// TestLogLevelAtRunTime looks for a message of level info before and after the level is set to info.
 func TestLogLevelAtRunTime(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, "--dir", dir+"/data", "--backup-dir", dir+"/backup")
@@ -411,7 +412,7 @@ func TestLogDirectory(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill() })
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if nc, err := net.Dial("unix", dir+"/s"); err == nil {
-			// The socket is there before the server is: the reply comes from it.
+			// The socket exists before the server replies on it.
 			io.WriteString(nc, "SHUTDOWN\r\n")
 			io.Copy(io.Discard, nc)
 			nc.Close()

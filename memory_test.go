@@ -47,7 +47,7 @@ func (p *process) pipe(n int, words func(i int) []string) {
 	}
 }
 
-// skipReply reads one reply of RESP2; an error is one.
+// skipReply reads a RESP2 reply. An error reply is an error.
 func skipReply(r *bufio.Reader) error {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *process) load(rows int) {
 	})
 }
 
-// field returns a number of INFO.
+// field returns the number in a field of INFO.
 func (p *process) field(info, name string) int64 {
 	p.t.Helper()
 	_, rest, ok := strings.Cut(info, "\n"+name+":")
@@ -106,7 +106,7 @@ func (p *process) field(info, name string) int64 {
 	return n
 }
 
-// resident returns the resident memory of the process as the kernel knows it.
+// resident returns the resident memory of the process according to the kernel.
 func (p *process) resident() int64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
@@ -218,7 +218,7 @@ func TestSmallContainer(t *testing.T) {
 	for range 2 {
 		p.load(120000)
 	}
-	// What compactions and garbage have held is given back within seconds of the load.
+	// The memory of compactions and garbage is returned within seconds after the load.
 	end := time.Now().Add(patience)
 	for p.resident() > limit/2 {
 		if time.Now().After(end) {

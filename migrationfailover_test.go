@@ -101,8 +101,8 @@ func TestMigrationFailover(t *testing.T) {
 	}
 }
 
-// TestTableFilesWithReplicas: a source with a replica sends table files. A destination with a replica takes batches,
-// and goes on sending its replica the log.
+// TestTableFilesWithReplicas: a source with a replica sends table files. A destination with a replica gets batches, and
+// keeps sending its replica the log.
 func TestTableFilesWithReplicas(t *testing.T) {
 	m := startMover(t, cf.SlotRange{First: 1, Last: 40}, tableFiles, 0)
 	m.load.resume()
@@ -124,14 +124,14 @@ func TestTableFilesWithReplicas(t *testing.T) {
 	}
 }
 
-// fullCopies returns how often replicas have synchronised in full with a node.
+// fullCopies returns the number of full synchronisations of a node's replicas.
 func fullCopies(n *clusterNode) string {
 	_, rest, _ := strings.Cut(n.do("INFO", "stats"), "\r\nsync_full:")
 	line, _, _ := strings.Cut(rest, "\r\n")
 	return line
 }
 
-// caughtUp waits until the replica of a shard has what its master has.
+// caughtUp waits until the replica of a shard has all writes of its master.
 func (m *mover) caughtUp(shard int) {
 	m.t.Helper()
 	offset := func(n *clusterNode) string {
@@ -156,7 +156,7 @@ func (m *mover) sameKeys(shard int) {
 	}
 }
 
-// topology is the text of SETNODES when a shard has the slots.
+// topology returns the text of SETNODES when a shard owns the slots.
 func (m *mover) topology(owner int) string {
 	slots := []string{fmt.Sprintf("0 %d-8191", m.slots.Last+1), "8192-16383"}
 	slots[owner] += " " + m.slots.String()
@@ -170,8 +170,8 @@ func (m *mover) topology(owner int) string {
 	return text.String()
 }
 
-// tell gives the slots to a shard, by what a controller sends to all nodes that it reaches: to the new owner first.
-// Shard 0 has those below 8192 besides, and shard 1 the others.
+// tell gives the slots to a shard as a controller does, which sends the topology to all reachable nodes, to the new
+// owner first. Shard 0 also has the slots below 8192, and shard 1 the others.
 func (m *mover) tell(owner int) {
 	m.t.Helper()
 	m.owner = owner

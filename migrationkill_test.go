@@ -19,15 +19,14 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// stopsDir is the variable that names a directory: a migration stops before a step as long as there is a file of the
-// name of the step. When it stops it writes into the file.
+// stopsDir is the variable with the name of a directory. A migration stops before a step while the directory has a file
+// with the name of the step. When it stops, it writes to the file.
 const stopsDir = "BASALT_TEST_STOPS"
 
-// filesFrom is the variable that sets how many bytes a range must have to go by table files.
+// filesFrom is the variable with the min size in bytes of a range that goes by table files.
 const filesFrom = "BASALT_TEST_FILES_FROM"
 
-// pauseLimit is the variable that sets how long the last writes of a migration, and then the answer of the destination,
-// may take.
+// pauseLimit is the variable with the time limit of the last writes of a migration, and of the destination's reply.
 const pauseLimit = "BASALT_TEST_PAUSE_LIMIT"
 
 func stopAtSteps() {
@@ -53,7 +52,7 @@ func stopAtSteps() {
 	}
 }
 
-// clusterNode is a process that is a node of a cluster. The other nodes reach it through a proxy.
+// clusterNode is a process that is a node of a cluster. The other nodes connect to it through a proxy.
 type clusterNode struct {
 	t     *testing.T
 	id    string
@@ -100,7 +99,7 @@ func (n *clusterNode) start() {
 	}(n.proc)
 }
 
-// says waits until its log has a line with a text.
+// says waits until the log of the node has a line with a text.
 func (n *clusterNode) says(text string) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("%s logs %q", n.id[:1], text), func() (found bool) {
@@ -127,7 +126,7 @@ func (n *clusterNode) stopAt(step stage.Stage) {
 	}
 }
 
-// stopped waits until it has stopped there.
+// stopped waits until the migration has stopped there.
 func (n *clusterNode) stopped(step stage.Stage) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("%s is at the step %q", n.id[:1], step), func() bool {
@@ -136,7 +135,7 @@ func (n *clusterNode) stopped(step stage.Stage) {
 	})
 }
 
-// goOn lets it go on, or not stop any more.
+// goOn lets the migration continue, or not stop any more.
 func (n *clusterNode) goOn(step stage.Stage) { os.Remove(n.stops(step)) }
 
 func (n *clusterNode) do(args ...string) string {
@@ -177,7 +176,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// mover is a cluster of two shards between which slots go to and fro, under a load.
+// mover is a cluster of two shards between which slots move, under a load.
 type mover struct {
 	t       *testing.T
 	nodes   []*clusterNode
@@ -242,7 +241,7 @@ func tagsOf(slots cf.SlotRange) []string {
 // master returns the master of a shard.
 func (m *mover) master(shard int) *clusterNode { return m.shards[shard][0] }
 
-// migrate begins to move the slots to the shard that has them not.
+// migrate begins to move the slots to the other shard.
 func (m *mover) migrate() {
 	m.t.Helper()
 	m.master(m.owner).want("+OK", "CLUSTERX", "MIGRATE", m.slots.String(), m.master(1-m.owner).id)
@@ -259,8 +258,8 @@ func (m *mover) end(source *clusterNode) (moved bool) {
 	return moved
 }
 
-// settle brings the migration to its end: a controller gives the slots away, or migrates them again. Then it checks
-// everything.
+// settle completes the migration: a controller assigns the slots to the new owner, or starts the migration again. Then
+// settle checks everything.
 func (m *mover) settle(source *clusterNode) {
 	m.t.Helper()
 	m.load.more(20)
@@ -329,7 +328,7 @@ func (m *mover) check() {
 	}
 }
 
-// way is how the keys of a migration travel.
+// way is the way in which the keys of a migration are sent.
 type way string
 
 const (
@@ -338,8 +337,8 @@ const (
 	tableFiles way = "table files"
 )
 
-// sourceSteps and destinationSteps are where a process is stopped and one of both is killed; fileSteps are those that a
-// destination has besides when table files come.
+// sourceSteps and destinationSteps are the steps at which a process is stopped and one of the two is killed. fileSteps
+// are additional steps of a destination with table files.
 var (
 	sourceSteps = []stage.Stage{stage.Start, stage.Snapshot, stage.Log,
 		stage.Forbidden, stage.Rest, stage.Success, stage.Moved, stage.Done}
@@ -372,7 +371,7 @@ func (m *mover) destinationSteps() []stage.Stage {
 	return destinationSteps
 }
 
-// eachMove runs a test with each kind of migration; in short with some of them.
+// eachMove runs a test with each kind of migration; with -short, with some of them.
 func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
 	for i, mv := range moves {
 		if testing.Short() && !slices.Contains(short, i) {
@@ -390,8 +389,8 @@ func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
 	}
 }
 
-// TestMigrationKilled kills the source or the destination of a migration at each step of either, starts it again, and
-// brings the migration to its end.
+// TestMigrationKilled kills the source or the destination of a migration at each step of either one, starts it again,
+// and completes the migration.
 func TestMigrationKilled(t *testing.T) {
 	type kill struct {
 		atSource, sourceDies bool

@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/resp"
 )
 
-// The tests run the program itself: the test binary, which is it when this variable is set.
+// The tests run the program itself: the test binary acts as the program when this variable is set.
 const beBasalt = "BASALT_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what must happen.
+// patience is the max time for an event that must happen.
 const patience = time.Minute
 
 func basalt(t *testing.T, args ...string) *exec.Cmd {
@@ -40,7 +40,7 @@ func basalt(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// write makes a file and returns its path.
+// write writes a file and returns its path.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -63,8 +63,8 @@ type process struct {
 	errors bool
 }
 
-// start runs a server, whose port the system chooses unless args say otherwise, and waits until it is ready. Its log
-// must go to stdout.
+// start runs a server and waits until it is ready. The system chooses the port unless args say otherwise. The log must
+// go to stdout.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := spawn(t, args...)
@@ -72,8 +72,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// startOnPort is start with an option that names a free port, which another process may take between its choice and its
-// use: then another one is tried.
+// startOnPort is start with an option that names a free port. If another process takes the port before the server does,
+// it tries another one.
 func startOnPort(t *testing.T, option string, args ...string) *process {
 	t.Helper()
 	for {
@@ -99,12 +99,12 @@ func startOnPort(t *testing.T, option string, args ...string) *process {
 	}
 }
 
-// ready takes the address from the line that tells it.
+// ready reads the address from the log line that contains it.
 func (p *process) ready(line string) {
 	p.addr = regexp.MustCompile(`"addresses": \["([^"]+)"`).FindStringSubmatch(line)[1]
 }
 
-// spawn runs a server and does not wait for it.
+// spawn runs a server without waiting for it.
 func spawn(t *testing.T, args ...string) *process {
 	t.Helper()
 	return follow(t, basalt(t, append([]string{"--port", "0"}, args...)...))
@@ -114,7 +114,7 @@ func spawn(t *testing.T, args ...string) *process {
 func spawnIn(t *testing.T, group string, args ...string) *process {
 	t.Helper()
 	cmd := basalt(t, append([]string{"--port", "0"}, args...)...)
-	// The shell enters the group and then becomes the server.
+	// The shell enters the group and then executes the server.
 	enter := []string{"sh", "-c", `echo $$ >"$0"/cgroup.procs && exec "$@"`, group}
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *process) next() (line string, ok bool) {
 	return "", false
 }
 
-// await reads the log up to a line with a text and returns that.
+// await reads the log up to a line with a text, and returns the line.
 func (p *process) await(text string) string {
 	p.t.Helper()
 	line, ok := p.next()
@@ -174,7 +174,7 @@ func (p *process) await(text string) string {
 	return line
 }
 
-// logged returns the lines so far, or of the whole log after the end of the process, that have a text.
+// logged returns the number of lines with a text, in the log so far or, after the end of the process, in the whole log.
 func (p *process) logged(text string) (n int) {
 	for _, line := range p.log {
 		if strings.Contains(line, text) {

@@ -15,8 +15,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What goes wrong between a master and its replica: a proxy stands between them. Clients write to the master all the
-// time, and in the end both have the same records, byte by byte, and count the same keys.
+// Faults between a master and its replica: a proxy stands between them. Clients write to the master all the time. In
+// the end both have the same records, byte by byte, and the same key count.
 
 // throughProxy starts a master with some data and its replica behind a proxy, and clients that write until stop is
 // called. The replica follows whoever the proxy leads to.
@@ -38,7 +38,7 @@ func newThroughProxy(t *testing.T, master, replica engine.Options, settings ...s
 	return x
 }
 
-// startBeside is startWith for tests that run beside others: which native objects are whose cannot be told then.
+// startBeside is startWith for tests that run in parallel, in which native objects cannot be attributed to a test.
 func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
 	t.Helper()
 	if o.Dir == "" {
@@ -56,7 +56,7 @@ func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest
 	return startOn(t, db, settings...)
 }
 
-// write lets clients write to a master until stop is called.
+// write starts clients that write to a master until stop is called.
 func (x *throughProxy) write(m *servertest.Harness) {
 	var all sync.WaitGroup
 	end := make(chan struct{})
@@ -80,7 +80,7 @@ func (x *throughProxy) write(m *servertest.Harness) {
 	x.t.Cleanup(x.stop)
 }
 
-// follows waits until the link is up and the replica has something that is written from now on.
+// follows waits until the link is up and the replica has a new write.
 func (x *throughProxy) follows() {
 	x.t.Helper()
 	at := x.m.DB.LatestSequence() + 1
@@ -89,7 +89,7 @@ func (x *throughProxy) follows() {
 	})
 }
 
-// fulls returns how many full synchronisations have ended.
+// fulls returns the number of completed full synchronisations.
 func (x *throughProxy) fulls() int64 {
 	st, _ := x.r.Replica().Status()
 	return st.FullSyncs
@@ -103,7 +103,7 @@ func (x *throughProxy) check() {
 	enginetest.SameData(x.t, x.m.DB, x.r.DB)
 }
 
-// TestFaults lets things happen to the link under load.
+// TestFaults applies faults to the link under load.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 			x.follows()
 			x.p.Slow(0, 0)
 		}, 0},
-		// Nobody is told, until the master gives the replica up; then the network works again.
+		// No end notices, until the master disconnects the replica; then the network works again.
 		{"half-open", true, func(x *throughProxy) {
 			x.follows()
 			x.p.Hold(true)
@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 			x.p.Cut()
 			x.p.Hold(false)
 		}, 0},
-		// The same while nobody writes: the system takes the pings, but no acknowledgement comes.
+		// The same without writes: the kernel accepts the pings, but no acknowledgement comes.
 		{"half-open at rest", true, func(x *throughProxy) {
 			x.follows()
 			x.stop()
@@ -186,7 +186,7 @@ func TestFaults(t *testing.T) {
 			c.Want("REPLICAOF 127.0.0.1 "+strconv.Itoa(x.p.Port()), "+OK\r\n")
 			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() == 1 })
 		}, 1},
-		// Another master takes over at the same address, with less or more than the replica has.
+		// Another master replaces the first at the same address, with fewer or more writes than the replica has.
 		{"another history", false, func(x *throughProxy) {
 			x.follows()
 			x.stop()
@@ -214,7 +214,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfFullSync lets things happen to a replica that synchronises in full, as its master keeps no log.
+// TestFaultsOfFullSync applies faults to a replica that synchronises in full, because its master keeps no log.
 func TestFaultsOfFullSync(t *testing.T) {
 	lose := func(x *throughProxy) { // what the replica lacks is in the log no more
 		x.p.Target("")
@@ -241,7 +241,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			}
 			x.p.Target(x.m.Addr())
 		}},
-		// Clients hear of what the copy has brought.
+		// Clients are told about the keys of the copy.
 		{"clients of the replica", false, func(x *throughProxy) {
 			x.stop()
 			c := x.m.Dial(x.t)
@@ -270,7 +270,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			tracker.Expect(servertest.Invalidated())
 			watcher.Want("EXEC", "*-1\r\n")
 		}},
-		// INFO tells how far the transfer is.
+		// INFO shows the progress of the transfer.
 		{"slow", false, func(x *throughProxy) {
 			lose(x)
 			x.p.After(3000, func() { x.p.Slow(50, 10*time.Millisecond) })
@@ -292,7 +292,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			}
 			x.p.Slow(0, 0)
 		}},
-		// What follows the copy is in the log no more when the copy has arrived: another one is made.
+		// The log no longer contains the writes after the copy when the copy has arrived: another copy is made.
 		{"the log is purged during the transfer", false, func(x *throughProxy) {
 			lose(x)
 			x.p.After(3000, func() {
@@ -309,7 +309,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() > 0 })
 			x.p.Slow(0, 0)
 		}},
-		// The replica finds the disk full when it writes what follows; it goes on when there is room again.
+		// The disk is full when the replica writes the stream after the copy. It continues when there is room again.
 		{"disk full", true, func(x *throughProxy) {
 			lose(x)
 			x.p.Target(x.m.Addr())

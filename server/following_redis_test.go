@@ -25,8 +25,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// redisMaster is a master of Redis that a test plays: its data are an RDB file and a stream, all of which is its
-// backlog.
+// redisMaster is a Redis master played by a test: its data are an RDB file and a stream, and its backlog is the whole
+// stream.
 type redisMaster struct {
 	t    *testing.T
 	l    net.Listener
@@ -42,7 +42,7 @@ type redisMaster struct {
 
 const redisID = "0123456789abcdef0123456789abcdef01234567"
 
-// playRedis begins with some strings in database 0.
+// playRedis starts a master with some strings in database 0.
 func playRedis(t *testing.T, keys ...string) *redisMaster {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,7 +76,7 @@ func playRedis(t *testing.T, keys ...string) *redisMaster {
 	return m
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (m *redisMaster) cut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,12 +87,12 @@ func (m *redisMaster) cut() {
 	m.more.Broadcast()
 }
 
-// replicaOf is the command that makes a server its replica.
+// replicaOf returns the command that makes a server its replica.
 func (m *redisMaster) replicaOf() string {
 	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.l.Addr().(*net.TCPAddr).Port)
 }
 
-// say adds commands, one a line, to the stream.
+// say appends commands, one per line, to the stream.
 func (m *redisMaster) say(lines ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *redisMaster) say(lines ...string) {
 	m.more.Broadcast()
 }
 
-// caughtUp waits until everything was acknowledged.
+// caughtUp waits until the whole stream was acknowledged.
 func (m *redisMaster) caughtUp() {
 	m.t.Helper()
 	m.mu.Lock()
@@ -122,7 +122,7 @@ func (m *redisMaster) asked() []string {
 	return slices.Clone(m.psyncs)
 }
 
-// serve answers a replica.
+// serve serves a replica.
 func (m *redisMaster) serve(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -180,7 +180,7 @@ func (m *redisMaster) feed(c net.Conn, at int) {
 	}
 }
 
-// readRequest reads a RESP array, past empty lines.
+// readRequest reads a RESP array after any empty lines.
 func readRequest(in *bufio.Reader) (words []string, err error) {
 	number := func() (int, error) {
 		line, err := in.ReadString('\n')
@@ -212,7 +212,7 @@ func readRequest(in *bufio.Reader) (words []string, err error) {
 	return words, nil
 }
 
-// TestRedisMaster: what a replica of a Redis master shows, and that it goes on where it was after a cut, and after a
+// TestRedisMaster: the state that a replica of a Redis master shows, and its continuation after a cut and after a
 // restart.
 func TestRedisMaster(t *testing.T) {
 	m := playRedis(t, "a", "b")
@@ -263,7 +263,8 @@ func TestRedisMaster(t *testing.T) {
 	}
 }
 
-// TestRedisMasterEnds: REPLICAOF NO ONE keeps the data; who follows again begins anew.
+// TestRedisMasterEnds: REPLICAOF NO ONE keeps the data. A server that follows the master again starts with a full
+// synchronisation.
 func TestRedisMasterEnds(t *testing.T) {
 	for _, rsid := range []string{"no", "yes"} {
 		m := playRedis(t, "a")
@@ -303,7 +304,7 @@ func hasRedisState(t *testing.T, db *engine.DB) (has bool) {
 	return has
 }
 
-// TestRedisStateOfMaster: a server that starts as a master forgets where it was in the stream of one.
+// TestRedisStateOfMaster: a server that starts as a master drops its position in the stream of a former master.
 func TestRedisStateOfMaster(t *testing.T) {
 	o := quiet()
 	o.Dir = t.TempDir() + "/db"
@@ -322,8 +323,8 @@ func TestRedisStateOfMaster(t *testing.T) {
 	}
 }
 
-// TestRedisMasterUnknown: what cannot be applied ends the link with an error that names it; what came before has
-// happened, and nothing behind it.
+// TestRedisMasterUnknown: a command that cannot be applied ends the link with an error that names it. Earlier commands
+// have taken effect, and later ones have not.
 func TestRedisMasterUnknown(t *testing.T) {
 	for _, tt := range []struct{ name, line, want string }{
 		{"no such command", "FROBNICATE k", "FROBNICATE \"k\" in database 0: the command does not exist here"},
@@ -350,8 +351,8 @@ func TestRedisMasterUnknown(t *testing.T) {
 	}
 }
 
-// TestRedisMasterExpiry: a key that has expired here is hidden, but the commands of the master find it until the master
-// deletes it.
+// TestRedisMasterExpiry: a key that has expired by the local clock is hidden from clients, but commands of the master
+// find it until the master deletes it.
 func TestRedisMasterExpiry(t *testing.T) {
 	m := playRedis(t)
 	h := startWith(t, quiet())
@@ -375,7 +376,7 @@ func TestRedisMasterExpiry(t *testing.T) {
 	c.Want("HMGET h f g", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n")
 }
 
-// TestRedisMasterIsHeardOf: subscribers, waiting clients and scripts follow.
+// TestRedisMasterIsHeardOf: subscribers, blocked clients and scripts see the master's writes.
 func TestRedisMasterIsHeardOf(t *testing.T) {
 	m := playRedis(t)
 	h := startWith(t, quiet())
@@ -395,8 +396,8 @@ func TestRedisMasterIsHeardOf(t *testing.T) {
 	c.Want(fmt.Sprintf("EVALSHA %x 0", sha1.Sum([]byte("return(1)"))), ":1\r\n")
 }
 
-// TestRedisMasterInChain: a replica of the replica has what that has, record by record, also after a full
-// synchronisation of the latter.
+// TestRedisMasterInChain: a replica of the replica has the same records, also after a full synchronisation of the first
+// replica.
 func TestRedisMasterInChain(t *testing.T) {
 	for _, rsid := range []string{"no", "yes"} {
 		m := playRedis(t, "a", "b")

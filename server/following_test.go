@@ -39,8 +39,8 @@ func flushFiles(t testing.TB, db *engine.DB) {
 	}
 }
 
-// caughtUp waits until a replica has everything of its master, and has acknowledged it: until then what follows a write
-// in memory (functions, namespaces) may be missing.
+// caughtUp waits until a replica has all writes of its master, and has acknowledged them: only then is the in-memory
+// state that follows from the writes (functions, namespaces) up to date.
 func caughtUp(t testing.TB, replica, master *servertest.Harness) {
 	t.Helper()
 	servertest.Eventually(t, "the replica has caught up", func() bool {
@@ -54,8 +54,8 @@ func replicaOf(h *servertest.Harness, m *servertest.Harness) string {
 	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.Port())
 }
 
-// TestReplicaOf: a server follows another one from the log and by a full synchronisation, a replica of it in turn,
-// and each has record by record what its master has, with the same sequence numbers.
+// TestReplicaOf: a server follows another one from the log and by a full synchronisation, and has its own replica. Each
+// has the same records as its master, with the same sequence numbers.
 func TestReplicaOf(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for _, rsid := range []string{"no", "yes"} {
@@ -91,7 +91,7 @@ func TestReplicaOf(t *testing.T) {
 				cs := sub.Dial(t)
 				cs.Want(replicaOf(sub, r), "+OK\r\n")
 
-				// What is kept in memory follows.
+				// The in-memory state follows.
 				c.Want("NAMESPACE ADD ns token", "+OK\r\n")
 				c.Do("SCRIPT", "LOAD", "return 'loaded'")
 				c.Do("FUNCTION", "LOAD",
@@ -119,7 +119,7 @@ func TestReplicaOf(t *testing.T) {
 				caughtUp(t, r, m)
 				cr.Want("GET s0:1", "$7\r\nchanged\r\n")
 
-				// Clients of the replica hear of it.
+				// Clients of the replica see the change.
 				watcher := r.Dial(t)
 				watcher.Want("AUTH own", "+OK\r\n")
 				watcher.Want("WATCH watched", "+OK\r\n")
@@ -177,7 +177,8 @@ func TestReplicaOf(t *testing.T) {
 // loadedSHA is the SHA-1 of "return 'loaded'".
 const loadedSHA = "b534286061d4b9e4026607613b95c06c06015ae8"
 
-// TestDemotion: whoever waits when the server becomes a replica is told so, as by Redis, and disconnected.
+// TestDemotion: clients that are blocked when the server becomes a replica get an error, as in Redis, and are
+// disconnected.
 func TestDemotion(t *testing.T) {
 	m, h := servertest.Start(t), servertest.Start(t)
 	var waiting []*servertest.Client
@@ -199,7 +200,7 @@ func TestDemotion(t *testing.T) {
 	c.Want("BLPOP l 0", "-READONLY You can't write against a read only replica.\r\n")
 }
 
-// TestReplicaStates: what clients and Sentinel see of a replica, and what it refuses.
+// TestReplicaStates: the state that clients and Sentinel see of a replica, and the commands that it refuses.
 func TestReplicaStates(t *testing.T) {
 	m := startWith(t, quiet())
 	c := m.Dial(t)
@@ -239,7 +240,7 @@ func TestReplicaStates(t *testing.T) {
 	}
 	c.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", r.Port()), "-ERR can't replicate your own replicas\r\n")
 
-	// Without the master.
+	// Without a master:
 	cr.Want("CONFIG SET slave-serve-stale-data no", "+OK\r\n")
 	cr.Want("GET a", "$1\r\n1\r\n")
 	m.Close()
@@ -261,8 +262,8 @@ func TestReplicaStates(t *testing.T) {
 	cr.Want("ROLE", fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:%d\r\n*0\r\n", r.DB.LatestSequence()))
 }
 
-// TestReplicaUnderLoad: clients write to the master and read from the replica, which does full synchronisations
-// meanwhile; nobody sees anything but values or that the database is being replaced, and in the end all is the same.
+// TestReplicaUnderLoad: clients write to the master and read from the replica during full synchronisations. They see
+// only values, or the error that the database is being replaced, and in the end both servers are equal.
 func TestReplicaUnderLoad(t *testing.T) {
 	m := startWith(t, withoutLogs())
 	r := startWith(t, quiet())
@@ -319,7 +320,7 @@ func TestReplicaUnderLoad(t *testing.T) {
 	t.Logf("%d full synchronisations, sequence %d", st.FullSyncs, m.DB.LatestSequence())
 }
 
-// TestReplicaAfterRestart: the settings tell what to follow, and the log of the master is enough.
+// TestReplicaAfterRestart: a restarted replica follows the master in its settings, and continues from the master's log.
 func TestReplicaAfterRestart(t *testing.T) {
 	m := startWith(t, quiet())
 	c := m.Dial(t)
