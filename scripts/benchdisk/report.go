@@ -42,7 +42,7 @@ type spaceResult struct {
 type barResult struct {
 	Name  string  `json:"bar"`
 	Value float64 `json:"value"`
-	Least float64 `json:"least"` // the min, or the max if AtMost
+	Least float64 `json:"least"` // the min, or the max if Most
 	Most  bool    `json:"at_most,omitempty"`
 }
 

@@ -26,7 +26,7 @@ type familyFiles struct {
 type lsmLevel struct {
 	Level       int     `json:"level"`
 	Files       int64   `json:"files"`
-	Compacting  int64   `json:"compacting"` // number of files
+	Compacting  int64   `json:"compacting"` // files being compacted
 	Bytes       int64   `json:"bytes"`
 	Score       float64 `json:"score"`
 	WriteAmp    float64 `json:"write_amp"`

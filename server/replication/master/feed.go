@@ -47,7 +47,7 @@ type feeder struct {
 	once   sync.Once
 	why    error // set before stop is closed
 
-	allowed uint64   // the max lag
+	allowed uint64   // the tolerated lag, which only decreases
 	given   int64    // bytes given to the link
 	taken   int64    // bytes that the replica had taken when the deadline was set
 	told    struct { // see tellTime

@@ -19,7 +19,7 @@ type Raw struct {
 
 	command [][]byte // the command and its first arguments; the batch is the last argument
 	times   int      // factor of the batch size in the settings
-	full    int      // bytes of the current batch; reading the settings costs as much as some records
+	full    int      // a batch of so many bytes is sent; kept, because reading the settings takes time
 	batch   batch.Builder
 	log     []byte // log data of the previous record
 	flying  int    // batches in flight: sent without a reply yet
