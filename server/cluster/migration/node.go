@@ -279,8 +279,8 @@ func askOwner(p *peer.Peer, keys *unusedKeys, r cf.SlotRange, self *topology.Nod
 	return r, first, nil
 }
 
-// unusedKeys finds keys that no client uses. It records the slots of the keys that it tries: one key in each slot takes some
-// 170,000 attempts, not 16,384 times 16,384.
+// unusedKeys finds keys that no client uses. It records the slots of the keys that it tries: one key in each slot takes
+// some 170,000 attempts, not 16,384 times 16,384.
 type unusedKeys struct {
 	tried int
 	names map[uint16]string
