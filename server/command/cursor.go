@@ -20,10 +20,12 @@ import (
 // The scans visit keys in the order of the database, so the position of a scan is the last element that it has read.
 // A client wants a number instead. The number is
 //
-//	bit 63: 0 · bits 61-62: the kind of scan · bit 60: 1 · bits 32-59: position · bits 0-31: ticket
+//	bits 51-52: the kind of scan · bit 50: 1 · bits 26-49: position · bits 0-25: ticket
+//
+// It has 53 bits, because some clients convert cursors to floating-point numbers, as JavaScript does (BullMQ).
 //
 // The ticket finds the last element in a ring that the process keeps. When the ring has wrapped around, or the
-// process was restarted, only the position remains: the first 28 bits of the last element. The scan then continues at
+// process was restarted, only the position remains: the first 24 bits of the last element. The scan then continues at
 // the first element that may begin with them. It may return elements twice, but never skips one.
 //
 // With the setting redis-cursor-compatible off, a cursor is the last element itself after a _, and nothing is kept.
@@ -52,11 +54,12 @@ const (
 const (
 	cursorSlots    = 16384    // scans that can be active at once without losing their position
 	cursorMemory   = 16 << 20 // bytes of elements that the ring holds
-	cursorKindAt   = 61
-	cursorMark     = 1 << 60 // no cursor is 0, and no small number is a cursor
-	cursorPosAt    = 32
-	cursorPosBits  = 28
-	cursorSlotKeep = 256 // a larger buffer of a slot is not reused
+	cursorKindAt   = 51
+	cursorMark     = 1 << 50 // no cursor is 0, and no small number is a cursor
+	cursorPosAt    = 26
+	cursorPosBits  = 24
+	cursorTickets  = 1 << cursorPosAt // a multiple of cursorSlots
+	cursorSlotKeep = 256              // a larger buffer of a slot is not reused
 )
 
 // cursors is the ring. It is safe for several goroutines.
@@ -95,7 +98,8 @@ func (r *cursors) Next(kind scanKind, ns string, key, last []byte) uint64 {
 	for r.bytes+len(last) > cursorMemory && r.oldest != r.ticket {
 		r.evict()
 	}
-	cursor := uint64(kind)<<cursorKindAt | cursorMark | cursorPosition(last)<<cursorPosAt | uint64(r.ticket)
+	cursor := uint64(kind)<<cursorKindAt | cursorMark | cursorPosition(last)<<cursorPosAt |
+		uint64(r.ticket%cursorTickets)
 	s := &r.slots[r.ticket%cursorSlots]
 	s.cursor, s.scope, s.last = cursor, r.scope(ns, key), append(s.last[:0], last...)
 	r.bytes += len(last)
@@ -123,7 +127,7 @@ func (r *cursors) Resolve(kind scanKind, ns string, key []byte, cursor uint64) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.slots != nil {
-		s := &r.slots[uint32(cursor)%cursorSlots]
+		s := &r.slots[cursor%cursorSlots]
 		if s.cursor == cursor && s.scope == r.scope(ns, key) {
 			return append(bytes.Clone(s.last), 0) // the next string after it
 		}

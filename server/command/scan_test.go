@@ -291,6 +291,19 @@ func TestCursorWrap(t *testing.T) {
 	}
 }
 
+// TestCursorsAreExact: a client that converts a cursor to a float64 sends the same number back.
+func TestCursorsAreExact(t *testing.T) {
+	var r cursors
+	r.Next(scanKeys, "ns", nil, []byte("first"))
+	r.evict()
+	r.ticket, r.oldest = math.MaxUint32, math.MaxUint32
+	for _, kind := range []scanKind{scanKeys, scanHash, scanSet, scanZSet} {
+		if c := r.Next(kind, "ns", []byte("k"), []byte("\xff\xff\xff\xff\xff")); c >= 1<<53 {
+			t.Errorf("kind %d: %d", kind, c)
+		}
+	}
+}
+
 func FuzzParseCursor(f *testing.F) {
 	for _, s := range []string{"", "0", "-1", "+1", "00", "18446744073709551615", "18446744073709551616", " 1",
 		"1\x00x", "_a", "-"} {
