@@ -143,7 +143,7 @@ const pages = {
             class: j < l.compacting ? 'file busy' : 'file'}));
         }
         return el('div', {class: 'level'}, el('b', {}, 'L' + l.level), s, el('span', {class: 'dim'},
-          `${l.files} ${l.files === 1 ? 'file' : 'files'}, ${bytes(l.bytes)}, score ${l.score.toFixed(2)}` +
+          `${l.files} ${l.files === 1 ? 'file' : 'files'}, ${bytes(l.bytes)}, score ${l.score > 100 ? 'over 100' : l.score.toFixed(2)}` +
           (l.written ? `, ${bytes(l.written)} written` + (l.level && l.write_amp ? ` (×${l.write_amp.toFixed(1)})` : '') : '') +
           (l.compacting ? `, ${l.compacting} being compacted` : '')));
       });
@@ -161,7 +161,7 @@ const pages = {
     const [log, latency] = await run(['SLOWLOG', 'GET', '128'], ['LATENCY', 'LATEST']);
     if (isError(log)) throw new Error(log.error);
     return [card('Slow commands', table(['id', 'when', 'took', 'command', 'client'], log.map(e =>
-      [e[0], new Date(e[1] * 1000).toLocaleString(), micros(e[2]), el('code', {}, e[3].map(show).join(' ').slice(0, 500)), show(e[4])]), [0, 2])),
+      [e[0], new Date(e[1] * 1000).toLocaleString(), micros(e[2]), el('code', {}, e[3].map(show).join(' ').slice(0, 500)), whole(show(e[4]))]), [0, 2])),
     card('Latency events', Array.isArray(latency) ? table(['event', 'last', 'latest ms', 'greatest ms'], latency.map(e =>
       [show(e[0]), new Date(e[1] * 1000).toLocaleString(), e[2], e[3]]), [2, 3]) : show(latency))];
   },
