@@ -414,6 +414,64 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// The look-ups in the block cache are counted for each family, and RocksDB counts as many in total.
+func TestCacheLookups(t *testing.T) {
+	if _, _, ok := enginetest.Open(t).CacheLookups(cf.Metadata); ok {
+		t.Error("look-ups are counted that nobody wants to know")
+	}
+	options := engine.DefaultRocksOptions()
+	options.CountLookups = true
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir(), Rocks: options})
+	for i := range 1000 {
+		setHash(t, db, fmt.Sprint("h", i), "a", "b")
+	}
+	compact(t, db)
+	type lookups struct{ hits, misses uint64 }
+	counted := func() (family [cf.NumFamilies]lookups, total lookups) {
+		for id := range cf.NumFamilies {
+			family[id].hits, family[id].misses, _ = db.CacheLookups(id)
+		}
+		total.hits, _ = db.Ticker("block.cache.hit")
+		total.misses, _ = db.Ticker("block.cache.miss")
+		return family, total
+	}
+	read := func(id cf.ID) {
+		tx := db.NewTx()
+		defer tx.Release()
+		tx.Begin(cf.DefaultNamespace)
+		it := tx.Iter(id, engine.IterOptions{})
+		defer it.Close()
+		n := 0
+		for it.Next() {
+			n++
+		}
+		if err := it.Err(); err != nil || n < 1000 {
+			t.Fatal(n, err)
+		}
+	}
+	db.DropBlockCache()
+	for _, round := range []string{"cold", "warm"} {
+		for _, id := range []cf.ID{cf.Metadata, cf.Default} {
+			before, totalBefore := counted()
+			read(id)
+			after, total := counted()
+			for other := range cf.NumFamilies {
+				if other != id && after[other] != before[other] {
+					t.Errorf("%s: reading %s counts for %s", round, id, other)
+				}
+			}
+			have := lookups{after[id].hits - before[id].hits, after[id].misses - before[id].misses}
+			want := lookups{total.hits - totalBefore.hits, total.misses - totalBefore.misses}
+			if have != want || (have.misses > 0) != (round == "cold") || round == "warm" && have.hits == 0 {
+				t.Errorf("%s: reading %s counts %+v, RocksDB %+v", round, id, have, want)
+			}
+		}
+	}
+	if _, _, ok := db.CacheLookups(cf.PubSub); ok {
+		t.Error("messages are read from a cache of their own")
+	}
+}
+
 // TestCompactNamespace compacts the records of one namespace only.
 func TestCompactNamespace(t *testing.T) {
 	db := openQuiet(t)

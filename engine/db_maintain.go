@@ -136,6 +136,12 @@ func (db *DB) Ticker(name string) (n uint64, ok bool) { return db.rocks.Ticker(n
 // Statistics returns RocksDB's statistics as text.
 func (db *DB) Statistics() string { return db.rocks.Statistics() }
 
+// CacheLookups returns how many look-ups of a family's blocks in the block cache have hit and missed since the database
+// was opened. ok is false when they are not counted: see RocksOptions, or the family has a cache of its own.
+func (db *DB) CacheLookups(id cf.ID) (hits, misses uint64, ok bool) {
+	return db.rocks.CacheLookups(db.fam[id])
+}
+
 // CacheUsage returns how many bytes the block cache holds, how many of these are pinned, and how many it may hold.
 func (db *DB) CacheUsage() (used, pinned, capacity int) { return db.rocks.CacheUsage() }
 

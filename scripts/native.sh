@@ -20,7 +20,7 @@ asan)
 	sanitize=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 	compile g++ tree_asan "${sanitize[@]}" $tests/tree_test.cc
 	compile g++ shim_asan -Wno-unused-parameter "${sanitize[@]}" $tests/shim_test.cc \
-		$shim/shim_compaction.cc $shim/shim_options.cc -L$shim/lib -lrocksdb
+		$shim/shim_cache.cc $shim/shim_compaction.cc $shim/shim_options.cc -L$shim/lib -lrocksdb
 	$out/tree_asan
 	# RocksDB is not instrumented: containers that it fills do not carry the marks of those that are.
 	ASAN_OPTIONS=detect_container_overflow=0 $out/shim_asan

@@ -66,6 +66,7 @@ func TestMetricsOfAServer(t *testing.T) {
 		`basalt_errorstat_count_total{error="WRONGTYPE"}`,
 		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata",level="0"}`,
 		`basalt_namespace_keys{namespace="__namespace"} 2`, `basalt_info{`, "basalt_ready",
+		`basalt_rocksdb_block_cache_hits_total{family="metadata"}`,
 		`basalt_command_duration_seconds_count{command="hset"}`} {
 		if !strings.Contains(body, series) {
 			t.Errorf("no series %s", series)

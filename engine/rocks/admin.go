@@ -110,6 +110,18 @@ func (d *DB) CacheUsage() (used, pinned, capacity int) {
 	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache)), int(C.bk_cache_capacity(d.cache))
 }
 
+// CacheLookups returns how many look-ups of a family's blocks in the shared block cache have hit and missed since the
+// database was opened. ok is false when they are not counted, or the database is closed.
+func (d *DB) CacheLookups(f *Family) (hits, misses uint64, ok bool) {
+	if !d.enter() {
+		return 0, 0, false
+	}
+	defer d.leave()
+	var h, m C.uint64_t
+	ok = C.bk_family_lookups(raw(f.opts), &h, &m) != 0
+	return uint64(h), uint64(m), ok
+}
+
 // DropCache drops the unpinned blocks of the shared block cache.
 func (d *DB) DropCache() {
 	if !d.enter() {

@@ -88,6 +88,7 @@ type Options struct {
 	RateLimiterAutoTuned        bool
 	NoPartitionedFilters        bool // one filter block for each file
 	BlobCache                   bool // cache blobs in the block cache
+	CountLookups                bool // count the look-ups of each family in the block cache
 	DirectReads                 bool // reads bypass the page cache
 	DirectWrites                bool // flushes and compactions bypass the page cache
 	AvoidUnnecessaryBlockingIO  bool
@@ -280,7 +281,7 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 		cache = nil
 	}
 	C.bk_options_set_table(p, cache, C.size_t(o.blockSize(spec.Kind)), cbool(o.CacheIndexAndFilterBlocks),
-		cbool(!o.NoPartitionedFilters))
+		cbool(!o.NoPartitionedFilters), cbool(o.CountLookups))
 	if cache != nil && o.BlobCache {
 		C.bk_options_set_blob_cache(p, cache)
 	}

@@ -95,11 +95,14 @@ size_t bk_cache_usage(bk_cache* c);
 size_t bk_cache_pinned(bk_cache* c);
 // bk_cache_drop drops the unpinned entries.
 void bk_cache_drop(bk_cache* c);
+// bk_family_lookups counts the look-ups of a column family, given by its options, in the shared cache since the
+// database was opened. It returns 0 when they are not counted.
+int bk_family_lookups(void* opts, uint64_t* hits, uint64_t* misses);
 
 // bk_options_set_table sets the block-based table format of a column family. The options keep a reference to the cache.
-// If cache is NULL, the table has a small cache of its own.
+// If cache is NULL, the table has a small cache of its own. count says whether the family's look-ups are counted.
 void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter,
-                          int partition_filters);
+                          int partition_filters, int count);
 // bk_options_set_blob_cache caches the blobs of a column family in the cache. The options keep a reference to it.
 void bk_options_set_blob_cache(void* opts, bk_cache* cache);
 // bk_options_set_ages sets the ages in seconds from which table files are compacted; 0 = never, 0xfffffffffffffffe =

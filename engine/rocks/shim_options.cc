@@ -1,11 +1,7 @@
 // Options that grocksdb does not reach, and the zset_score comparator.
 #include <rocksdb/version.h>
 
-#if ROCKSDB_MAJOR >= 8
-#include <rocksdb/advanced_cache.h>
-#else
 #include <rocksdb/cache.h>
-#endif
 #include <rocksdb/comparator.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/rate_limiter.h>
@@ -15,11 +11,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "shim_internal.h"
+#include "shim_cache.h"
 
 using namespace rocksdb;
-
-struct bk_cache { std::shared_ptr<Cache> rep; };
 
 namespace {
 
@@ -51,18 +45,8 @@ const ZSetScoreOrder* order() {
 
 extern "C" {
 
-bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size) {
-  if (hyper) return new bk_cache{HyperClockCacheOptions(capacity, block_size).MakeSharedCache()};
-  return new bk_cache{NewLRUCache(capacity, -1, false, 0.75)};
-}
-void bk_cache_free(bk_cache* c) { delete c; }
-size_t bk_cache_capacity(bk_cache* c) { return c->rep->GetCapacity(); }
-size_t bk_cache_usage(bk_cache* c) { return c->rep->GetUsage(); }
-size_t bk_cache_pinned(bk_cache* c) { return c->rep->GetPinnedUsage(); }
-void bk_cache_drop(bk_cache* c) { c->rep->EraseUnRefEntries(); }
-
 void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache_index_and_filter,
-                          int partition_filters) {
+                          int partition_filters, int count) {
   BlockBasedTableOptions t;
   t.format_version = 5;
   t.index_type = BlockBasedTableOptions::kTwoLevelIndexSearch;
@@ -73,7 +57,7 @@ void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache
   t.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
   t.data_block_hash_table_util_ratio = 0.75;
   t.block_size = block_size;
-  if (cache) t.block_cache = cache->rep;
+  if (cache) t.block_cache = count ? bk::of_family(cache) : cache->rep;
   t.cache_index_and_filter_blocks = cache_index_and_filter;
   t.cache_index_and_filter_blocks_with_high_priority = true;
   t.pin_l0_filter_and_index_blocks_in_cache = true;

@@ -19,7 +19,9 @@ type familyFiles struct {
 	Sum       lsmLevel   `json:"sum"`     // total of all levels
 	Pending   uint64     `json:"pending"` // bytes that compactions must still rewrite
 	Memtables uint64     `json:"memtables"`
-	Keys      uint64     `json:"keys"` // estimate
+	Keys      uint64     `json:"keys"`   // estimate
+	Hits      uint64     `json:"hits"`   // in the block cache
+	Misses    uint64     `json:"misses"` // of the block cache
 }
 
 // lsmLevel is a level; see [engine.LevelStats].
@@ -55,6 +57,7 @@ func (c *consoles) showFiles(w http.ResponseWriter, _ *http.Request, s *consoleS
 			"cur-size-all-mem-tables": &f.Memtables, "estimate-num-keys": &f.Keys} {
 			*to, _ = c.DB.FamilyIntProperty(id, "rocksdb."+name)
 		}
+		f.Hits, f.Misses, _ = c.DB.CacheLookups(id)
 		all = append(all, f)
 	}
 	c.answer(w, all)

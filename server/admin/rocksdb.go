@@ -64,6 +64,10 @@ func RocksDB(db *engine.DB, w *info.Writer) {
 			n, _ := db.FamilyIntProperty(id, p.property)
 			w.Of("rocksdb_"+p.name, id.String(), info.Gauge, p.unit, int64(n))
 		}
+		if hits, misses, ok := db.CacheLookups(id); ok {
+			w.Of("rocksdb_block_cache_hits", id.String(), info.Counter, info.None, int64(hits))
+			w.Of("rocksdb_block_cache_misses", id.String(), info.Counter, info.None, int64(misses))
+		}
 	}
 	for _, t := range tickers {
 		w.Counter("rocksdb_"+t.field, t.unit, ticker(db, t.name))

@@ -150,7 +150,8 @@ const pages = {
       const busy = f.levels.reduce((n, l) => n + l.compacting, 0);
       return card(f.family, el('p', {class: 'dim'}, `about ${count(f.keys)} records, memtables ${bytes(f.memtables)}, ` +
         (busy ? `${busy} ${busy === 1 ? 'file is' : 'files are'} being compacted, ` : '') + `${bytes(f.pending)} to be compacted` +
-        (f.sum.write_amp ? `, write amplification ${f.sum.write_amp.toFixed(1)}` : '')),
+        (f.sum.write_amp ? `, write amplification ${f.sum.write_amp.toFixed(1)}` : '') +
+        (f.hits + f.misses ? `, block cache hits ${percent(f.hits / (f.hits + f.misses))}` : '')),
       ...rows);
     });
   },
