@@ -81,7 +81,9 @@ func StartOnPorts(t testing.TB, settings func() []string) *Harness {
 func TryStart(t testing.TB, settings ...string) (*Harness, error) {
 	t.Helper()
 	cfg := Config(t, settings...)
-	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled")})
+	rocks := engine.DefaultRocksOptions()
+	rocks.CountLookups = cfg.Text("admin-listen") != ""
+	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled"), Rocks: rocks})
 	core, logs := observer.New(zap.DebugLevel)
 	s := server.New(cfg, db, zap.New(core))
 	if err := s.Start(); err != nil {

@@ -1,7 +1,9 @@
 // What RocksDB calls back on its threads, with input of every length in allocations of exactly that length: the
-// compaction filters, the collector of table properties and the order of zset_score. Linked with RocksDB, which is not
+// compaction filters, the collector of table properties, the order of zset_score and the caches of column families. Linked with RocksDB, which is not
 // instrumented; so only AddressSanitizer checks it (make asan).
+#include <rocksdb/cache.h>
 #include <rocksdb/compaction_filter.h>
+#include <rocksdb/table.h>
 #include <rocksdb/table_properties.h>
 
 #include <memory>
@@ -99,6 +101,38 @@ void order(Random* r) {
   }
 }
 
+// caches looks up in the caches of two families, whose options outlive the shared cache.
+void caches(Random* r) {
+  auto shared = bk_cache_new(1 << 20, 0, 4096);
+  rocksdb_options_t families[2];
+  std::shared_ptr<Cache> cache[2];
+  for (int i = 0; i < 2; i++) {
+    bk_options_set_table(&families[i], shared, 4096, 1, 1, 1);
+    cache[i] = families[i].rep.table_factory->GetOptions<BlockBasedTableOptions>()->block_cache;
+  }
+  bk_cache_free(shared);
+  uint64_t want[2][2] = {};
+  for (int i = 0; i < 20000; i++) {
+    auto family = r->below(2);
+    Exact key(text(r));
+    auto handle = cache[family]->Lookup(key.slice(), nullptr);
+    want[family][handle != nullptr]++;
+    if (handle) {
+      cache[family]->Release(handle);
+    } else {
+      auto deleter = [](const Slice&, void* value) { delete static_cast<char*>(value); };
+      CHECK(cache[family]->Insert(key.slice(), new char, 1, deleter).ok(), "no room");
+    }
+  }
+  cache[0].reset();
+  cache[1].reset();
+  for (int i = 0; i < 2; i++) {
+    uint64_t hits, misses;
+    CHECK(bk_family_lookups(&families[i], &hits, &misses), "family %d does not count", i);
+    CHECK(hits == want[i][1] && misses == want[i][0], "family %d: %zu hits, %zu misses", i, size_t(hits), size_t(misses));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -106,5 +140,6 @@ int main() {
   filters(&r);
   collectors(&r);
   order(&r);
+  caches(&r);
   puts("shim: ok");
 }
