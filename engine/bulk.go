@@ -40,8 +40,11 @@ type Bulk struct {
 	err      error // of a run; guarded by mu
 	// Arenas of families whose records went into runs, to be used again when the runs are written.
 	spare [cf.NumFamilies]bulkFamily
-	keys  map[string]*bulkCount
+	keys  bulkCounts
 }
+
+// bulkCounts counts the keys of each namespace.
+type bulkCounts map[string]*bulkCount
 
 // bulkCount counts the keys of a namespace.
 type bulkCount struct {
@@ -101,7 +104,7 @@ func (db *DB) NewBulk(dir string, memory int) (*Bulk, error) {
 		return nil, err
 	}
 	// A run is sorted while the next one is filled, and sorting takes some memory of its own.
-	return &Bulk{db: db, dir: dir, memory: max(memory/3, 1<<20), keys: map[string]*bulkCount{}}, nil
+	return &Bulk{db: db, dir: dir, memory: max(memory/3, 1<<20), keys: bulkCounts{}}, nil
 }
 
 // Version returns a version for a new collection.
@@ -109,7 +112,14 @@ func (b *Bulk) Version() uint64 { return b.db.versions.next() }
 
 // Put adds a record. A duplicate key makes Finish fail.
 func (b *Bulk) Put(id cf.ID, key, value []byte) error {
-	f := &b.fam[id]
+	if b.size += b.fam[id].put(key, value); b.size > min(b.memory, firstRuns<<min(b.spills/runsOfASize, 10)) {
+		return b.spill()
+	}
+	return nil
+}
+
+// put adds a record and returns the memory that it takes, about.
+func (f *bulkFamily) put(key, value []byte) int {
 	at := len(f.arena)
 	if need := at + recordHead + len(key) + len(value); need > cap(f.arena) {
 		// append would grow the arena by a quarter, and copy all of it each time
@@ -129,24 +139,44 @@ func (b *Bulk) Put(id cf.ID, key, value []byte) error {
 		}
 		f.common = n
 	}
-	if b.size += len(f.arena) - at + 16; b.size > min(b.memory, firstRuns<<min(b.spills/runsOfASize, 10)) {
-		return b.spill()
-	}
-	return nil
+	return len(f.arena) - at + 16
 }
 
 // Counted says that a metadata record of a live key was put. end is its expiry in milliseconds, 0 = never.
-func (b *Bulk) Counted(ns string, end uint64) {
-	c := b.keys[ns]
+func (b *Bulk) Counted(ns string, end uint64) { b.keys.add(ns, end) }
+
+func (b bulkCounts) add(ns string, end uint64) {
+	c := b[ns]
 	if c == nil {
 		c = &bulkCount{ends: map[uint64]int{}}
-		b.keys[ns] = c
+		b[ns] = c
 	}
 	if end == 0 {
 		c.plain++
 		return
 	}
 	c.ends[end/1000*1000+999]++ // a second is exact enough, and bounds the table
+}
+
+// total returns the number of keys.
+func (c *bulkCount) total() (n int64) {
+	n = int64(c.plain)
+	for _, expiring := range c.ends {
+		n += int64(expiring)
+	}
+	return n
+}
+
+// apply adds the keys to the counts of the database.
+func (b bulkCounts) apply(db *DB) {
+	now := time.Now().UnixMilli()
+	for ns, c := range b {
+		counter := db.counts.of(ns)
+		counter.Add(0, c.plain, now)
+		for end, n := range c.ends {
+			counter.Add(end, n, now)
+		}
+	}
 }
 
 // Update runs f in a transaction of a namespace and puts the records that f has written. The transaction does not see
@@ -453,14 +483,7 @@ func (b *Bulk) settle() error {
 	if err := b.db.FlushMemtable(cf.Propagate); err != nil {
 		return err
 	}
-	now := time.Now().UnixMilli()
-	for ns, c := range b.keys {
-		counter := b.db.counts.of(ns)
-		counter.Add(0, c.plain, now)
-		for end, n := range c.ends {
-			counter.Add(end, n, now)
-		}
-	}
+	b.keys.apply(b.db)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,9 +17,11 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Ingest brings the records of a range of slots into a database that serves clients, as table files: past the
-// write-ahead log, the memtables and the locks of the keys. The range must hold no key, and nobody may write to it
-// meanwhile.
+// Ingest brings records into a database that serves clients, as table files: past the write-ahead log, the memtables
+// and, until the end, the locks of the keys. It is made for one of two things:
+//
+//   - [DB.NewIngest]: all records of a range of slots, which must hold no key, and nobody may write to it meanwhile.
+//   - [DB.NewLoad]: whole keys of a database without slots, several times. They replace the keys of their names.
 //
 // What the log does not hold, nobody who reads the log gets: replicas, backups that follow, migrations. RocksDB
 // therefore gives the files a sequence number of their own, in the same step of the MANIFEST that adds the files. The
@@ -35,11 +38,12 @@ import (
 type Ingest struct {
 	db           *DB
 	dir          string
-	lower, upper []byte // of all keys
+	lower, upper []byte // of all keys; nil = any
 	flushes      uint64 // how many flushes there were when it began
+	load         *load  // nil for slots
 	fam          [cf.NumFamilies]ingestFamily
 	files        []rocks.SSTFile
-	keys         bulkCount
+	keys         bulkCounts
 	err          error // of Add: some records of a batch may be missing
 
 	arena []byte // records as in bulkFamily
@@ -51,6 +55,20 @@ type ingestFamily struct {
 	w     *rocks.SSTWriter
 	bytes int
 	files int // that were begun
+}
+
+// load is what an Ingest needs to replace keys.
+type load struct {
+	has func(ns string) bool // which namespaces take keys
+	ns  string               // the last one that does
+	may func() error
+	// done makes Commit stop waiting
+	done <-chan struct{}
+	// after is the sequence number at the end of the last Commit.
+	after uint64
+	// recount has the namespaces that keys have come to. Close counts those whose value is true: keys may have been
+	// replaced.
+	recount map[string]bool
 }
 
 // ErrIngestFlushed: the keys were flushed while records were collected.
@@ -65,9 +83,23 @@ func (db *DB) NewIngest(dir string, slots cf.SlotRange) (*Ingest, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	g := &Ingest{db: db, dir: dir, flushes: db.Flushes(), keys: bulkCount{ends: map[uint64]int{}}}
+	g := &Ingest{db: db, dir: dir, flushes: db.Flushes(), keys: bulkCounts{}}
 	g.lower, g.upper = SlotBounds(slots)
 	return g, nil
+}
+
+// NewLoad begins to collect keys, of namespaces that has allows. A key must come once, with all its records before the
+// same Commit. may is called by Commit when all locks are held: its error is that of Commit, which may be called again.
+// done, when closed, makes Commit stop waiting for compactions. dir is as for NewIngest.
+func (db *DB) NewLoad(dir string, has func(ns string) bool, may func() error, done <-chan struct{}) (*Ingest, error) {
+	if db.slots {
+		return nil, ErrSlots
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	l := &load{has: has, may: may, done: done, recount: map[string]bool{}}
+	return &Ingest{db: db, dir: dir, keys: bulkCounts{}, load: l}, nil
 }
 
 // Add adds the records of a write batch, which may only put records of the slots. Within a family the keys of all
@@ -122,7 +154,7 @@ func (g *Ingest) check(rec *batch.Record) error {
 	var userKey []byte
 	switch rec.Family {
 	case cf.Metadata:
-		ns, key, err := cf.SplitNSKey(rec.Key, true)
+		ns, key, err := cf.SplitNSKey(rec.Key, g.db.slots)
 		if err != nil {
 			return err
 		}
@@ -130,24 +162,39 @@ func (g *Ingest) check(rec *batch.Record) error {
 		if err != nil {
 			return err
 		}
-		g.count(&m)
+		name := cf.DefaultNamespace
+		if g.load != nil {
+			if err := g.load.check(ns); err != nil {
+				return err
+			}
+			name = g.load.ns
+		}
+		if countable(&m) {
+			g.keys.add(name, m.End())
+		}
 		if f := g.db.expiry.Load(); f != nil {
 			if at := firstExpiry(rec.Value); at != 0 {
-				(*f)(string(ns), key, at)
+				(*f)(name, key, at)
 			}
 		}
 		userKey = key
 	case cf.Default, cf.ZSetScore, cf.Stream:
-		sub, err := cf.ParseSubkey(rec.Key, true)
+		sub, err := cf.ParseSubkey(rec.Key, g.db.slots)
 		if err != nil {
 			return err
 		}
 		if rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
 			return fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
 		}
+		if g.load != nil {
+			return g.load.check(sub.Namespace)
+		}
 		userKey = sub.UserKey
 	default:
 		return errors.New("the family holds no keys of slots")
+	}
+	if g.load != nil {
+		return nil
 	}
 	// The bounds are those of the default namespace, so the slot is behind its prefix.
 	if bytes.Compare(rec.Key, g.lower) < 0 || bytes.Compare(rec.Key, g.upper) >= 0 ||
@@ -157,18 +204,18 @@ func (g *Ingest) check(rec *batch.Record) error {
 	return nil
 }
 
-// count notes a key, as [Bulk.Counted].
-func (g *Ingest) count(m *cf.Meta) {
-	switch end := m.End(); {
-	case !countable(m):
-	case end == 0:
-		g.keys.plain++
-	default:
-		g.keys.ends[end/1000*1000+999]++
+func (l *load) check(ns []byte) error {
+	if string(ns) != l.ns || l.ns == "" {
+		if !l.has(string(ns)) {
+			return fmt.Errorf("namespace %q takes no keys", ns)
+		}
+		l.ns = string(ns)
 	}
+	return nil
 }
 
-// A table file of the first ones, and of later ones, so that a large range does not become too many files.
+// A table file of the first ones, and of later ones, so that a large range does not become too many files. The keys of
+// a load lie between all others: until they are compacted, a read looks into each of its files.
 const (
 	ingestFile      = 64 << 20
 	ingestLaterFile = 256 << 20
@@ -194,7 +241,7 @@ func (g *Ingest) write(id cf.ID) (err error) {
 	}
 	f.bytes += len(g.arena)
 	g.arena, g.at = g.arena[:0], g.at[:0]
-	if f.bytes < ingestFile || f.files > ingestFirst && f.bytes < ingestLaterFile {
+	if f.bytes < ingestFile || (g.load != nil || f.files > ingestFirst) && f.bytes < ingestLaterFile {
 		return nil
 	}
 	return f.finish()
@@ -224,13 +271,22 @@ func (g *Ingest) Commit() error {
 	if len(g.files) == 0 {
 		return nil
 	}
+	if g.load != nil {
+		if err := g.db.waitCompacted(g.load.done); err != nil {
+			return err
+		}
+	}
 	g.db.copying.Lock()
 	defer g.db.copying.Unlock()
 	if err := g.db.flushMemtables(); err != nil { // so that little is left to flush while the locks are held
 		return err
 	}
 	return g.db.exclusiveRetry(func(*Tx) error {
-		if g.db.Flushes() != g.flushes {
+		if g.load != nil {
+			if err := g.load.may(); err != nil {
+				return err
+			}
+		} else if g.db.Flushes() != g.flushes {
 			return ErrIngestFlushed
 		}
 		if g.db.replica.locked.Load() {
@@ -269,14 +325,64 @@ func (g *Ingest) ingest() error {
 	db.log.Info("table files were ingested", zap.Int("files", len(g.files)), zap.Uint64("sequence", after))
 	g.files = nil
 	db.DropCaches()
+	db.presence.Clear()
 	db.counts.filesChanged()
 	db.watches.replaced(g.lower, g.upper)
-	counter, now := db.counts.of(cf.DefaultNamespace), time.Now().UnixMilli()
-	counter.Add(0, g.keys.plain, now)
-	for end, n := range g.keys.ends {
-		counter.Add(end, n, now)
+	if g.load != nil {
+		g.load.replaced(g.keys, db, before, after)
 	}
+	g.keys.apply(db)
+	g.keys = bulkCounts{}
 	return nil
+}
+
+// replaced notes whether the keys may have replaced others: those of a namespace that had keys when the first ones
+// came, or to which others may have written since. (Keys come once.) They are not counted yet; before and after are
+// the sequence numbers around the ingestion.
+func (l *load) replaced(keys bulkCounts, db *DB, before, after uint64) {
+	for ns := range keys {
+		recount, ours := l.recount[ns]
+		n := db.KeyCount(ns)
+		if (n.Keys > 0 || !n.Exact) && (!ours || l.after != before) {
+			recount = true
+		}
+		if l.recount[ns] = recount; recount {
+			db.counts.of(ns).Doubt(keys[ns].total())
+		}
+	}
+	l.after = after
+}
+
+// count begins to count the keys of the namespaces of which keys may have been replaced.
+func (l *load) count(db *DB) {
+	maps.DeleteFunc(l.recount, func(_ string, recount bool) bool { return !recount })
+	if len(l.recount) > 0 {
+		db.withAllLocks(func() {
+			for ns := range l.recount {
+				db.rescan(ns)
+			}
+		})
+	}
+	clear(l.recount)
+}
+
+// waitCompacted waits while RocksDB slows down writers because compactions are behind: it does not slow down those who
+// bring files.
+func (db *DB) waitCompacted(done <-chan struct{}) error {
+	for {
+		delayed, _ := db.FamilyIntProperty(cf.Default, "rocksdb.actual-delayed-write-rate")
+		stopped, _ := db.FamilyIntProperty(cf.Default, "rocksdb.is-write-stopped")
+		if delayed == 0 && stopped == 0 {
+			return nil
+		}
+		select {
+		case <-done:
+			return ErrClosed
+		case <-db.closing:
+			return ErrClosed
+		case <-time.After(scanRetry):
+		}
+	}
 }
 
 // flushMemtables writes the memtables of all families to files and waits.
@@ -291,6 +397,9 @@ func (db *DB) flushMemtables() error {
 
 // Close deletes the files that were not brought into the database. It may be called twice.
 func (g *Ingest) Close() error {
+	if g.load != nil {
+		g.load.count(g.db)
+	}
 	for id := range g.fam {
 		if w := g.fam[id].w; w != nil {
 			w.Close()

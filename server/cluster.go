@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/bulkload"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
@@ -44,6 +45,12 @@ func adoptRole(cfg *config.Config) error {
 // newCluster creates the topology if cluster-enabled is on.
 func (s *Server) newCluster() {
 	if !s.cfg.Bool("cluster-enabled") {
+		s.sessions.Services.Ingester = bulkload.New(bulkload.Options{
+			DB: s.db, Dir: s.filesDir(), Log: s.log, Databases: func() int64 { return int64(s.cfg.Databases()) },
+			Notifying: func() bool { return s.cfg.Text("notify-keyspace-events") != "" },
+			Paused:    s.sessions.Paused, Followed: s.master.Followed, Suspend: s.master.Suspend,
+			Came: s.sessions.KeysCame,
+		})
 		return
 	}
 	s.cluster = cluster.New(cluster.Options{
@@ -55,8 +62,11 @@ func (s *Server) newCluster() {
 		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
 		Changed: s.sessions.TopologyChanged,
 	})
-	s.sessions.Cluster, s.sessions.Services.Cluster = s.cluster, s.cluster
+	s.sessions.Cluster, s.sessions.Services.Cluster, s.sessions.Services.Ingester = s.cluster, s.cluster, s.cluster
 }
+
+// filesDir is the directory of table files that come from elsewhere, on the file system of the database.
+func (s *Server) filesDir() string { return filepath.Join(filepath.Dir(s.db.Dir()), "importing_files") }
 
 // startCluster loads the stored topology.
 func (s *Server) startCluster() error {
@@ -73,7 +83,7 @@ func (s *Server) startCluster() error {
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
 	}, destination.Options{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
-		FilesDir: filepath.Join(filepath.Dir(s.db.Dir()), "importing_files"), Followed: s.master.Followed,
+		FilesDir: s.filesDir(), Followed: s.master.Followed,
 		Suspend: s.master.Suspend, Ingested: s.sessions.KeysCame,
 	})
 	if err == nil {

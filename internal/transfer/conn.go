@@ -254,13 +254,14 @@ const maxPending = 16 << 10
 type Pipe struct {
 	c       *Conn
 	pending chan func(*Reply)
+	broken  chan struct{} // closed when reading has failed
 	done    chan struct{}
-	err     error // of reading; valid after done
+	err     error // of reading; valid after broken or done
 }
 
 // NewPipe starts using a connection.
 func NewPipe(c *Conn) *Pipe {
-	p := &Pipe{c: c, pending: make(chan func(*Reply), maxPending), done: make(chan struct{})}
+	p := &Pipe{c: c, pending: make(chan func(*Reply), maxPending), broken: make(chan struct{}), done: make(chan struct{})}
 	go p.read()
 	return p
 }
@@ -274,6 +275,7 @@ func (p *Pipe) read() {
 		r, err := p.c.Receive()
 		if err != nil {
 			p.err = err
+			close(p.broken)
 			p.c.Close() // makes the sender notice
 			continue
 		}
@@ -294,6 +296,23 @@ func (p *Pipe) Send(b []byte, f func(*Reply)) error {
 	}
 	_, err := p.c.w.Write(b)
 	return err
+}
+
+// Sync waits until everything that was sent is answered.
+func (p *Pipe) Sync() error {
+	answered := make(chan struct{})
+	if err := p.Send(appendCommand(nil, "PING"), func(*Reply) { close(answered) }); err != nil {
+		return err
+	}
+	if err := p.c.Flush(); err != nil {
+		return err
+	}
+	select {
+	case <-answered:
+		return nil
+	case <-p.broken:
+		return p.err
+	}
 }
 
 // Close sends the rest and waits for all replies. The connection stays open unless it is broken.

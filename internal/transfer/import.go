@@ -66,6 +66,15 @@ func (r *ImportResult) Complete() bool {
 	return len(r.Skipped) == 0 && r.Errors.count() == 0 && r.Differ.count() == 0
 }
 
+func (r *ImportResult) clone() ImportResult {
+	c := *r
+	c.Skipped = make(map[string]*Examples, len(r.Skipped))
+	for reason, e := range r.Skipped {
+		c.Skipped[reason] = &Examples{e.Count, slices.Clone(e.First)}
+	}
+	return c
+}
+
 // Examples is a counter that keeps the first few items.
 type Examples struct {
 	Count int64    `json:"count"`
@@ -110,6 +119,8 @@ type importer struct {
 	file    int
 	state   *importState
 	failing error
+	tables  *tables // nil = keys go by commands
+	refused bool    // the server takes no table files any more
 
 	// To a directory.
 	records   *records
@@ -323,7 +334,7 @@ func (m *importer) preamble(ctx context.Context, o engine.Options, files []File)
 		return nil, err
 	}
 	defer bulk.Close()
-	m.records = &records{bulk: bulk, slots: db.Slots()}
+	m.records = &records{to: bulk, bulk: bulk, slots: db.Slots()}
 	defer m.records.close()
 	err = m.each(file, true, func(i *rdb.Item) error { return m.records.put(i, m.now) }, func(source []byte) error {
 		m.libraries = append(m.libraries, append([]byte(nil), source...))
@@ -393,7 +404,10 @@ func (m *importer) toServer(ctx context.Context, files []File) error {
 func (m *importer) send(ctx context.Context, c *Conn, files []source) (err error) {
 	m.pipe = NewPipe(c)
 	for _, f := range files {
-		if err = m.sendFile(ctx, &f); err != nil {
+		if err = m.sendFile(ctx, &f); errors.Is(err, errTablesRefused) {
+			err = m.sendFile(ctx, &f)
+		}
+		if err != nil {
 			break
 		}
 	}
@@ -424,30 +438,9 @@ func (m *importer) sendFile(ctx context.Context, s *source) error {
 	offset := s.offset
 	if s.Kind == RDB && (s.rdb || s.Path == "-") {
 		file, err := rdb.NewFile(in, s.Size, maxValue)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Path, err)
+		if err == nil {
+			err = m.sendKeys(ctx, s, file)
 		}
-		begin := int64(0)
-		skipping := false
-		err = m.each(file, true, func(i *rdb.Item) error {
-			if i.Part == 0 {
-				skipping = file.Offset() <= s.offset && !i.More
-			}
-			// Skip what is before the position; if it is within a value in parts, send the value from its beginning.
-			if skipping {
-				m.result.Keys--
-				return nil
-			}
-			end := begin
-			if !i.More {
-				end = file.Offset()
-				begin = end
-			}
-			return m.sendItem(i, end)
-		}, func(source []byte) error {
-			return m.queue(appendCommand(nil, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source),
-				file.Offset(), "a library")
-		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Path, err)
 		}
@@ -472,6 +465,55 @@ func (m *importer) sendFile(ctx context.Context, s *source) error {
 	return m.sendCommands(s, newCommandReader(rest, offset), s.Kind == RDB)
 }
 
+// sendKeys sends the keys of an RDB file. When the server takes no more table files, the error is errTablesRefused, and
+// calling it again goes on with commands.
+func (m *importer) sendKeys(ctx context.Context, s *source, file *rdb.File) (err error) {
+	before := m.result.clone()
+	if m.o.Server != nil && !m.refused && (s.Size >= tablesFrom || s.Path == "-") {
+		if m.tables, err = m.newTables(ctx); err != nil {
+			return err
+		}
+	}
+	t := m.tables
+	begin := int64(0)
+	skipping := false
+	err = m.each(file, true, func(i *rdb.Item) error {
+		if i.Part == 0 {
+			skipping = file.Offset() <= s.offset && !i.More
+		}
+		// Skip what is before the position; if it is within a value in parts, send the value from its beginning.
+		if skipping {
+			m.result.Keys--
+			return nil
+		}
+		end := begin
+		if !i.More {
+			end = file.Offset()
+			begin = end
+		}
+		return m.sendItem(i, end)
+	}, func(source []byte) error {
+		return m.queue(appendCommand(nil, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source),
+			file.Offset(), "a library")
+	})
+	if t == nil {
+		return err
+	}
+	m.tables = nil
+	if e := t.finish(begin); err == nil || errors.Is(e, errTablesRefused) {
+		err = e
+	}
+	if errors.Is(err, errTablesRefused) && s.Path != "-" {
+		m.refused = true
+		before.Keys += t.committed
+		m.result = before
+		m.mu.Lock()
+		s.offset = max(s.offset, m.state.Offset)
+		m.mu.Unlock()
+	}
+	return err
+}
+
 func (m *importer) selectDB(db uint64, at int64) error {
 	m.db = db
 	return m.queue(appendCommand(nil, "SELECT", strconv.FormatUint(db, 10)), at, "SELECT "+strconv.FormatUint(db, 10))
@@ -479,15 +521,31 @@ func (m *importer) selectDB(db uint64, at int64) error {
 
 // queue sends commands of which only the last reply matters; what describes them.
 func (m *importer) queue(b []byte, end int64, what string) error {
-	file, db := m.file, m.db
-	m.sent = end
-	return m.pipe.Send(b, func(r *Reply) { m.answered(r, file, end, db, what) })
+	file, db, place := m.file, m.db, m.tables == nil
+	if place {
+		m.sent = end
+	} else {
+		m.tables.commands = true // and the next chunk brings the place
+	}
+	return m.pipe.Send(b, func(r *Reply) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.answered(r, end, db, what)
+		if place {
+			m.state.at(file, end, db)
+		}
+	})
 }
 
-// answered handles the reply to what ends at an offset of a file. It runs in the reading goroutine.
-func (m *importer) answered(r *Reply, file int, end int64, db uint64, what string) {
+// failed returns the error that ends the import.
+func (m *importer) failed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.failing
+}
+
+// answered handles the reply to what ends at an offset of a file. mu is held.
+func (m *importer) answered(r *Reply, end int64, db uint64, what string) {
 	if err := r.Err(); err != nil {
 		m.result.Errors.Add("byte %d, %s: %v", end, what, err)
 		if len(what) > 6 && what[:6] == "SELECT" && m.failing == nil {
@@ -495,21 +553,20 @@ func (m *importer) answered(r *Reply, file int, end int64, db uint64, what strin
 				"the file", db, err)
 		}
 	}
-	m.state.at(file, end, db)
 }
 
 // sendItem sends a part of a key.
 func (m *importer) sendItem(i *rdb.Item, end int64) error {
-	m.mu.Lock()
-	err := m.failing
-	m.mu.Unlock()
-	if err != nil {
+	if err := m.failed(); err != nil {
 		return err
 	}
 	if i.DB != m.db {
 		if err := m.selectDB(i.DB, end); err != nil {
 			return err
 		}
+	}
+	if m.tables != nil && m.tables.takes(i) {
+		return m.tables.put(i, end)
 	}
 	v := i.Value
 	key := string(i.Key)
@@ -518,7 +575,7 @@ func (m *importer) sendItem(i *rdb.Item, end int64) error {
 	}
 	b := m.buf[:0]
 	expire := strconv.FormatInt(i.Expire, 10)
-	if v.Kind == rdb.String && (len(v.String) < len(hllMagic) || string(v.String[:len(hllMagic)]) != hllMagic) {
+	if v.Kind == rdb.String && !isHLL(v.String) {
 		n := 3
 		if i.Expires {
 			n = 5
@@ -604,10 +661,7 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 		if err := m.queue(raw, safe, what); err != nil {
 			return err
 		}
-		m.mu.Lock()
-		err = m.failing
-		m.mu.Unlock()
-		if err != nil {
+		if err := m.failed(); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// records writes the records of values to an [engine.Bulk]. It creates the records of collections itself, part by part;
-// for other types the data types do.
+// records writes the records of values to a sink. It creates the records of collections itself, part by part; for other
+// types the data types do, with bulk, which may be nil for those that need none.
 type records struct {
+	to    sink
 	bulk  *engine.Bulk
 	slots bool
 
@@ -31,8 +32,19 @@ type records struct {
 	stream *stream.Restorer
 }
 
+// sink takes records.
+type sink interface {
+	Put(id cf.ID, key, value []byte) error
+	// Counted says that the metadata record of a live key was put; end is its expiry, 0 = never.
+	Counted(ns string, end uint64)
+	// Version returns a version for a new collection.
+	Version() uint64
+}
+
 // hllMagic begins the strings that are HyperLogLogs.
 const hllMagic = "HYLL"
+
+func isHLL(s []byte) bool { return strings.HasPrefix(string(s[:min(len(s), len(hllMagic))]), hllMagic) }
 
 // put writes a part of a key that has not expired.
 func (w *records) put(i *rdb.Item, now int64) error {
@@ -44,14 +56,14 @@ func (w *records) put(i *rdb.Item, now int64) error {
 	}
 	switch v.Kind {
 	case rdb.String:
-		if strings.HasPrefix(string(v.String[:min(len(v.String), len(hllMagic))]), hllMagic) {
+		if isHLL(v.String) {
 			break
 		}
 		w.nsKey = cf.AppendNSKey(w.nsKey[:0], ns, i.Key, w.slots)
 		m := cf.Meta{Type: cf.TypeString, Expire: expire}
 		w.val = append(m.Append(w.val[:0]), v.String...)
-		w.bulk.Counted(ns, expire)
-		return w.bulk.Put(cf.Metadata, w.nsKey, w.val)
+		w.to.Counted(ns, expire)
+		return w.to.Put(cf.Metadata, w.nsKey, w.val)
 	case rdb.List, rdb.Set, rdb.ZSet, rdb.Hash:
 		return w.collection(ns, i, expire, now)
 	case rdb.Stream:
@@ -76,7 +88,7 @@ func (w *records) collection(ns string, i *rdb.Item, expire uint64, now int64) e
 	v := i.Value
 	if i.Part == 0 {
 		w.nsKey = cf.AppendNSKey(w.nsKey[:0], ns, i.Key, w.slots)
-		w.meta = cf.Meta{Type: collectionTypes[v.Kind], Expire: expire, Version: w.bulk.Version()}
+		w.meta = cf.Meta{Type: collectionTypes[v.Kind], Expire: expire, Version: w.to.Version()}
 		w.key = cf.AppendSubkeyPrefix(w.key[:0], w.nsKey, w.slots, w.meta.Version)
 		w.prefix, w.index = len(w.key), cf.ListOrigin
 		w.on, w.ttl = v.Expires != nil, cf.HashTTL{Lower: math.MaxUint64}
@@ -100,8 +112,8 @@ func (w *records) collection(ns string, i *rdb.Item, expire uint64, now int64) e
 	default:
 		w.val = w.meta.Append(w.val)
 	}
-	w.bulk.Counted(ns, w.meta.End())
-	return w.bulk.Put(cf.Metadata, w.nsKey, w.val)
+	w.to.Counted(ns, w.meta.End())
+	return w.to.Put(cf.Metadata, w.nsKey, w.val)
 }
 
 func (w *records) elements(v *rdb.Value, now int64) error {
@@ -109,7 +121,7 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 	switch v.Kind {
 	case rdb.List:
 		for _, e := range v.Elems {
-			if err := w.bulk.Put(cf.Default, w.sub(binary.BigEndian.AppendUint64(b[:0], w.index)), e); err != nil {
+			if err := w.to.Put(cf.Default, w.sub(binary.BigEndian.AppendUint64(b[:0], w.index)), e); err != nil {
 				return err
 			}
 			w.index++
@@ -117,7 +129,7 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 		w.meta.Size += uint64(len(v.Elems))
 	case rdb.Set:
 		for _, e := range v.Elems {
-			if err := w.bulk.Put(cf.Default, w.sub(e), nil); err != nil {
+			if err := w.to.Put(cf.Default, w.sub(e), nil); err != nil {
 				return err
 			}
 		}
@@ -125,11 +137,11 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 	case rdb.ZSet:
 		for n, e := range v.Elems {
 			score := v.Scores[n] + 0 // 0 instead of -0
-			if err := w.bulk.Put(cf.Default, w.sub(e), cf.AppendDouble(b[:0], score)); err != nil {
+			if err := w.to.Put(cf.Default, w.sub(e), cf.AppendDouble(b[:0], score)); err != nil {
 				return err
 			}
 			w.key = append(cf.AppendDouble(w.key[:w.prefix], score), e...)
-			if err := w.bulk.Put(cf.ZSetScore, w.key, nil); err != nil {
+			if err := w.to.Put(cf.ZSetScore, w.key, nil); err != nil {
 				return err
 			}
 		}
@@ -153,7 +165,7 @@ func (w *records) elements(v *rdb.Value, now int64) error {
 				w.val = cf.AppendHashValue(w.val[:0], at, value)
 				value = w.val
 			}
-			if err := w.bulk.Put(cf.Default, w.sub(v.Elems[n]), value); err != nil {
+			if err := w.to.Put(cf.Default, w.sub(v.Elems[n]), value); err != nil {
 				return err
 			}
 			w.meta.Size++

@@ -138,9 +138,9 @@ func sampleFile(t *testing.T, path string, all bool, tail string) {
 const moduleBloom = 12<<58 | 1<<52 | 27<<46 | 37<<40 | 40<<34 | 40<<28 | 38<<22 | 62<<16 | 62<<10 | 4
 
 // serve serves a new data directory on a socket and returns its address.
-func serve(t *testing.T) (*Address, *local) {
+func serve(t *testing.T, settings ...string) (*Address, *local) {
 	t.Helper()
-	l, err := openLocal(t.Context(), filepath.Join(t.TempDir(), "data"), "", true)
+	l, err := openLocal(t.Context(), filepath.Join(t.TempDir(), "data"), "", true, settings...)
 	if err != nil {
 		t.Fatal(err)
 	}

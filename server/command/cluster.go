@@ -433,19 +433,17 @@ func clusterImport(c *Ctx) error {
 	return c.done(t.Import(c.Sess, r, ImportState(state)))
 }
 
-// ingest is _ingest BEGIN, _ingest RECORDS batch and _ingest END, by which a basalt sends another one slots.
+// ingest is _ingest BEGIN, _ingest RECORDS batch and _ingest END, by which a basalt sends another one slots, and basalt
+// import keys.
 func ingest(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+	to := c.Srv.Ingester
 	switch {
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "BEGIN"):
-		return c.done(t.Ingest(c.Sess, IngestBegin, nil))
+		return c.done(to.Ingest(c.Sess, IngestBegin, nil))
 	case len(c.Args) == 3 && EqualFold(c.Args[1], "RECORDS"):
-		return c.done(t.Ingest(c.Sess, IngestRecords, c.Args[2]))
+		return c.done(to.Ingest(c.Sess, IngestRecords, c.Args[2]))
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "END"):
-		return c.done(t.Ingest(c.Sess, IngestEnd, nil))
+		return c.done(to.Ingest(c.Sess, IngestEnd, nil))
 	}
 	return ErrSyntax
 }

@@ -21,9 +21,7 @@ type Cluster interface {
 	Migrate(r cf.SlotRange, id string, done func(error)) error
 	// Import is sent by the source of a migration to its destination.
 	Import(sess *Session, r cf.SlotRange, state ImportState) error
-	// Ingest is sent by the source of a migration that has begun an import on this connection. records is a write batch
-	// for IngestRecords.
-	Ingest(sess *Session, step IngestStep, records []byte) error
+	Ingester
 
 	// MayWrite returns why this node does not write a key, nil = it does. The lock of the key must be held.
 	MayWrite(key []byte) error
@@ -49,6 +47,13 @@ const (
 	// ImportConfirm: it sends clients here from now on, and need not be asked.
 	ImportConfirm ImportState = 65
 )
+
+// Ingester brings records into the database as table files.
+type Ingester interface {
+	// Ingest is a step of that. In a cluster the source of a migration sends it that has begun an import on this
+	// connection. records is a write batch for IngestRecords.
+	Ingest(sess *Session, step IngestStep, records []byte) error
+}
 
 // IngestStep is a step of bringing records into the database as table files.
 type IngestStep int

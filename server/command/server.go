@@ -31,6 +31,7 @@ type Server struct {
 	Maintenance Maintenance
 	Replication Replication
 	Cluster     Cluster // nil = cluster-enabled is off
+	Ingester    Ingester
 
 	// KeysFlushed is called after a flush is committed: clients may wait for the deletion of keys, and a flush names
 	// no keys to find them by. It must not wait for a lock. nil = no client waits.

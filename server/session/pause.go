@@ -98,9 +98,9 @@ func (s *Shared) Unpause() {
 	s.Unpaused()
 }
 
-// isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed
+// Paused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed
 // is not seen, but its events are published after the pause.)
-func (s *Shared) isPaused() bool { return s.presentPause() != nil }
+func (s *Shared) Paused() bool { return s.presentPause() != nil }
 
 // presentPause returns the current pause, nil = none. (A sweep begins before anything is observed.)
 func (s *Shared) presentPause() *pause {
@@ -124,7 +124,7 @@ func (s *Shared) MayExpire() error {
 	if s.DB.IsReplica() {
 		return sweep.ErrNotHere
 	}
-	if s.isPaused() {
+	if s.Paused() {
 		return sweep.ErrPaused
 	}
 	return nil

@@ -149,7 +149,7 @@ func (s *Shared) Wait() { s.left.Wait() }
 // Tick does the periodic work.
 func (s *Shared) Tick(now time.Time) {
 	s.forgetPause()
-	if !s.isPaused() { // in a pause nothing expires
+	if !s.Paused() { // in a pause nothing expires
 		s.Tracker.Expire(now)
 	}
 }

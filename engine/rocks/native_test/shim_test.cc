@@ -1,6 +1,6 @@
 // What RocksDB calls back on its threads, with input of every length in allocations of exactly that length: the
-// compaction filters, the collector of table properties, the order of zset_score and the caches of column families. Linked with RocksDB, which is not
-// instrumented; so only AddressSanitizer checks it (make asan).
+// compaction filters, the collector of table properties, the order of zset_score and the caches of column families.
+// Linked with RocksDB, which is not instrumented; so only AddressSanitizer checks it (make asan).
 #include <rocksdb/cache.h>
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/table.h>
@@ -129,7 +129,8 @@ void caches(Random* r) {
   for (int i = 0; i < 2; i++) {
     uint64_t hits, misses;
     CHECK(bk_family_lookups(&families[i], &hits, &misses), "family %d does not count", i);
-    CHECK(hits == want[i][1] && misses == want[i][0], "family %d: %zu hits, %zu misses", i, size_t(hits), size_t(misses));
+    CHECK(hits == want[i][1] && misses == want[i][0], "family %d: %zu hits, %zu misses", i, size_t(hits),
+          size_t(misses));
   }
 }
 
