@@ -39,7 +39,7 @@ func get(h *servertest.Harness, t *testing.T, path, user, password string) (stat
 // TestMetricsOfAServer: after a little of everything /metrics has each metric that the dashboard and the alert rules in
 // scripts/metrics name, each metric once.
 func TestMetricsOfAServer(t *testing.T) {
-	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "admin-cache-by-family", "yes")
 	c := h.Dial(t)
 	for _, args := range [][]string{{"SET", "k", "v"}, {"GET", "k"}, {"HSET", "h", "f", "v"}, {"LPUSH", "k", "x"},
 		{"FLUSHMEMTABLE"}, {"GET", "nothing"}} {

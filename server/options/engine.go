@@ -104,7 +104,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 			PeriodicCompactionSeconds:      cfg.Int("rocksdb.periodic_compaction_seconds"),
 			NoPartitionedFilters:           !cfg.Bool("rocksdb.partition_filters"),
 			BlobCache:                      cfg.Bool("enable-blob-cache"),
-			CountLookups:                   cfg.Text("admin-listen") != "",
+			CountLookups:                   cfg.Bool("admin-cache-by-family"),
 			DirectReads:                    cfg.Bool("rocksdb.use_direct_reads"),
 			DirectWrites:                   cfg.Bool("rocksdb.use_direct_io_for_flush_and_compaction"),
 			LevelCompactionDynamicLevel:    cfg.Bool("rocksdb.level_compaction_dynamic_level_bytes"),

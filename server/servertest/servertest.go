@@ -82,7 +82,7 @@ func TryStart(t testing.TB, settings ...string) (*Harness, error) {
 	t.Helper()
 	cfg := Config(t, settings...)
 	rocks := engine.DefaultRocksOptions()
-	rocks.CountLookups = cfg.Text("admin-listen") != ""
+	rocks.CountLookups = cfg.Bool("admin-cache-by-family")
 	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled"), Rocks: rocks})
 	core, logs := observer.New(zap.DebugLevel)
 	s := server.New(cfg, db, zap.New(core))

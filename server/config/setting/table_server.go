@@ -22,6 +22,8 @@ var serverGroups = []Group{
 			"Address of metrics, health and the web console over HTTP, such as 127.0.0.1:9121; empty = none.").
 			check(checkAddress),
 		boolean("admin-console", "yes", fixed, "The web console is served at admin-listen, for users who sign in."),
+		boolean("admin-cache-by-family", "no", fixed,
+			"Metrics have the hits of the block cache of each column family; reads pay for the count."),
 		boolean("admin-console-writes", "no", dynamic,
 			"The web console may change settings and delete keys, as far as the user may."),
 		integer("tcp-backlog", 511, 0, maxInt, fixed, "Length of the accept queue."),
