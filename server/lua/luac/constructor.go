@@ -11,7 +11,8 @@ import (
 const (
 	// PerFlush is how many elements without a key one instruction of a constructor stores.
 	PerFlush = 50
-	// MaxPart is the max number of elements without a key in one constructor: those of 510 groups.
+	// MaxPart is the max number of elements without a key in one constructor: 510 groups, because the instruction has 9
+	// bits for the number of a group.
 	MaxPart = 510 * PerFlush
 )
 
@@ -20,8 +21,8 @@ func init() { vm.FieldsPerFlush = PerFlush }
 // JoinName is an operator that combines several tables. Scripts cannot write the name.
 const JoinName = "\x00join"
 
-// constructor returns the replacement of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501, ...},
-// ...).
+// constructor returns the replacement of a table constructor with more than MaxPart elements without a key:
+// join(elements, keyed, {1, ..., 25500}, {25501, ...}, ...). It returns a smaller constructor as it is.
 func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	elements := 0
 	var parts []ast.Expr
@@ -57,7 +58,7 @@ func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	return call
 }
 
-// count returns an expression for a number in a constructor.
+// count returns the expression of a number that is an argument of join.
 func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
 	count := &ast.NumberExpr{Value: strconv.Itoa(n)}
 	setLines(count, e)

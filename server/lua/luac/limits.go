@@ -3,21 +3,21 @@ package luac
 import "github.com/yuin/gopher-lua/ast"
 
 // The compiler searches each constant linearly among those that the function has already: for a source of a few
-// megabytes that could take hours, during which nothing can stop it. So the number of comparisons is computed before
-// and limited.
+// megabytes that could take hours, during which nothing can stop the compiler. So the number of comparisons is computed
+// before the compilation, and is limited.
 
 const (
-	// plainSource: a source up to this length is harmless.
+	// plainSource is the max length in bytes of a source that is compiled without counting: it is harmless.
 	plainSource = 32 << 10
-	// maxLookups is the max total number of comparisons. It allows 16384 different constants in each of some functions;
-	// Lua 5.1 allows 2^18.
+	// maxLookups is the max total number of comparisons in a source. It allows one function with 16384 different
+	// constants, each used once; Lua 5.1 allows 2^18 constants in each function.
 	maxLookups = 1 << 27
 )
 
 // compileCost counts the comparisons of the compiler. The zero value is ready to use.
 type compileCost struct {
 	counting  bool
-	constants map[string]int // of the function, with the index
+	constants map[string]int // the index of each constant of the current function
 	lookups   int
 	line      int    // where the limit was exceeded
 	problem   string // "" = the limit was not exceeded

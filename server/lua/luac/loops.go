@@ -3,15 +3,15 @@ package luac
 import "github.com/yuin/gopher-lua/ast"
 
 // If a jump back leads to another jump, the compiler follows the latter to its target, but wrongly: it has already
-// encoded that jump, and mistakes the distance in it for a label number. So loops whose body begins with a jump, such
-// as "if false then", would end, or never end, or skip their body. The fix is an instruction before the jump.
+// encoded that jump, and mistakes the encoded distance for a label number. So loops whose body begins with a jump, such
+// as "if false then", would end too early, or never end, or skip their body. The fix is an instruction before the jump.
 
 // loop changes the body of a loop so that it does not begin with a jump.
 func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
 	if !beginsWithJump(body) {
 		return body
 	}
-	value := &ast.FalseExpr{} // no number: where 0 is a constant, -0 is the same one
+	value := &ast.FalseExpr{} // not the number 0: the compiler would use that constant also for -0
 	value.SetLine(at.Line())
 	value.SetLastLine(at.Line())
 	nothing := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{"\x00"}, Exprs: []ast.Expr{value}}}}
@@ -86,7 +86,7 @@ func (r *rewriter) while(s *ast.WhileStmt) {
 	s.Stmts = r.loop(s.Stmts, s)
 }
 
-// beginsWithJump reports whether the code of some statements may be empty or begin with a jump.
+// beginsWithJump reports whether the code of a list of statements may be empty or begin with a jump.
 func beginsWithJump(list []ast.Stmt) bool {
 	if len(list) == 0 {
 		return true

@@ -1,5 +1,5 @@
 // Package luac compiles sources of Lua 5.1 for the virtual machine of gopher-lua: it rewrites the syntax tree where
-// gopher-lua's compiler would generate wrong code, and then lets that compile it.
+// gopher-lua's compiler would generate wrong code, and then passes the tree to that compiler.
 package luac
 
 import (
@@ -83,7 +83,7 @@ const concatAtOnce = 64
 // rewriter walks a syntax tree: it measures the nesting depth and the cost of compilation, and replaces constructs for
 // which the compiler generates wrong code.
 type rewriter struct {
-	frugal      bool // with few local variables
+	frugal      bool // use few registers, see spill
 	scopes      scopes
 	outer       []int // the scopes of the enclosing functions
 	cost        compileCost

@@ -230,7 +230,7 @@ func (s scopes) resolve(p *vm.FunctionProto) {
 	p.LastLineDefined &= lineMask
 	p.DbgLocals = nil
 	var active []*vm.DbgLocalInfo // by depth
-	var scope []int               // the same
+	var scope []int               // the scopes of the variables in active
 	last := -1
 	for pc, line := range p.DbgSourcePositions {
 		p.DbgSourcePositions[pc] = line & lineMask
@@ -248,7 +248,8 @@ func (s scopes) resolve(p *vm.FunctionProto) {
 	}
 }
 
-// enter returns the variables of a scope, some of which may be active already.
+// enter returns the variables in scope now, by depth, and their scopes. active and scope are those of the previous
+// instruction: variables that are still in scope stay, and the others are added to p's variables.
 func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo,
 	[]int) {
 	var chain []int

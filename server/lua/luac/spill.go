@@ -39,8 +39,8 @@ type spiller struct {
 type spillScope struct {
 	outer *spillScope
 	name  string
-	table string // "" = it has a register
-	key   string
+	table string // the variable whose table holds it; "" = it has a register
+	key   string // in that table
 }
 
 // NamedMark is the prefix of the keys of values that are not fields of the program; the kind and the name follow, up to
