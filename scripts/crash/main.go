@@ -1,7 +1,7 @@
-// Crash kills basalt with SIGKILL at random moments under load and checks after
-// each restart that every acknowledged write is there and that the counters of
-// collections are right. It exits 1 at the first violation and keeps the data
-// directory then.
+// Crash kills basalt with SIGKILL at random moments under load. After each restart
+// it checks that every acknowledged write is present, and that the counters of
+// collections are right. At the first violation it keeps the data directory and
+// exits with status 1.
 //
 //	go run ./scripts/crash [-basalt build/basalt] [-rounds 20] [-- --any-key value ...]
 //
@@ -22,15 +22,18 @@ import (
 func main() {
 	var o torture.Options
 	basalt := flag.String("basalt", "build/basalt",
-		"the program to torture; 'redis' tortures redis-server with an append-only file")
-	flag.StringVar(&o.Dir, "dir", "", "data directory, kept (default: a new one, removed when all is well)")
-	flag.IntVar(&o.Rounds, "rounds", 20, "how often to kill")
-	flag.IntVar(&o.Writers, "writers", 8, "connections that write")
-	flag.IntVar(&o.Depth, "depth", 16, "longest pipeline")
+		"path of the basalt program; 'redis' tests redis-server with an append-only file")
+	flag.StringVar(&o.Dir, "dir", "",
+		"data directory, which is kept (default: a new one, removed unless there is a violation)")
+	flag.IntVar(&o.Rounds, "rounds", 20, "number of kills")
+	flag.IntVar(&o.Writers, "writers", 8, "number of connections that write")
+	flag.IntVar(&o.Depth, "depth", 16, "max number of commands in a pipeline")
 	flag.DurationVar(&o.MinLoad, "min-load", 50*time.Millisecond, "shortest load before a kill")
 	flag.DurationVar(&o.MaxLoad, "max-load", 2*time.Second, "longest load before a kill")
-	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "of the choice of writes")
-	buffer := flag.Int("write-buffer", 1, "MiB of one write buffer: small, so that kills also hit flushes and compactions")
+	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()),
+		"seed of the choice of writes (default: a different one in each run)")
+	buffer := flag.Int("write-buffer", 1,
+		"size of one write buffer in MiB: small, so that kills also hit flushes and compactions")
 	flag.Parse()
 
 	extra := append([]string{"--rocksdb.write_buffer_size", strconv.Itoa(*buffer)}, flag.Args()...)

@@ -1,11 +1,13 @@
-// Soak sends basalt millions of operations over a fixed set of keys and checks
-// that its memory stays flat and within its budget: the mean resident size in the
-// last tenth of the operations is at most 5 % above that in the first tenth after
-// the warm-up, and never above block cache + write buffers + 200 MB.
+// Soak sends basalt millions of operations on a fixed set of keys and checks that
+// basalt's memory stays flat and within its budget. After the warm-up, the mean
+// resident size in the last tenth of the operations must be at most 5 % above the
+// mean in the first tenth, and no sample may be above block cache + write buffers
+// + 200 MiB.
 //
 //	go run ./scripts/soak [-ops 10000000] [-keys 1000000]
 //
-// Arguments after the flags go to basalt. Exits 1 when a check fails.
+// Arguments after the flags go to basalt. Soak exits with status 1 if a check
+// fails.
 package main
 
 import (
@@ -24,11 +26,11 @@ import (
 
 const (
 	mib = 1 << 20
-	// allowance is what the process may hold besides caches and write buffers.
+	// allowance is the memory in bytes that the process may use besides the block cache and the write buffers.
 	allowance = 200 * mib
-	// growth is how far the last tenth may be above the first.
-	growth = 1.05
-	tenths = 10
+	// maxGrowth is the max ratio of the mean of the last tenth to the mean of the first.
+	maxGrowth = 1.05
+	tenths    = 10
 )
 
 type options struct {
@@ -41,24 +43,24 @@ type options struct {
 	budget            int
 	every             time.Duration
 	extra             []string
-	seed              uint64 // of the operations; 0 = another one in every phase
+	seed              uint64 // of the operations; 0 = a random one for each connection of each phase
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to soak; 'redis' soaks redis-server")
-	flag.IntVar(&o.ops, "ops", 10_000_000, "operations that are counted")
-	flag.IntVar(&o.keys, "keys", 1_000_000, "keys")
+	flag.StringVar(&o.basalt, "basalt", "build/basalt", "path of the basalt program; 'redis' tests redis-server")
+	flag.IntVar(&o.ops, "ops", 10_000_000, "number of operations after the warm-up, during which the memory is sampled")
+	flag.IntVar(&o.keys, "keys", 1_000_000, "number of keys")
 	flag.IntVar(&o.warmup, "warmup", -1,
-		"operations before the first sample, after one write to each key (default: three tenths of -ops)")
-	flag.IntVar(&o.connections, "connections", 8, "connections")
-	flag.IntVar(&o.depth, "depth", 32, "commands in a pipeline")
-	flag.IntVar(&o.valueSize, "value-size", 128, "bytes in a value")
-	flag.IntVar(&o.cache, "cache", 64, "MiB of block cache that basalt gets; 0 = its own choice, which needs -budget")
+		"number of operations before the first sample, after one write to each key (default: three tenths of -ops)")
+	flag.IntVar(&o.connections, "connections", 8, "number of connections")
+	flag.IntVar(&o.depth, "depth", 32, "number of commands in a pipeline")
+	flag.IntVar(&o.valueSize, "value-size", 128, "size of a value in bytes")
+	flag.IntVar(&o.cache, "cache", 64, "size of basalt's block cache in MiB; 0 = basalt chooses, and -budget is required")
 	flag.IntVar(&o.buffer, "write-buffer", 16,
-		"MiB of one write buffer that basalt gets; 0 = its own choice, which needs -budget")
-	flag.IntVar(&o.budget, "budget", 0, "MiB of block cache and write buffers (default: from CONFIG GET)")
-	flag.DurationVar(&o.every, "every", 100*time.Millisecond, "time between two samples")
+		"size of one of basalt's write buffers in MiB; 0 = basalt chooses, and -budget is required")
+	flag.IntVar(&o.budget, "budget", 0, "max size of block cache and write buffers in MiB (default: from CONFIG GET)")
+	flag.DurationVar(&o.every, "every", 100*time.Millisecond, "time between two memory samples")
 	flag.Parse()
 	o.extra = flag.Args()
 	if o.warmup < 0 {
@@ -97,7 +99,7 @@ func run(o options) error {
 	budget := o.budget * mib
 	if budget == 0 {
 		if budget, err = configuredBudget(c); err != nil {
-			return fmt.Errorf("cannot tell the budget, use -budget: %w", err)
+			return fmt.Errorf("cannot read the budget from the server, set -budget: %w", err)
 		}
 	}
 	limit := budget + allowance
@@ -126,8 +128,9 @@ func run(o options) error {
 	return server.Stop()
 }
 
-// sizes are basalt's arguments for the sizes asked for. Small ones make the memory
-// settle, and leaks show, within the operations of one run.
+// sizes returns basalt's arguments for the sizes of its block cache and write
+// buffers. With small sizes the memory stops growing early in a run, so that a
+// leak is visible.
 func (o options) sizes() (args []string) {
 	if o.cache > 0 {
 		args = append(args, "--rocksdb.block_cache_size", strconv.Itoa(o.cache))
@@ -140,17 +143,17 @@ func (o options) sizes() (args []string) {
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Second) }
 
-// tenth is what was seen of the resident size during a tenth of the operations.
+// tenth is the resident size during a tenth of the operations, by the samples.
 type tenth struct {
-	mean, most int // bytes
+	mean, peak int // bytes
 }
 
-// sampled runs the counted operations, one tenth after the other, and samples the
-// server's resident size meanwhile.
+// sampled runs the operations after the warm-up, one tenth after the other, and
+// samples the server's resident size meanwhile.
 func sampled(o options, server *launch.Server) ([]tenth, error) {
 	var out []tenth
 	for i := range tenths {
-		var sum, count, most int
+		var sum, count, peak int
 		sample := func() error {
 			rss, err := resident(server.Pid())
 			if err != nil {
@@ -158,7 +161,7 @@ func sampled(o options, server *launch.Server) ([]tenth, error) {
 			}
 			sum += rss
 			count++
-			most = max(most, rss)
+			peak = max(peak, rss)
 			return nil
 		}
 		var done atomic.Int64
@@ -182,9 +185,9 @@ func sampled(o options, server *launch.Server) ([]tenth, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, tenth{sum / count, most})
-		fmt.Printf("tenth %2d: %5d MiB resident (most %d), %.0f operations a second\n",
-			i+1, sum/count/mib, most/mib, float64(done.Load())/time.Since(begin).Seconds())
+		out = append(out, tenth{sum / count, peak})
+		fmt.Printf("tenth %2d: %5d MiB resident (peak %d), %.0f operations a second\n",
+			i+1, sum/count/mib, peak/mib, float64(done.Load())/time.Since(begin).Seconds())
 	}
 	return out, nil
 }
@@ -193,28 +196,29 @@ func sampled(o options, server *launch.Server) ([]tenth, error) {
 func judge(samples []tenth, limit int) error {
 	first, last := samples[0], samples[len(samples)-1]
 	for i, s := range samples {
-		if s.most > limit {
-			return fmt.Errorf("tenth %d: %d MiB resident, above the limit of %d MiB", i+1, s.most/mib, limit/mib)
+		if s.peak > limit {
+			return fmt.Errorf("tenth %d: %d MiB resident, above the limit of %d MiB", i+1, s.peak/mib, limit/mib)
 		}
 	}
-	if ratio := float64(last.mean) / float64(first.mean); ratio > growth {
-		return fmt.Errorf("memory grows: %d MiB resident in the last tenth, %d MiB in the first (x%.3f, at most x%.2f is "+
-			"flat)",
-			last.mean/mib, first.mean/mib, ratio, growth)
+	if ratio := float64(last.mean) / float64(first.mean); ratio > maxGrowth {
+		return fmt.Errorf("memory grows: %d MiB resident in the last tenth, %d MiB in the first: a factor of %.3f, max %.2f",
+			last.mean/mib, first.mean/mib, ratio, maxGrowth)
 	}
-	fmt.Printf("flat: last tenth x%.3f of the first; most %d MiB of %d\n",
+	fmt.Printf("memory is flat: %.3f times the first tenth in the last; peak %d MiB of the limit of %d\n",
 		float64(last.mean)/float64(first.mean), peakOf(samples)/mib, limit/mib)
 	return nil
 }
 
-func peakOf(samples []tenth) (most int) {
+// peakOf returns the highest peak in bytes.
+func peakOf(samples []tenth) (peak int) {
 	for _, s := range samples {
-		most = max(most, s.most)
+		peak = max(peak, s.peak)
 	}
-	return most
+	return peak
 }
 
-// resident is a process's VmRSS in bytes.
+// resident returns the resident size of a process (VmRSS) in bytes. It returns an
+// error if the process has ended.
 func resident(pid int) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// kinds is how many kinds of keys there are; key n is of kind n % kinds: six in
-// ten strings, and one in ten each of hash, list, set and sorted set. Collections
-// hold at most `members` members, so that the data stops growing.
+// Key n is of kind n % kinds: 0 to 5 are strings, 6 is a hash, 7 a list, 8 a set
+// and 9 a sorted set. A collection has about members members at most, so that the
+// data stops growing.
 const (
 	kinds   = 10
 	members = 16
 )
 
-// operation writes the command for key n, drawn by rng, to the connection.
+// operation appends a command to the connection's pipeline: for key n, or for a
+// key that rng chooses.
 type operation func(c *redisclient.Conn, n int, rng *rand.Rand, value string) error
 
-// load writes key n for the first time.
+// load creates key n.
 func load(c *redisclient.Conn, n int, _ *rand.Rand, value string) error {
 	key := name(n)
 	switch n % kinds {
@@ -40,14 +41,15 @@ func load(c *redisclient.Conn, n int, _ *rand.Rand, value string) error {
 	}
 }
 
-// mix reads or writes a random one of so many keys; n is ignored.
+// mix returns an operation that reads or writes a random key below keys, and
+// ignores n.
 func mix(keys int) operation {
 	return func(c *redisclient.Conn, _ int, rng *rand.Rand, value string) error {
 		return c.Send(mixed(rng.IntN(keys), rng, value)...)
 	}
 }
 
-// mixed draws a command for key n.
+// mixed returns a random command for key n.
 func mixed(n int, rng *rand.Rand, value string) []string {
 	key, draw := name(n), rng.IntN(10)
 	member := strconv.Itoa(rng.IntN(members))
@@ -58,7 +60,7 @@ func mixed(n int, rng *rand.Rand, value string) []string {
 			{"HDEL", key, "f" + member}, {"HINCRBY", key, "n", "1"},
 		}[draw/2]
 	case 7:
-		// Pushes and pops are even; the trim bounds what chance leaves.
+		// Pushes and pops are equally frequent; LTRIM bounds the list when pushes are ahead.
 		return [][]string{
 			{"RPUSH", key, value}, {"LPUSH", key, value}, {"LPOP", key}, {"RPOP", key},
 			{"LRANGE", key, "0", "-1"}, {"LTRIM", key, "0", strconv.Itoa(members - 1)},
@@ -85,8 +87,8 @@ func mixed(n int, rng *rand.Rand, value string) []string {
 
 func name(n int) string { return fmt.Sprintf("key:%09d", n) }
 
-// phase runs n operations on all connections and counts those that were answered
-// in done, unless it is nil. Connection i of k gets the numbers i, i+k, i+2k, ...
+// phase runs n operations on all connections together, and counts the replies in
+// done, which may be nil. Connection i of k runs the operations i, i+k, i+2k, ...
 func phase(o options, addr string, op operation, n int, done *atomic.Int64) error {
 	if done == nil {
 		done = new(atomic.Int64)
@@ -95,7 +97,7 @@ func phase(o options, addr string, op operation, n int, done *atomic.Int64) erro
 	var wg sync.WaitGroup
 	for i := range o.connections {
 		wg.Go(func() {
-			if err := one(o, addr, op, i, n, done); err != nil {
+			if err := runConnection(o, addr, op, i, n, done); err != nil {
 				errs <- err
 			}
 		})
@@ -105,7 +107,8 @@ func phase(o options, addr string, op operation, n int, done *atomic.Int64) erro
 	return <-errs
 }
 
-func one(o options, addr string, op operation, first, n int, done *atomic.Int64) error {
+// runConnection runs the operations first, first+k, first+2k, ... below n on one of k connections.
+func runConnection(o options, addr string, op operation, first, n int, done *atomic.Int64) error {
 	c, err := redisclient.Dial(addr, time.Minute)
 	if err != nil {
 		return err
@@ -137,11 +140,11 @@ func one(o options, addr string, op operation, first, n int, done *atomic.Int64)
 }
 
 // families is the number of column families that fill write buffers: metadata,
-// default, zset_score and stream. The others hold a few records.
+// default, zset_score and stream. The other families have few records.
 const families = 4
 
-// configuredBudget is the most that block cache and write buffers may take, in
-// bytes, by the server's configuration.
+// configuredBudget returns the max total size of block cache, row cache and write
+// buffers in bytes, by the server's configuration.
 func configuredBudget(c *redisclient.Conn) (int, error) {
 	get := func(name string) (int, error) {
 		l, err := c.Strings("CONFIG", "GET", name)
@@ -162,7 +165,7 @@ func configuredBudget(c *redisclient.Conn) (int, error) {
 			return 0, err
 		}
 		if v == 0 && name != "rocksdb.row_cache_size" {
-			return 0, fmt.Errorf("%s is 0: the server chose it by itself", name)
+			return 0, fmt.Errorf("%s is 0: the server chooses the size", name)
 		}
 		values[name] = v
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/tidwall/resp"
 )
 
-// op is one write: the command, and what it does to the writer's state. apply
-// returns the reply that the server has to give, in the form of render, or
-// anyReply where it depends on the other writers.
+// op is one write: the command, and its effect on the writer's state. apply
+// returns the reply that the server must send, in the format of render, or
+// anyReply if the reply depends on the other writers.
 type op struct {
 	args  []string
 	apply func(*state) string
@@ -20,7 +20,7 @@ type op struct {
 
 const anyReply = ""
 
-// render is a reply as text: +OK, :1, $text, $nil, or [elements].
+// render formats a reply: +OK, :1, $text, $nil, or [elements].
 func render(v resp.Value) string {
 	switch {
 	case v.IsNull():
@@ -50,7 +50,7 @@ func truth(b bool) string {
 }
 
 // The sizes keep every collection small enough to read whole after each round,
-// and large enough that most commands meet a member that is there.
+// and large enough that most commands find an existing member.
 const (
 	stringKeys     = 20
 	collectionKeys = 3
@@ -66,12 +66,12 @@ const (
 	sharedZset = "shared:zset"
 )
 
-// generator makes the operations of one writer. Every value it writes is unique,
-// so that a lost or repeated write shows.
+// generator makes the operations of one writer. Every value is unique, so that
+// the verification detects a lost or repeated write.
 type generator struct {
 	id  string // "w3:", the prefix of the writer's keys and of its shared members
 	rng *rand.Rand
-	seq int
+	seq int // of the last value
 }
 
 func (g *generator) value() string {
@@ -93,7 +93,8 @@ func (g *generator) members() []string {
 	return out
 }
 
-// ownKeys lists every key that the writer may make, by type.
+// ownKeys returns every key that the writer may create, by type. Counters are
+// strings.
 func (g *generator) ownKeys() (strings, hashes, lists, sets, zsets []string) {
 	for i := range stringKeys {
 		strings = append(strings, fmt.Sprintf("%sstring:%d", g.id, i), fmt.Sprintf("%scounter:%d", g.id, i))
@@ -107,8 +108,9 @@ func (g *generator) ownKeys() (strings, hashes, lists, sets, zsets []string) {
 	return strings, hashes, lists, sets, zsets
 }
 
-// next makes one operation. s is the state before the batch that the operation
-// goes into, good enough to choose by, not to predict by.
+// next makes one operation. s is the state before the pipeline that the operation
+// belongs to: it only guides the choice of the operation, and the reply is
+// predicted later, by apply.
 func (g *generator) next(s *state) op {
 	switch n := g.rng.IntN(100); {
 	case n < 22:
@@ -172,7 +174,7 @@ func (g *generator) stringOp(s *state) op {
 	}
 }
 
-// keyOp deletes, renames or expires (far in the future) a key of any type.
+// keyOp deletes a key of any type, or lets it expire in the far future.
 func (g *generator) keyOp() op {
 	kind := []string{"string", "counter", "hash", "list", "set", "zset"}[g.rng.IntN(6)]
 	key := g.key(kind, collectionKeys)

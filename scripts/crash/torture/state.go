@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// state is what one writer expects the server to hold: its own keys, and its own
-// members of the shared collections. A collection without members is absent.
+// state is the data of one writer: its own keys, and its own members of the
+// shared collections. A collection without members is absent.
 type state struct {
 	strings map[string]string
 	hashes  map[string]map[string]string
@@ -37,8 +37,8 @@ func set[V any](m map[string]map[string]V, key, field string, v V) {
 	m[key][field] = v
 }
 
-// remove deletes m[key][field], and m[key] when that leaves it empty. It reports
-// whether the field was there.
+// remove deletes m[key][field], and also m[key] if no field is left. It reports
+// whether the field existed.
 func remove[V any](m map[string]map[string]V, key, field string) bool {
 	_, found := m[key][field]
 	delete(m[key], field)
@@ -57,7 +57,7 @@ func (s *state) setList(key string, l []string) {
 	s.lists[key] = l
 }
 
-// drop removes a key of any type and reports whether it was there.
+// drop removes a key of any type and reports whether the key existed.
 func (s *state) drop(key string) bool {
 	before := s.size()
 	delete(s.strings, key)
@@ -68,7 +68,7 @@ func (s *state) drop(key string) bool {
 	return s.size() < before
 }
 
-// exists reports whether a key of any type is there.
+// exists reports whether a key of any type exists.
 func (s *state) exists(key string) bool {
 	_, isString := s.strings[key]
 	return isString || s.hashes[key] != nil || s.lists[key] != nil || s.sets[key] != nil || s.zsets[key] != nil
@@ -78,7 +78,8 @@ func (s *state) size() int {
 	return len(s.strings) + len(s.hashes) + len(s.lists) + len(s.sets) + len(s.zsets)
 }
 
-// lowest is the member of a sorted set that ZPOPMIN takes.
+// lowest returns the member of a sorted set that ZPOPMIN removes. members must not
+// be empty.
 func lowest(members map[string]int) string {
 	names := slices.Collect(maps.Keys(members))
 	sort.Slice(names, func(i, j int) bool {
@@ -91,7 +92,8 @@ func lowest(members map[string]int) string {
 	return names[0]
 }
 
-// diff describes how got differs from s, at most a few lines; "" when equal.
+// diff describes how got differs from s in at most a few lines. It returns "" if
+// they are equal.
 func (s *state) diff(got *state) string {
 	var d differences
 	compare(&d, s.strings, got.strings, func(v string) string { return strconv.Quote(shorten(v)) })
@@ -105,8 +107,8 @@ func (s *state) diff(got *state) string {
 }
 
 type differences struct {
-	lines []string
-	more  int
+	lines []string // the first differences
+	more  int      // number of further differences
 }
 
 func (d *differences) add(format string, args ...any) {
@@ -144,15 +146,12 @@ func (d *differences) list(key string, want, got []string) {
 
 func compareNested[V comparable](d *differences, want, got map[string]map[string]V) {
 	for _, key := range unionKeys(want, got) {
-		before := d.more + len(d.lines)
 		var inner differences
 		compare(&inner, want[key], got[key], func(v V) string { return shorten(fmt.Sprint(v)) })
 		for _, line := range inner.lines {
 			d.add("%s: %s", key, strings.TrimSpace(line))
 		}
-		if d.more+len(d.lines) > before {
-			d.more += inner.more
-		}
+		d.more += inner.more
 	}
 }
 
@@ -183,9 +182,9 @@ func unionKeys[V any](a, b map[string]V) []string {
 }
 
 func shorten(s string) string {
-	const most = 60
-	if len(s) <= most {
+	const limit = 60
+	if len(s) <= limit {
 		return s
 	}
-	return s[:most] + fmt.Sprintf("... (%d bytes)", len(s))
+	return s[:limit] + fmt.Sprintf("... (%d bytes)", len(s))
 }

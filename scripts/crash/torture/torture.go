@@ -1,11 +1,13 @@
-// Package torture kills a server under load, again and again, and holds what it
-// serves after each restart against what it had acknowledged.
+// Package torture kills a server under load, again and again, and compares the
+// data that the server holds after each restart with the writes that the server
+// had acknowledged.
 //
-// Several writers each write to keys of their own and to members of their own in
-// shared collections, in pipelines, and predict every reply. After SIGKILL and a
-// restart, each must find all that was acknowledged to it, plus at most a prefix
-// of the pipeline that was in flight: nothing lost, nothing applied halfway,
-// nothing out of order, no counter that disagrees with its collection.
+// Each of several writers has its own keys and its own members in shared
+// collections. It sends pipelines of writes and predicts every reply. After
+// SIGKILL and a restart, the server must hold all acknowledged writes of each
+// writer, and at most a prefix of the pipeline that was in flight: no write is
+// lost, applied in part or out of order, and each counter agrees with its
+// collection.
 package torture
 
 import (
@@ -20,26 +22,26 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// patience is how long a server may take to answer.
+// patience is the max time that a server may take to answer.
 const patience = time.Minute
 
-// Options say how to torture what. Command and Dir are needed; zero in any other
-// field means its default.
+// Options configures Run. Command and Dir are required; zero in any other field
+// means its default.
 type Options struct {
 	Command launch.Command // starts the server on a port, with its data in Dir
 	Dir     string         // the data directory, kept from round to round
 
-	Rounds  int           // kills; default 20
-	Writers int           // connections; default 8
-	Depth   int           // longest pipeline; default 16
+	Rounds  int           // number of kills; default 20
+	Writers int           // number of writers, each with a connection; default 8
+	Depth   int           // max number of commands in a pipeline; default 16
 	MinLoad time.Duration // shortest load before a kill; default 50 ms
 	MaxLoad time.Duration // longest load before a kill; default 2 s
-	Seed    uint64        // of every random choice but the timing; default 1
+	Seed    uint64        // of all random choices except those of durations; default 1
 
-	// Killed looks at the data directory after each kill, before the restart; default nothing.
+	// Killed checks the data directory after each kill, before the restart; default: no check. Its error ends Run.
 	Killed func(dir string) error
 
-	Log func(format string, args ...any) // one line a round; default none
+	Log func(format string, args ...any) // called once a round, for one line; default: no log
 }
 
 func (o Options) withDefaults() Options {
@@ -70,7 +72,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Check is a [Options.Killed] that lets a program check the directory.
+// Check returns a function for [Options.Killed] that runs "program check dir". The
+// function's error contains the program's output.
 func Check(program string) func(dir string) error {
 	return func(dir string) error {
 		if out, err := exec.Command(program, "check", dir).CombinedOutput(); err != nil {
@@ -80,9 +83,9 @@ func Check(program string) func(dir string) error {
 	}
 }
 
-// Run runs the rounds and returns the first violation, or any other reason why
-// it could not go on. After the last round it also stops the server cleanly and
-// checks that this, too, loses nothing.
+// Run runs the rounds. It returns the first violation, or the first error that
+// keeps it from continuing. After the last round it also stops the server
+// cleanly and checks that the clean stop loses nothing either.
 func Run(o Options) error {
 	o = o.withDefaults()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
@@ -107,8 +110,8 @@ func Run(o Options) error {
 	return nil
 }
 
-// restart starts the server and verifies what it holds. On an error the server
-// is gone.
+// restart starts the server and verifies its data. If it returns an error, the
+// server does not run any more.
 func restart(o Options, writers []*writer) (*launch.Server, error) {
 	server, err := launch.Start(o.Command, o.Dir)
 	if err != nil {
@@ -136,7 +139,7 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 	verified := time.Since(begin)
 
 	violations := make(chan error, len(writers))
-	acknowledged := make(chan struct{}) // closed with the first write that is
+	acknowledged := make(chan struct{}) // closed when the first write is acknowledged
 	first := sync.OnceFunc(func() { close(acknowledged) })
 	var wg sync.WaitGroup
 	for _, w := range writers {
@@ -184,7 +187,7 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 	o.Log("round %2d: verified in %3d ms, %6d writes acknowledged in %4d ms, %3d in flight when killed",
 		round, verified.Milliseconds(), acked, load.Milliseconds(), inFlight)
 
-	// One restart in four is killed as well, at any moment of the recovery.
+	// After one round in four, another restart is killed at a random moment of the recovery.
 	if rng.IntN(4) == 0 {
 		server, err := launch.Spawn(o.Command, o.Dir)
 		if err != nil {
@@ -192,7 +195,8 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 		}
 		select {
 		case <-server.Done():
-			if !launch.PortTaken(server.Output()) { // by another process, after its choice: then nothing was recovered
+			// If another process has taken the chosen port meanwhile, there was no recovery.
+			if !launch.PortTaken(server.Output()) {
 				return fmt.Errorf("the server ended during recovery:\n%s", server.Output())
 			}
 		case <-time.After(rand.N(100 * time.Millisecond)):

@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 )
 
-// basaltProgram is the program that BASALT_BIN names, or a new build of this
-// repository's.
+// basaltProgram returns the path of the program: BASALT_BIN, or a new build of
+// this repository.
 func basaltProgram(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("BASALT_BIN"); path != "" {
@@ -26,6 +26,7 @@ func basaltProgram(t *testing.T) string {
 	return path
 }
 
+// short returns the options of a run of a few seconds.
 func short(t *testing.T, command launch.Command) Options {
 	return Options{
 		Command: command,
@@ -51,17 +52,18 @@ func TestBasaltLosesNothing(t *testing.T) {
 	}
 }
 
-// The next two tests are of the torture itself: a server that persists passes,
-// and one that does not is found out.
+// A server that persists every write passes.
 func TestDurableRedisPasses(t *testing.T) {
 	if err := Run(short(t, launch.DurableRedis)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestVolatileRedisIsFoundOut(t *testing.T) {
+// A server that does not persist its writes fails: the torture detects lost
+// writes.
+func TestVolatileRedisFails(t *testing.T) {
 	err := Run(short(t, launch.Redis))
-	if err == nil || !strings.Contains(err.Error(), "acknowledged writes are not all there") {
+	if err == nil || !strings.Contains(err.Error(), "acknowledged writes are missing or changed") {
 		t.Fatalf("got %v, want lost writes", err)
 	}
 }
@@ -78,12 +80,12 @@ func TestSettle(t *testing.T) {
 		ok   bool
 	}{
 		{"none in flight took effect", map[string]string{"acked": "0"}, true},
-		{"the first did", map[string]string{"acked": "0", "a": "1"}, true},
-		{"all did", map[string]string{"acked": "0", "a": "1", "b": "2", "c": "3"}, true},
+		{"the first took effect", map[string]string{"acked": "0", "a": "1"}, true},
+		{"all took effect", map[string]string{"acked": "0", "a": "1", "b": "2", "c": "3"}, true},
 		{"one was skipped", map[string]string{"acked": "0", "b": "2"}, false},
 		{"an acknowledged one is lost", map[string]string{"a": "1"}, false},
 		{"an acknowledged one is changed", map[string]string{"acked": "9"}, false},
-		{"something else is there", map[string]string{"acked": "0", "z": "1"}, false},
+		{"a key that nobody wrote exists", map[string]string{"acked": "0", "z": "1"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &writer{gen: g, expect: newState(), inFlight: inFlight}
@@ -137,7 +139,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-func TestStrangersInSharedCollections(t *testing.T) {
+func TestShareFindsTheWriterOfEachMember(t *testing.T) {
 	shared := newState()
 	set(shared.sets, sharedSet, "w1:m5", true)
 	states := map[string]*state{"w1:": newState()}
@@ -145,7 +147,7 @@ func TestStrangersInSharedCollections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !states["w1:"].sets[sharedSet]["w1:m5"] {
-		t.Error("the member did not come to its writer")
+		t.Error("the member is not in its writer's state")
 	}
 	set(shared.zsets, sharedZset, "w2:m5", 1)
 	if err := share(shared, states); err == nil {

@@ -9,18 +9,19 @@ import (
 	"github.com/tidwall/resp"
 )
 
-// reader reads whole collections and holds their counters against the members
-// that are really there.
+// reader reads whole collections and compares their counters with the number of
+// members read.
 type reader struct{ c *redisclient.Conn }
 
-// counted fails when a collection's counter is not the number of its members.
+// counted returns an error if the reply of the command counter, such as HLEN, is
+// not the number of members read.
 func (r reader) counted(counter, key string, members int) error {
 	v, err := r.c.Do(counter, key)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", counter, key, err)
 	}
 	if v.Integer() != members {
-		return fmt.Errorf("%s %s is %d, but %d members are there", counter, key, v.Integer(), members)
+		return fmt.Errorf("%s %s is %d, but %d members were read", counter, key, v.Integer(), members)
 	}
 	return nil
 }
@@ -70,8 +71,8 @@ func (r reader) set(s *state, key string) error {
 	return r.counted("SCARD", key, len(l))
 }
 
-// zset reads a sorted set by score and asks for each member's score besides,
-// which Kvrocks's layout stores a second time.
+// zset reads a sorted set by score, and then the score of each member: Kvrocks's
+// disk format stores each score twice, and both must agree.
 func (r reader) zset(s *state, key string) error {
 	l, err := r.c.Strings("ZRANGE", key, "0", "-1", "WITHSCORES")
 	if err != nil {
@@ -120,8 +121,8 @@ func (r reader) read(g *generator) (*state, error) {
 	return s, nil
 }
 
-// share moves each member of the shared collections into the state of the writer
-// whose id it starts with. A member that no writer can have written is an error.
+// share copies each member of the shared collections to the state of its writer,
+// which the member's prefix names. A member of an unknown writer is an error.
 func share(shared *state, states map[string]*state) error {
 	owner := func(key, member string) (*state, error) {
 		id, _, found := strings.Cut(member, ":")
@@ -161,7 +162,7 @@ func share(shared *state, states map[string]*state) error {
 	return nil
 }
 
-// verify holds the whole server against the writers' expectations.
+// verify compares the server's data with the states that the writers expect.
 func verify(c *redisclient.Conn, writers []*writer) error {
 	r := reader{c}
 	states := map[string]*state{}
@@ -195,11 +196,11 @@ func verify(c *redisclient.Conn, writers []*writer) error {
 	return trimSharedList(c, writers, len(shared.lists[sharedList]))
 }
 
-// trimSharedList deletes the shared list once it is long: nothing pops from it,
-// because no writer could predict what it gets.
+// trimSharedList deletes the shared list when it is long. The writers do not pop
+// from it, because a writer could not predict the element.
 func trimSharedList(c *redisclient.Conn, writers []*writer, length int) error {
-	const longest = 5000
-	if length <= longest {
+	const limit = 5000
+	if length <= limit {
 		return nil
 	}
 	v, err := c.Do("DEL", sharedList)

@@ -9,15 +9,15 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// writer writes on one connection, one pipeline after the other, and knows what
-// the server has acknowledged.
+// writer sends one pipeline after the other on one connection, and records which
+// operations the server has acknowledged.
 type writer struct {
 	gen   generator
-	depth int // longest pipeline
+	depth int // max number of operations in a pipeline
 
-	expect   *state // after every acknowledged operation
-	inFlight []op   // sent, in order, and not acknowledged when the server died
-	acked    int
+	expect   *state   // the state after all acknowledged operations
+	inFlight []op     // sent, in order, and not acknowledged when the server was killed
+	acked    int      // number of operations acknowledged in this round
 	recent   []string // the last acknowledged operations, for the report
 }
 
@@ -33,13 +33,13 @@ func newWriter(n int, seed uint64, depth int) *writer {
 }
 
 // run writes until the connection breaks, and calls acked after each
-// acknowledged write. It returns an error only for a reply that the acknowledged
-// writes do not explain.
+// acknowledged write. It returns an error only for an error reply, or a reply
+// that disagrees with the acknowledged writes.
 func (w *writer) run(addr string, acked func()) error {
 	w.inFlight, w.acked, w.recent = nil, 0, nil
 	c, err := redisclient.Dial(addr, patience)
 	if err != nil {
-		return nil // killed before the writer came
+		return nil // the server was killed before the writer connected
 	}
 	defer c.Close()
 	for {
@@ -85,9 +85,10 @@ func (w *writer) remember(o op) {
 	w.recent = append(w.recent, command(o))
 }
 
-// settle compares what the server holds after a restart with what it may hold:
-// every acknowledged operation, and of those in flight a prefix, since one
-// connection's operations take effect in order. It adopts the prefix found.
+// settle compares got, the writer's data in the server after a restart, with the
+// allowed states: all acknowledged operations, and a prefix of the operations in
+// flight, because the operations of one connection take effect in order. The
+// state found becomes the expected one.
 func (w *writer) settle(got *state) error {
 	firstDiff := w.expect.diff(got)
 	if firstDiff == "" {
@@ -99,7 +100,7 @@ func (w *writer) settle(got *state) error {
 			return nil
 		}
 	}
-	return w.violation("acknowledged writes are not all there (nor do they fit any prefix of the %d in flight):\n%s",
+	return w.violation("acknowledged writes are missing or changed, with every prefix of the %d operations in flight:\n%s",
 		len(w.inFlight), firstDiff)
 }
 
