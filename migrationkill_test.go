@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/ingeststep"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	migrationsource "github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// stopsDir is the variable with the name of a directory. A migration stops before a step while the directory has a file
-// with the name of the step. When it stops, it writes to the file.
+// stopsDir is the variable with the name of the directory of [stops].
 const stopsDir = "BASALT_TEST_STOPS"
 
 // filesFrom is the variable with the min size in bytes of a range that goes by table files.
@@ -36,27 +36,55 @@ func stopAtSteps() {
 	if d, err := time.ParseDuration(os.Getenv(pauseLimit)); err == nil {
 		migrationsource.StandardLimits.Rest, migrationsource.StandardLimits.Answer = d, d
 	}
-	dir := os.Getenv(stopsDir)
-	if dir == "" {
-		return
-	}
-	stage.Step = func(s stage.Stage) {
-		path := filepath.Join(dir, string(s))
-		if _, err := os.Stat(path); err != nil {
-			return
-		}
-		os.WriteFile(path, []byte("here"), 0o644)
-		for _, err := os.Stat(path); err == nil; _, err = os.Stat(path) {
-			time.Sleep(time.Millisecond)
-		}
+	if dir := stops(os.Getenv(stopsDir)); dir != "" {
+		stage.Step = func(s stage.Stage) { dir.pass(string(s)) }
+		ingeststep.Reached = func(s ingeststep.Step) { dir.pass(string(s)) }
 	}
 }
+
+// stops is a directory. A process stops before a step while the directory has a file with the name of the step. When it
+// stops, it writes to the file.
+type stops string
+
+func (d stops) file(step string) string { return filepath.Join(string(d), step) }
+
+func (d stops) pass(step string) {
+	path := d.file(step)
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	os.WriteFile(path, []byte("here"), 0o644)
+	for _, err := os.Stat(path); err == nil; _, err = os.Stat(path) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// set makes the process stop at a step.
+func (d stops) set(t testing.TB, step string) {
+	t.Helper()
+	if err := os.WriteFile(d.file(step), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the process has stopped there.
+func (d stops) await(t testing.TB, step string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("a process stops at %q", step), func() bool {
+		text, _ := os.ReadFile(d.file(step))
+		return len(text) > 0
+	})
+}
+
+// remove lets the process continue, or not stop any more.
+func (d stops) remove(step string) { os.Remove(d.file(step)) }
 
 // clusterNode is a process that is a node of a cluster. The other nodes connect to it through a proxy.
 type clusterNode struct {
 	t     *testing.T
 	id    string
 	dir   string
+	stops stops
 	args  []string
 	proxy *servertest.Proxy
 	proc  *process
@@ -70,7 +98,8 @@ func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
 		proxy: servertest.NewProxy(t, "")}
 	n.args = append([]string{"--dir", n.dir, "--log-dir", "stdout", "--bind", "127.0.0.1", "--cluster-enabled", "yes",
 		"--migrate-speed", "0"}, args...)
-	if err := os.MkdirAll(n.stops(""), 0o755); err != nil {
+	n.stops = stops(filepath.Join(n.dir, "stops"))
+	if err := os.MkdirAll(string(n.stops), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
@@ -78,15 +107,11 @@ func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
 	return n
 }
 
-func (n *clusterNode) stops(step stage.Stage) string {
-	return filepath.Join(n.dir, "stops", string(step))
-}
-
 // start starts the process.
 func (n *clusterNode) start() {
 	n.t.Helper()
 	cmd := basalt(n.t, append([]string{"--port", "0"}, n.args...)...)
-	cmd.Env = append(cmd.Env, stopsDir+"="+n.stops(""))
+	cmd.Env = append(cmd.Env, stopsDir+"="+string(n.stops))
 	n.proc = follow(n.t, cmd)
 	n.proc.ready(n.proc.await(" ready "))
 	n.at.Store(&n.proc.addr)
@@ -121,22 +146,17 @@ func (n *clusterNode) runs() bool { return n.proc.cmd.ProcessState == nil }
 // stopAt makes the next migration stop at a step.
 func (n *clusterNode) stopAt(step stage.Stage) {
 	n.t.Helper()
-	if err := os.WriteFile(n.stops(step), nil, 0o644); err != nil {
-		n.t.Fatal(err)
-	}
+	n.stops.set(n.t, string(step))
 }
 
 // stopped waits until the migration has stopped there.
 func (n *clusterNode) stopped(step stage.Stage) {
 	n.t.Helper()
-	eventually(n.t, fmt.Sprintf("%s is at the step %q", n.id[:1], step), func() bool {
-		text, _ := os.ReadFile(n.stops(step))
-		return len(text) > 0
-	})
+	n.stops.await(n.t, string(step))
 }
 
 // goOn lets the migration continue, or not stop any more.
-func (n *clusterNode) goOn(step stage.Stage) { os.Remove(n.stops(step)) }
+func (n *clusterNode) goOn(step stage.Stage) { n.stops.remove(string(step)) }
 
 func (n *clusterNode) do(args ...string) string {
 	n.t.Helper()

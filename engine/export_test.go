@@ -22,12 +22,5 @@ func OnExchangeStep(f func(step int)) (restore func()) {
 	return func() { exchangeStep = old }
 }
 
-// SetIngestStep sets a function that is called before each step of Ingest. reset undoes that.
-func SetIngestStep(f func(step int)) (reset func()) {
-	old := ingestStep
-	ingestStep = f
-	return func() { ingestStep = old }
-}
-
 // FilesChanged does what a flush or a compaction does for the key count.
 func (db *DB) FilesChanged() { db.counts.filesChanged() }

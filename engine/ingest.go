@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/rocks"
+	"github.com/basaltdb/basalt/internal/ingeststep"
 )
 
 // Ingest brings records into a database that serves clients, as table files: past the write-ahead log, the memtables
@@ -299,17 +300,14 @@ func (g *Ingest) Commit() error {
 	})
 }
 
-// ingestStep is called before each step of ingest, with its number: tests kill the process there.
-var ingestStep = func(int) {}
-
 // ingest moves the files into the database. All locks are held.
 func (g *Ingest) ingest() error {
 	db := g.db
-	ingestStep(1)
+	ingeststep.Reached(ingeststep.Locked)
 	if err := db.flushMemtables(); err != nil {
 		return err
 	}
-	ingestStep(2)
+	ingeststep.Reached(ingeststep.Flushed)
 	before := db.LatestSequence()
 	snap := db.rocks.NewSnapshot() // with a snapshot RocksDB numbers files of a range without keys, too
 	err := db.rocks.Ingest(g.files)
@@ -317,7 +315,7 @@ func (g *Ingest) ingest() error {
 	if err != nil {
 		return err
 	}
-	ingestStep(3)
+	ingeststep.Reached(ingeststep.Moved)
 	after := db.LatestSequence()
 	if after == before { // replicas would not notice: the owner has to delete what has come
 		return errors.New("the table files were ingested without a sequence number")

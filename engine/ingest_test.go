@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/ingeststep"
 )
 
 // slotRecords are batches with the records of n strings and a hash and a sorted set each, of a range of slots, as they
@@ -292,19 +293,21 @@ func TestIngestInLog(t *testing.T) {
 // or nothing of it, and with all other writes.
 func TestIngestKilled(t *testing.T) {
 	batches := slotRecords(t, ingestRange, 50)
-	for step := 1; step <= 4; step++ {
-		t.Run(fmt.Sprint(step), func(t *testing.T) {
+	const later = ingeststep.Step("later")
+	for _, step := range []ingeststep.Step{ingeststep.Locked, ingeststep.Flushed, ingeststep.Moved, later} {
+		t.Run(string(step), func(t *testing.T) {
 			ro := engine.DefaultRocksOptions()
 			ro.DisableAutoCompactions = true // the files are copied while the database is open
 			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true, Rocks: ro})
 			setAway(t, db, 20)
 			kill := t.TempDir() + "/db"
 			armed := false
-			defer engine.SetIngestStep(func(s int) {
+			defer func(old func(ingeststep.Step)) { ingeststep.Reached = old }(ingeststep.Reached)
+			ingeststep.Reached = func(s ingeststep.Step) {
 				if s == step && armed {
 					copyOpen(t, db.Dir(), kill)
 				}
-			})()
+			}
 			// Tombstones are in the memtable, and all writes in one log.
 			if err := ingest(t, db, ingestRange, batches); err != nil {
 				t.Fatal(err)
@@ -321,7 +324,7 @@ func TestIngestKilled(t *testing.T) {
 			if err := ingest(t, db, ingestRange, batches); err != nil {
 				t.Fatal(err)
 			}
-			if step == 4 {
+			if step == later {
 				setAway(t, db, 20)
 				if err := db.FlushMemtable(cf.Metadata); err != nil {
 					t.Fatal(err)
@@ -329,14 +332,14 @@ func TestIngestKilled(t *testing.T) {
 				setAway(t, db, 20)
 				copyOpen(t, db.Dir(), kill)
 			}
-			n := slotCount(t, db, ingestRange)
+			n, came := slotCount(t, db, ingestRange), step == ingeststep.Moved || step == later
 			for try := range 2 {
 				again, err := engine.Open(engine.Options{Dir: kill, Slots: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				want := uint64(0)
-				if step >= 3 {
+				if came {
 					want = n
 				}
 				if got := slotCount(t, again, ingestRange); got != want {
@@ -348,7 +351,7 @@ func TestIngestKilled(t *testing.T) {
 				if try == 0 { // the same once more
 					setAway(t, again, 3)
 					_, err = again.UpdatesAfter(seq, engine.UpdatesLimit{Batches: 10, Bytes: 1 << 20, Strict: true})
-					if gap := err != nil; gap != (step >= 3) {
+					if gap := err != nil; gap != came {
 						t.Errorf("the log after %d: %v", seq, err)
 					}
 				}

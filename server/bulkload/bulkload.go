@@ -20,6 +20,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/ingeststep"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -79,19 +80,25 @@ func (l *Loads) Ingest(sess *command.Session, step command.IngestStep, records [
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if step == command.IngestBegin {
-		return l.begin(sess)
+		err := l.begin(sess)
+		ingeststep.Reached(ingeststep.Begun)
+		return err
 	}
 	if l.owner != sess || !l.open {
 		return errNotBegun
 	}
 	if step == command.IngestRecords {
-		return l.load.Add(records)
+		err := l.load.Add(records)
+		ingeststep.Reached(ingeststep.Records)
+		return err
 	}
 	l.open = false
+	ingeststep.Reached(ingeststep.All)
 	err := l.commit(sess.Control.Done())
 	if err != nil {
 		l.removed(l.drop())
 	}
+	ingeststep.Reached(ingeststep.Committed)
 	return err
 }
 
@@ -141,18 +148,29 @@ func (l *Loads) mayCommit() error {
 // pausePoll is how often a paused client looks whether the pause has ended.
 const pausePoll = 20 * time.Millisecond
 
+// commit brings the keys into the database when clients may write. Whoever reads the log may go on until then.
 func (l *Loads) commit(done <-chan struct{}) error {
-	resume := l.opt.Suspend()
-	defer resume()
-	err := l.load.Commit()
-	for errors.Is(err, errPaused) {
+	for {
+		err := errPaused
+		if !l.opt.Paused() {
+			err = l.commitNow()
+		}
+		if !errors.Is(err, errPaused) {
+			return err
+		}
+		ingeststep.Reached(ingeststep.Paused)
 		select {
 		case <-done:
 			return err
 		case <-time.After(pausePoll):
-			err = l.load.Commit()
 		}
 	}
+}
+
+func (l *Loads) commitNow() error {
+	resume := l.opt.Suspend()
+	defer resume()
+	err := l.load.Commit()
 	if err == nil {
 		l.opt.Came()
 	}
