@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"container/heap"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +37,8 @@ type Bulk struct {
 	spilling sync.WaitGroup
 	mu       sync.Mutex
 	err      error // of a run; guarded by mu
-	// Arenas of families whose records went into runs, to be used again when the runs are written.
-	spare [cf.NumFamilies]bulkFamily
+	// Memory of records that went into runs, to be used again when the runs are written.
+	spare [cf.NumFamilies]sortRecords
 	keys  bulkCounts
 }
 
@@ -52,17 +51,10 @@ type bulkCount struct {
 	ends  map[uint64]int
 }
 
-// bulkFamily holds the records of a family that are not in a run yet. A record is
-//
-//	u32 length of the key · u32 length of the value · key · value
-//
-// with the lengths in the host's byte order, for engine/rocks.
+// bulkFamily holds the records of a family: those in memory, and those in runs.
 type bulkFamily struct {
-	arena  []byte
-	at     []uint64
-	common int    // how many bytes all keys begin with
-	first  []byte // a key
-	runs   []*bulkRun
+	sortRecords
+	runs []*bulkRun
 }
 
 // bulkRun is a file of sorted records.
@@ -79,8 +71,6 @@ type runPlace struct {
 }
 
 const runIndexEvery = 256 << 10
-
-const recordHead = 8
 
 // The first runs are small, so that the last run of a small load is sorted soon. Later runs are larger, so that their
 // number stays small.
@@ -112,34 +102,11 @@ func (b *Bulk) Version() uint64 { return b.db.versions.next() }
 
 // Put adds a record. A duplicate key makes Finish fail.
 func (b *Bulk) Put(id cf.ID, key, value []byte) error {
-	if b.size += b.fam[id].put(key, value); b.size > min(b.memory, firstRuns<<min(b.spills/runsOfASize, 10)) {
+	b.size += b.fam[id].put(key, value, collectionPrefix(id, key, b.db.slots))
+	if b.size > min(b.memory, firstRuns<<min(b.spills/runsOfASize, 10)) {
 		return b.spill()
 	}
 	return nil
-}
-
-// put adds a record and returns the memory that it takes, about.
-func (f *bulkFamily) put(key, value []byte) int {
-	at := len(f.arena)
-	if need := at + recordHead + len(key) + len(value); need > cap(f.arena) {
-		// append would grow the arena by a quarter, and copy all of it each time
-		f.arena = append(make([]byte, 0, max(2*cap(f.arena), need, 64<<10)), f.arena...)
-	}
-	f.at = append(f.at, uint64(at))
-	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(key)))
-	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(value)))
-	f.arena = append(append(f.arena, key...), value...)
-	if f.first == nil {
-		f.first = bytes.Clone(key)
-		f.common = len(key)
-	} else if f.common > len(key) || string(key[:f.common]) != string(f.first[:f.common]) {
-		n := 0
-		for n < len(key) && n < f.common && key[n] == f.first[n] {
-			n++
-		}
-		f.common = n
-	}
-	return len(f.arena) - at + 16
 }
 
 // Counted says that a metadata record of a live key was put. end is its expiry in milliseconds, 0 = never.
@@ -250,48 +217,6 @@ func (b *Bulk) Take(tx *Tx) error {
 	return nil
 }
 
-// key returns the key of the record at an offset of an arena.
-func recordKey(arena []byte, at uint64) []byte {
-	n := uint64(binary.NativeEndian.Uint32(arena[at:]))
-	return arena[at+recordHead : at+recordHead+n]
-}
-
-func recordLen(arena []byte, at uint64) uint64 {
-	return recordHead + uint64(binary.NativeEndian.Uint32(arena[at:])) + uint64(binary.NativeEndian.Uint32(arena[at+4:]))
-}
-
-// sorted returns the offsets in the order of the keys. Sorting compares the eight bytes behind the common prefix of all
-// keys, and the whole keys only if these bytes are equal.
-func (f *bulkFamily) sorted() []uint64 {
-	type entry struct{ head, at uint64 }
-	entries := make([]entry, len(f.at))
-	for i, at := range f.at {
-		k := recordKey(f.arena, at)[f.common:]
-		var head uint64
-		if len(k) >= 8 {
-			head = binary.BigEndian.Uint64(k)
-		} else {
-			for j, c := range k {
-				head |= uint64(c) << (56 - 8*j)
-			}
-		}
-		entries[i] = entry{head, at}
-	}
-	slices.SortFunc(entries, func(x, y entry) int {
-		switch {
-		case x.head < y.head:
-			return -1
-		case x.head > y.head:
-			return 1
-		}
-		return bytes.Compare(recordKey(f.arena, x.at), recordKey(f.arena, y.at))
-	})
-	for i := range entries {
-		f.at[i] = entries[i].at
-	}
-	return f.at
-}
-
 // spill turns the records in memory into runs, in the background. It waits until the previous runs are written.
 func (b *Bulk) spill() error {
 	b.spilling.Wait()
@@ -303,16 +228,16 @@ func (b *Bulk) spill() error {
 		if len(f.at) == 0 {
 			continue
 		}
-		old := *f
 		run := b.newRun(cf.ID(id))
-		spare := &b.spare[id]
-		f.arena, f.at, f.first = spare.arena[:0], spare.at[:0], nil
-		*spare = bulkFamily{}
+		full, spare := f.sortRecords, &b.spare[id]
+		f.sortRecords = *spare
+		*spare = sortRecords{}
 		b.spilling.Go(func() {
-			if err := run.write(&old); err != nil {
+			if err := run.write(&full); err != nil {
 				b.fail(err)
 			}
-			spare.arena, spare.at = old.arena, old.at // the next spill waits for this one
+			full.reset()
+			*spare = full // the next spill waits for this one
 		})
 	}
 	b.size = 0
@@ -342,7 +267,7 @@ func (b *Bulk) newRun(id cf.ID) *bulkRun {
 }
 
 // write sorts and writes records.
-func (r *bulkRun) write(f *bulkFamily) error {
+func (r *bulkRun) write(f *sortRecords) error {
 	file, err := os.Create(r.path)
 	if err != nil {
 		return err
@@ -412,12 +337,12 @@ func (b *Bulk) Finish(progress func(n int)) error {
 		switch {
 		case len(f.runs) > 0:
 			if len(f.at) > 0 {
-				if err := b.newRun(id).write(f); err != nil {
+				if err := b.newRun(id).write(&f.sortRecords); err != nil {
 					b.fail(err)
 				}
-				f.arena, f.at = nil, nil
+				f.sortRecords = sortRecords{}
 			}
-			b.spare[id] = bulkFamily{}
+			b.spare[id] = sortRecords{}
 			bounds := runBounds(f.runs)
 			for n := range len(bounds) + 1 {
 				var from, to []byte

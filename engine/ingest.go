@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,20 +44,35 @@ type Ingest struct {
 	flushes      uint64 // how many flushes there were when it began
 	load         *load  // nil for slots
 	fam          [cf.NumFamilies]ingestFamily
-	files        []rocks.SSTFile
 	keys         bulkCounts
-	err          error // of Add: some records of a batch may be missing
+	part         *ingestPart
 
-	arena []byte // records as in bulkFamily
-	at    []uint64
+	mu    sync.Mutex
+	files []rocks.SSTFile
+	err   error // some records of a batch may be missing
 }
 
-// ingestFamily is the table file that is being written.
+// ingestFamily is the table file that is being written. A goroutine of its own writes it, so that two families whose
+// records come alternately are written at the same time.
 type ingestFamily struct {
 	w     *rocks.SSTWriter
 	bytes int
 	files int // that were begun
+
+	parts   chan *ingestPart // nil = no goroutine
+	writing sync.WaitGroup
 }
+
+// ingestPart are records of a family, as in sortRecords.
+type ingestPart struct {
+	arena []byte
+	at    []uint64
+}
+
+var ingestParts = sync.Pool{New: func() any { return new(ingestPart) }}
+
+// ingestAhead is how many parts may wait for their family's goroutine: one, so that it has the next part at once.
+const ingestAhead = 1
 
 // load is what an Ingest needs to replace keys.
 type load struct {
@@ -104,11 +120,29 @@ func (db *DB) NewLoad(dir string, has func(ns string) bool, may func() error, do
 }
 
 // Add adds the records of a write batch, which may only put records of the slots. Within a family the keys of all
-// batches must ascend. After an error Add and Commit fail with the same error.
+// batches must ascend. After an error Add and Commit fail with the same error; that of writing a file may come later
+// than the records.
 func (g *Ingest) Add(rep []byte) error {
-	if g.err == nil {
-		g.err = g.add(rep)
+	if err := g.failed(); err != nil {
+		return err
 	}
+	if err := g.add(rep); err != nil {
+		g.fail(err)
+	}
+	return g.failed()
+}
+
+func (g *Ingest) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+func (g *Ingest) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.err
 }
 
@@ -117,7 +151,7 @@ func (g *Ingest) add(rep []byte) error {
 	if err != nil {
 		return foreignError(err)
 	}
-	g.arena, g.at = g.arena[:0], g.at[:0]
+	p := g.emptyPart()
 	var id cf.ID
 	for {
 		rec, ok := r.Next()
@@ -131,20 +165,28 @@ func (g *Ingest) add(rep []byte) error {
 			return foreignError(fmt.Errorf("%s at byte %d: %w", rec.Kind, rec.Offset, err))
 		}
 		if rec.Family != id {
-			if err := g.write(id); err != nil {
-				return err
-			}
-			id = rec.Family
+			g.write(id)
+			p, id = g.emptyPart(), rec.Family
 		}
-		g.at = append(g.at, uint64(len(g.arena)))
-		g.arena = binary.NativeEndian.AppendUint32(g.arena, uint32(len(rec.Key)))
-		g.arena = binary.NativeEndian.AppendUint32(g.arena, uint32(len(rec.Value)))
-		g.arena = append(append(g.arena, rec.Key...), rec.Value...)
+		p.at = append(p.at, uint64(len(p.arena)))
+		p.arena = binary.NativeEndian.AppendUint32(p.arena, uint32(len(rec.Key)))
+		p.arena = binary.NativeEndian.AppendUint32(p.arena, uint32(len(rec.Value)))
+		p.arena = append(append(p.arena, rec.Key...), rec.Value...)
 	}
 	if err := r.Err(); err != nil {
 		return foreignError(err)
 	}
-	return g.write(id)
+	g.write(id)
+	return nil
+}
+
+// emptyPart returns the part for the next records.
+func (g *Ingest) emptyPart() *ingestPart {
+	if g.part == nil {
+		g.part = ingestParts.Get().(*ingestPart)
+	}
+	g.part.arena, g.part.at = g.part.arena[:0], g.part.at[:0]
+	return g.part
 }
 
 // check checks a record, and counts its key.
@@ -223,11 +265,32 @@ const (
 	ingestFirst     = 8
 )
 
-// write writes the records of the arena to the file of a family.
-func (g *Ingest) write(id cf.ID) (err error) {
-	if len(g.at) == 0 {
-		return nil
+// write hands over the part to the goroutine of a family.
+func (g *Ingest) write(id cf.ID) {
+	if len(g.part.at) == 0 {
+		return
 	}
+	f := &g.fam[id]
+	if f.parts == nil {
+		parts := make(chan *ingestPart, ingestAhead)
+		f.parts = parts
+		f.writing.Go(func() {
+			for p := range parts {
+				if g.failed() == nil {
+					if err := g.writePart(id, p); err != nil {
+						g.fail(err)
+					}
+				}
+				ingestParts.Put(p)
+			}
+		})
+	}
+	f.parts <- g.part
+	g.part = nil
+}
+
+// writePart writes a part to the file of a family.
+func (g *Ingest) writePart(id cf.ID, p *ingestPart) (err error) {
 	f := &g.fam[id]
 	if f.w == nil {
 		path := filepath.Join(g.dir, fmt.Sprintf("%s-%d.sst", id, f.files))
@@ -235,13 +298,14 @@ func (g *Ingest) write(id cf.ID) (err error) {
 			return err
 		}
 		f.files++
+		g.mu.Lock()
 		g.files = append(g.files, rocks.SSTFile{Family: g.db.fam[id], Path: path})
+		g.mu.Unlock()
 	}
-	if err := f.w.Add(g.arena, g.at); err != nil {
+	if err := f.w.Add(p.arena, p.at); err != nil {
 		return keyTwice(err)
 	}
-	f.bytes += len(g.arena)
-	g.arena, g.at = g.arena[:0], g.at[:0]
+	f.bytes += len(p.arena)
 	if f.bytes < ingestFile || (g.load != nil || f.files > ingestFirst) && f.bytes < ingestLaterFile {
 		return nil
 	}
@@ -259,10 +323,22 @@ func (f *ingestFamily) finish() error {
 	return err
 }
 
+// written waits until the goroutine has written all parts, and ends it.
+func (f *ingestFamily) written() {
+	if f.parts != nil {
+		close(f.parts)
+		f.writing.Wait()
+		f.parts = nil
+	}
+}
+
 // Commit brings all records into the database, or none. It holds all locks for a moment.
 func (g *Ingest) Commit() error {
-	if g.err != nil {
-		return g.err
+	for id := range g.fam {
+		g.fam[id].written()
+	}
+	if err := g.failed(); err != nil {
+		return err
 	}
 	for id := range g.fam {
 		if err := g.fam[id].finish(); err != nil {
@@ -399,6 +475,7 @@ func (g *Ingest) Close() error {
 		g.load.count(g.db)
 	}
 	for id := range g.fam {
+		g.fam[id].written()
 		if w := g.fam[id].w; w != nil {
 			w.Close()
 			g.fam[id].w = nil

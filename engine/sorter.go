@@ -8,9 +8,10 @@ import (
 	"github.com/basaltdb/basalt/internal/hugepage"
 )
 
-// Sorter holds records in memory, and returns them in the order in which [Ingest.Add] wants them.
+// Sorter holds records in memory, and returns them in the order in which [Ingest.Add] wants them. The records of a
+// collection are put one after the other. Keys have no slots.
 type Sorter struct {
-	fam      [cf.NumFamilies]bulkFamily
+	fam      [cf.NumFamilies]sortRecords
 	size     int
 	room     int
 	versions versions
@@ -36,7 +37,7 @@ func (s *Sorter) Put(id cf.ID, key, value []byte) error {
 		copy(arena, f.arena)
 		f.arena = arena
 	}
-	s.size += f.put(key, value)
+	s.size += f.put(key, value, collectionPrefix(id, key, false))
 	return nil
 }
 
@@ -46,33 +47,46 @@ const smallArena = 256 << 10
 // Len returns about how many bytes the records take.
 func (s *Sorter) Len() int { return s.size }
 
-// Batches sorts the records and calls f with write batches of about size bytes, which f must not keep.
+// Batches sorts the records and calls f with write batches of about size bytes, which f must not keep. A batch has
+// records of one family; those of the families alternate, because [Ingest] writes the families at the same time.
 func (s *Sorter) Batches(size int, f func(rep []byte) error) error {
-	var b batch.Builder
+	var sorted [cf.NumFamilies]chan []uint64
 	for id := range s.fam {
-		fam := &s.fam[id]
-		for _, at := range fam.sorted() {
-			n := at + recordHead + uint64(binary.NativeEndian.Uint32(fam.arena[at:]))
-			b.Put(cf.ID(id), fam.arena[at+recordHead:n], fam.arena[n:at+recordLen(fam.arena, at)])
-			if b.Len() >= size {
-				if err := f(b.Bytes()); err != nil {
-					return err
-				}
-				b.Reset()
+		sorted[id] = make(chan []uint64, 1)
+		go func() { sorted[id] <- s.fam[id].sorted() }()
+	}
+	var left [cf.NumFamilies][]uint64
+	for id := range s.fam {
+		left[id] = <-sorted[id]
+	}
+	var b batch.Builder
+	for more := true; more; {
+		more = false
+		for id := range s.fam {
+			arena := s.fam[id].arena
+			for len(left[id]) > 0 && b.Len() < size {
+				at := left[id][0]
+				left[id] = left[id][1:]
+				n := at + recordHead + uint64(binary.NativeEndian.Uint32(arena[at:]))
+				b.Put(cf.ID(id), arena[at+recordHead:n], arena[n:at+recordLen(arena, at)])
 			}
+			if b.Count() == 0 {
+				continue
+			}
+			if err := f(b.Bytes()); err != nil {
+				return err
+			}
+			b.Reset()
+			more = true
 		}
 	}
-	if b.Count() == 0 {
-		return nil
-	}
-	return f(b.Bytes())
+	return nil
 }
 
 // Reset forgets the records and keeps the memory.
 func (s *Sorter) Reset() {
 	for id := range s.fam {
-		f := &s.fam[id]
-		f.arena, f.at, f.first = f.arena[:0], f.at[:0], nil
+		s.fam[id].reset()
 	}
 	s.size = 0
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/internal/progress"
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/config/memplan"
 )
 
 func init() { register(importCommand) }
@@ -37,6 +38,9 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
   basalt import dump.rdb --to /var/lib/basalt-new`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if memory <= 0 {
+				memory = sortMemory(memplan.Detect().Bytes)
+			}
 			o.Path, o.Memory = args[0], memory<<20
 			if err := target(to, &o.Server, &o.Dir); err != nil {
 				return err
@@ -58,10 +62,14 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
 	f.BoolVar(&o.Restart, "restart", false, "begin anew, although an earlier import was interrupted")
 	f.StringVar(&o.State, "state", "",
 		"file that says how far an import into a server has come (default FILE.import-state)")
-	f.IntVar(&memory, "memory", 256, "MiB for sorting")
+	f.IntVar(&memory, "memory", 0, "MiB for sorting (default an eighth of the machine's or the container's, 64 to 1024)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
+
+// sortMemory returns the default of --memory in MiB for a machine or a container with so many bytes. What is sorted at
+// once becomes one range of table files: the larger, the fewer files overlap, and the less is compacted.
+func sortMemory(bytes uint64) int { return int(min(max(bytes/8, 64<<20), 1<<30) >> 20) }
 
 // target parses a server or a directory: a directory has a slash or no colon.
 func target(s string, server **transfer.Address, dir *string) error {

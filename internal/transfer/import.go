@@ -469,7 +469,7 @@ func (m *importer) sendFile(ctx context.Context, s *source) error {
 // calling it again goes on with commands.
 func (m *importer) sendKeys(ctx context.Context, s *source, file *rdb.File) (err error) {
 	before := m.result.clone()
-	if m.o.Server != nil && !m.refused && (s.Size >= tablesFrom || s.Path == "-") {
+	if m.o.Server != nil && !m.refused && s.Size >= tablesFrom {
 		if m.tables, err = m.newTables(ctx); err != nil {
 			return err
 		}
@@ -503,7 +503,7 @@ func (m *importer) sendKeys(ctx context.Context, s *source, file *rdb.File) (err
 	if e := t.finish(begin); err == nil || errors.Is(e, errTablesRefused) {
 		err = e
 	}
-	if errors.Is(err, errTablesRefused) && s.Path != "-" {
+	if errors.Is(err, errTablesRefused) {
 		m.refused = true
 		before.Keys += t.committed
 		m.result = before

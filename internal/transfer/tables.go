@@ -39,7 +39,8 @@ type sentChunk struct {
 }
 
 // tablesFrom is the size from which an RDB file goes by table files. For less the server would drop its caches, and
-// write its memtables, for little. Tests lower it.
+// write its memtables, for little. The standard input, whose size is not known, goes by commands: were its table files
+// refused, it could not be read again. Tests lower it.
 var tablesFrom int64 = 16 << 20
 
 const (

@@ -188,3 +188,25 @@ func TestTablesEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestStdinByCommands imports the standard input into a server that takes table files: it cannot be read again if they
+// are refused, so it goes by commands.
+func TestStdinByCommands(t *testing.T) {
+	byTables(t)
+	path := filepath.Join(t.TempDir(), "1.rdb")
+	const n = 2_000
+	manyKeys(t, path, n, "1")
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	to, l := serveDBs(t)
+	r := mustImport(t, ImportOptions{Path: "-", Stdin: f, DB: -1, Server: to, Memory: tablesMemory})
+	if r.Keys != n || tookTables(t, l) {
+		t.Errorf("%d keys, by table files: %v", r.Keys, tookTables(t, l))
+	}
+	if got, want := fmt.Sprint(sizes(t, l)), fmt.Sprintf("[%d %d]", n/2, n/2); got != want {
+		t.Errorf("DBSIZE %s, want %s", got, want)
+	}
+}
