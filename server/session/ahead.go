@@ -7,8 +7,8 @@ import (
 
 // prefetchReads runs consecutive readers that declare what they will read (see command.Spec.Prefetch) in one
 // transaction, with the read side of all their keys' locks held: so the records can be fetched in batches. It returns
-// how many commands it has run; 0 when they must run alone, because there are fewer than two or one is refused its
-// lock.
+// how many commands it has run; 0 when each command must run alone, because there is only one, or because a slow script
+// refuses a lock.
 func (c *run) prefetchReads(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
@@ -60,13 +60,13 @@ func (c *run) prefetchReads(reqs []request) int {
 
 // prefetchAhead reads the records that the commands of a transaction will read, as far as the commands declare them.
 func (c *run) prefetchAhead(reqs []request) {
-	some := 0
+	readers := 0
 	for i := range reqs {
 		if r := &reqs[i]; r.err == nil && r.spec.Prefetch != nil {
-			some++
+			readers++
 		}
 	}
-	if some < 2 {
+	if readers < 2 {
 		return
 	}
 	keys := c.tx.Keys()

@@ -9,7 +9,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// sameOneByOne sends commands in a pipeline and, after begin again, one by one, and compares the replies.
+// sameOneByOne calls begin and sends commands in a pipeline, then calls begin again and sends the commands one by one.
+// The replies must be the same.
 func sameOneByOne(t *testing.T, piped, single *servertest.Client, begin func(), commands []string) {
 	t.Helper()
 	begin()
@@ -28,8 +29,8 @@ func sameOneByOne(t *testing.T, piped, single *servertest.Client, begin func(), 
 	}
 }
 
-// TestBitPipelines: commands whose fragments are read ahead reply as they do one by one, whatever the others of the
-// pipeline do to their keys.
+// TestBitPipelines: in a pipeline, where fragments of bitmaps are prefetched, commands reply as they do one by one,
+// whatever other commands of the pipeline do to the keys.
 func TestBitPipelines(t *testing.T) {
 	h := servertest.Start(t)
 	piped, single := h.Dial(t), h.Dial(t)
@@ -64,7 +65,8 @@ func TestBitPipelines(t *testing.T) {
 	}
 }
 
-// TestMemberPipelines is the same with commands on members and fields. Half of the members are in the record cache.
+// TestMemberPipelines is TestBitPipelines for commands on members and fields. Half of the members are in the record
+// cache.
 func TestMemberPipelines(t *testing.T) {
 	h := servertest.Start(t)
 	piped, single := h.Dial(t), h.Dial(t)
@@ -101,8 +103,8 @@ func TestMemberPipelines(t *testing.T) {
 	}
 }
 
-// TestReadingAheadIsNoLookUp: a key that is read ahead counts once.
-func TestReadingAheadIsNoLookUp(t *testing.T) {
+// TestPrefetchIsNoLookUp: keyspace_hits and keyspace_misses count a prefetched key once.
+func TestPrefetchIsNoLookUp(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
 	c.Want("SETBIT a 1 1", ":0\r\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/server/pubsub"
 )
 
-// This file tells sessions about writes that come from a master.
+// The methods of this file tell the sessions about writes that come from a master.
 
 // Committed is called after a write of the master is committed, with its locks held: clients blocked on one of its
 // keys try again, and the scripts and functions in memory are updated.
@@ -33,7 +33,8 @@ func (s *Shared) wakeLocked(tx *engine.Tx) {
 	}
 }
 
-// Applied is called for the same write after its locks are released.
+// Applied is called after a write of the master is committed and its locks are released: its messages are published,
+// and the server reads its namespaces and slots again if the write has changed them.
 func (s *Shared) Applied(b *engine.ExternalBatch) {
 	for m := b.Messages; len(m) >= 2; m = m[2:] {
 		s.Hub.Publish(pubsub.Message{Channel: bytes.Clone(m[0]), Payload: bytes.Clone(m[1])}, nil, nil)
@@ -46,8 +47,8 @@ func (s *Shared) Applied(b *engine.ExternalBatch) {
 	}
 }
 
-// learnSlots takes what the master tells of migrations into the topology. It does not wait: a change of the topology
-// may be waiting for the end of this link.
+// learnSlots updates the topology from the master's records of migrations. It does not wait: a change of the topology
+// may be waiting for the end of the link to the master.
 func (s *Shared) learnSlots() {
 	if s.Cluster != nil {
 		go s.Cluster.Learn()
@@ -64,7 +65,7 @@ func (s *Shared) Replaced() {
 	s.KeysCame()
 }
 
-// KeysCame is called when keys are in the database that no command has written: blocked clients try again.
+// KeysCame is called when the database has got keys in another way than by a command: blocked clients try again.
 func (s *Shared) KeysCame() { s.waiters.wakeAll(s.waiters.keys()) }
 
 // Acked is called when replicas have acknowledged writes: clients that wait for enough acknowledgements check again.

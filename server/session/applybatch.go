@@ -8,9 +8,8 @@ import (
 )
 
 // ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
-// updates its own caches of the keys. ApplyBatch wakes the clients blocked on the keys, and updates what the server
-// keeps in memory of the column family propagate. There are no keyspace events: the batch does not say which commands
-// made it.
+// updates its own caches of the keys. ApplyBatch serves the clients blocked on the keys, and updates the scripts,
+// libraries and namespaces in memory. It publishes no keyspace events: the batch does not say which commands made it.
 func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.DB.CheckBatch(rep)
 	if err != nil {
@@ -47,7 +46,7 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		c.srv.WriteFailed(err)
 		return err
 	}
-	c.tx.Unlock() // a change of settings may hold their mutex while it waits for locks
+	c.tx.Unlock() // RefreshNamespaces takes the mutex of the settings, whose holder may be waiting for locks
 	if b.Namespaces {
 		c.srv.RefreshNamespaces()
 	}

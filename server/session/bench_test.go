@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
-// pipelines of one kind of command, as the benchmark and the allocation test send them.
+// hot are pipelines of one kind of command, for the benchmark and the allocation test; n is the number of commands.
 var hot = []struct {
 	name string
 	text string
@@ -25,7 +25,7 @@ var hot = []struct {
 	{"hget", strings.Repeat(servertest.Pipeline("HGET hash f"), 64), 64},
 }
 
-// looped is a connection of a new server, fed by loopTo.
+// looped returns a connection of a new server, see loopTo.
 func looped(tb testing.TB) *session.Loop {
 	s := server.New(servertest.Config(tb), enginetest.Open(tb), nil)
 	c := loopTo(tb, s.Sessions())
@@ -33,7 +33,8 @@ func looped(tb testing.TB) *session.Loop {
 	return c
 }
 
-// loopTo is a connection that is fed without a client; its replies go to a socket that is read.
+// loopTo returns a connection that the test feeds with commands. Its replies go to a socket, from which they are
+// discarded.
 func loopTo(tb testing.TB, s *session.Shared) *session.Loop {
 	here, there := wiretest.SocketPair(tb)
 	done := make(chan struct{})
@@ -54,7 +55,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		for range 10 {
 			c.Feed(p.text)
 		}
-		// Queueing of replies, when the reader is slow, and RocksDB's side may allocate now and then.
+		// The queue of replies, when the reader is slow, and RocksDB's bindings may allocate now and then.
 		if n := testing.AllocsPerRun(200, func() { c.Feed(p.text) }); n > 4 {
 			t.Errorf("%s: %v allocations for %d commands", p.name, n, p.n)
 		}

@@ -22,13 +22,13 @@ import (
 	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
-// pieces is how many fragments a bitmap of 512 MiB has, and how many strings of 1 KiB it is compared with.
+// pieces is the number of fragments of a bitmap of 512 MiB, and the number of strings of 1 KiB for comparison.
 const pieces = 1 << 19
 
-// BenchmarkBits compares SETBIT and GETBIT at random offsets of one bitmap of 512 MiB with SET and GET of random
-// ones of as many strings of 1 KiB. The two take turns, so that what else the machine does hits both; the figures are
-// processor time of the whole process, flushes and compactions included, and ratio is that of a bit command to that
-// of the one on strings. About half of the SETBITs change nothing; the others cost a read more than a SET.
+// BenchmarkBits compares SETBIT and GETBIT at random offsets of one bitmap of 512 MiB with SET and GET of random keys
+// of 512 MiB of strings of 1 KiB. The two kinds of commands take turns, so that other load on the host affects both.
+// ns/bit and ns/string are the CPU time of the whole process for one command, flushes and compactions included; ratio
+// is ns/bit divided by ns/string. About half of the SETBITs change nothing; the others cost one read more than a SET.
 func BenchmarkBits(b *testing.B) {
 	// The caches of a server that has 24 GB of memory.
 	cfg := servertest.Config(b)
@@ -61,7 +61,7 @@ func BenchmarkBits(b *testing.B) {
 					}
 					const turns = 6
 					var took [2]time.Duration
-					per := b.N/turns/clients/depth + 1 // pipelines a turn of a client
+					per := b.N/turns/clients/depth + 1 // number of pipelines of a client in a turn
 					for turn := range turns * 2 {
 						f := []func(uint64) string{p.strings, p.bits}[turn%2]
 						took[turn%2] += allAtOnce(conns, per, depth, f)
@@ -77,7 +77,8 @@ func BenchmarkBits(b *testing.B) {
 	}
 }
 
-// allAtOnce lets every client run pipelines of a command at random places, and returns the processor time that took.
+// allAtOnce lets every client run pipelines of a command with random fragments or keys, and returns the CPU time that
+// they took.
 func allAtOnce(conns []*session.Loop, pipelines, depth int, command func(n uint64) string) time.Duration {
 	var wg sync.WaitGroup
 	begin := enginetest.ProcessCPU()
@@ -96,7 +97,7 @@ func allAtOnce(conns []*session.Loop, pipelines, depth int, command func(n uint6
 	return enginetest.ProcessCPU() - begin
 }
 
-// warm sets so many bits that the cache of records has grown to what such a bitmap needs.
+// warm reads so many bits that the record cache has grown to the size that the bitmap needs.
 func warm(b *testing.B, s *server.Server) {
 	c := sunk(b, s, 1<<20)
 	for range 6 * pieces / 64 {
@@ -108,7 +109,7 @@ func warm(b *testing.B, s *server.Server) {
 	}
 }
 
-// sunk is a connection without a client, the replies of which nobody looks at.
+// sunk returns a connection without a client, whose replies are discarded.
 func sunk(b *testing.B, s *server.Server, id int64) *session.Loop {
 	here, there := wiretest.SocketPair(b)
 	done := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 // take the data between the push and the pop, and one commit holds both. The goroutine of a blocked client reads from
 // its socket, so it notices the end of the connection. 10,000 blocked clients cost memory only.
 
-// Block lets the client wait. The locks of the keys are held, so nothing is missed.
+// Block makes the client wait. The locks of the keys are held, so no data is missed.
 func (c *run) Block(wait command.Wait) error {
 	w := &waiter{conn: c.conn, spec: c.frame.ctx.Spec, wait: wait, readOnly: c.sess.ReadOnly, asking: c.asking}
 	w.wait.Args = cloneArgs(wait.Args)
@@ -98,13 +98,13 @@ func (c *run) serveReady(ready []keyRef) {
 // serveKey serves the clients blocked on a key of the transaction's namespace, and appends the keys that they have
 // written to ready.
 func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
-	turn := false // a waiter must fetch the data by itself: later waiters come after it
+	left := false // the data was left to a waiter that must fetch it by itself: later waiters come after it
 	for _, w := range c.srv.waiters.of(c.tx.NSKey(k.key)) {
-		if turn && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
+		if left && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
 			continue
 		}
 		if !c.serveOne(w) {
-			turn = turn || w.mustRetry.Load()
+			left = left || w.mustRetry.Load()
 			continue
 		}
 		if len(w.wait.Args) > 2 {
@@ -139,8 +139,8 @@ func (c *run) serveOne(w *waiter) bool {
 	return false
 }
 
-// tryFor runs the command of a waiter in this connection's transaction and writes the reply to out. The error is not
-// yet the reply: it may be ErrNotReady.
+// tryFor runs the command of a waiter in this connection's transaction and writes the reply to the waiter's out. An
+// error is not written there: it may be ErrNotReady or ErrNeedLocks, which is not a reply.
 func (c *run) tryFor(w *waiter) error {
 	w.out.Reset()
 	began := time.Now()
@@ -166,7 +166,7 @@ func (c *run) settle(err error) {
 	c.served = c.served[:0]
 }
 
-// maxBlockedInput is the most bytes that are read ahead from a blocked client.
+// maxBlockedInput is the max number of bytes that are read ahead from a blocked client.
 const maxBlockedInput = 1 << 20
 
 // await waits until the client is served or its timeout has passed, and sends the reply. It returns false when the
@@ -178,7 +178,7 @@ func (c *conn) await() bool {
 			return
 		}
 		c.srv.waiters.remove(w)
-		if w.mustRetry.Load() { // it left the data to later waiters
+		if w.mustRetry.Load() { // data was left to this client, which has not taken it: later waiters may
 			c.srv.waiters.wakeAll(w.keys)
 		}
 		c.info.waiter.Store(nil)
@@ -222,7 +222,7 @@ func (c *conn) await() bool {
 // readInput waits for bytes of the next commands, or for the deadline.
 func (c *conn) readInput() error {
 	if len(c.wire.Input()) >= maxBlockedInput {
-		// The input buffer is full. While it is, the end of the connection goes unnoticed.
+		// The input buffer is full. Until the wait ends, the end of the connection is not noticed.
 		return c.wire.WaitDeadline()
 	}
 	n, err := c.wire.Fill()

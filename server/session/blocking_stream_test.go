@@ -8,13 +8,13 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// entryReply is the RESP2 reply of XREAD with one entry of one stream.
+// entryReply returns the RESP2 reply of XREAD with one entry of one stream.
 func entryReply(key, id string, fields ...string) string {
 	return fmt.Sprintf("*1\r\n*2\r\n$%d\r\n%s\r\n*1\r\n*2\r\n$%d\r\n%s\r\n%s", len(key), key, len(id), id,
 		servertest.Bulk(fields...))
 }
 
-// A client waits for entries, another one writes: what the first one gets.
+// One client waits for entries, another client writes, and the first client gets the reply want.
 func TestBlockedStreamReader(t *testing.T) {
 	h := servertest.Start(t)
 	noGroup := "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n"
@@ -22,7 +22,8 @@ func TestBlockedStreamReader(t *testing.T) {
 		{"XREAD", "XREAD BLOCK 0 STREAMS s $", "XADD s 5-1 a b;XADD s 6-1 a b", entryReply("s", "5-1", "a", "b")},
 		{"new stream", "XREAD BLOCK 0 STREAMS new $", "XADD new 1-1 a b", entryReply("new", "1-1", "a", "b")},
 		{"one of several", "XREAD BLOCK 0 STREAMS x y s $ $ $", "XADD y 1-1 a b", entryReply("y", "1-1", "a", "b")},
-		{"an id to come", "XREAD BLOCK 0 STREAMS s 5-1", "XADD s 5-1 a b;XADD s 5-2 a c", entryReply("s", "5-2", "a", "c")},
+		{"an id greater than the last one", "XREAD BLOCK 0 STREAMS s 5-1", "XADD s 5-1 a b;XADD s 5-2 a c",
+			entryReply("s", "5-2", "a", "c")},
 		{"added and deleted", "XREAD BLOCK 0 STREAMS s $", "MULTI;XADD s 5-1 a b;XDEL s 5-1;EXEC;XADD s 5-2 a c",
 			entryReply("s", "5-2", "a", "c")},
 		{"transaction", "XREAD BLOCK 0 COUNT 1 STREAMS s $", "MULTI;XADD s 5-1 a b;XADD s 5-2 a c;EXEC",
@@ -68,7 +69,7 @@ func TestBlockedStreamReader(t *testing.T) {
 	}
 }
 
-// Readers all get an entry; of the consumers of a group one gets it, the first one that has come.
+// All blocked readers get an entry, but only one of the blocked consumers of a group: the one that has waited longest.
 func TestBlockedStreamReaders(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -99,7 +100,7 @@ func TestBlockedStreamReaders(t *testing.T) {
 		servertest.Bulk("c4", "1"))
 }
 
-// Consumers that wait, over and over, get each entry exactly once.
+// Several consumers wait again and again: together they get each entry exactly once.
 func TestBlockedStreamConsumers(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -112,7 +113,7 @@ func TestBlockedStreamConsumers(t *testing.T) {
 			for {
 				got := w.Do("XREADGROUP", "GROUP", "g", fmt.Sprint("c", i), "COUNT", "2", "BLOCK", "0", "STREAMS", "s", ">")
 				if !strings.HasPrefix(got, "*1\r\n") {
-					ids <- got // the end, or a fault
+					ids <- got // an error: the expected NOGROUP at the end, or a fault
 					return
 				}
 				for _, line := range strings.Split(got, "\r\n") {

@@ -15,7 +15,8 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// A client waits, another one writes: what the first one gets, and what is left.
+// One client waits and another client writes. The first client gets the reply want; then the command check replies
+// left.
 func TestBlockedClientIsServed(t *testing.T) {
 	h := servertest.Start(t)
 	for _, tt := range []struct{ name, before, blocked, write, want, check, left string }{
@@ -47,7 +48,7 @@ func TestBlockedClientIsServed(t *testing.T) {
 			servertest.Bulk("y")},
 		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", servertest.Bulk("k", "b"),
 			"EXISTS k", ":0\r\n"},
-		{"an element with a fraction of a second to spare", "", "BLPOP k 3599.5", "RPUSH k a", servertest.Bulk("k", "a"),
+		{"a timeout with a fraction of a second", "", "BLPOP k 3599.5", "RPUSH k a", servertest.Bulk("k", "a"),
 			"EXISTS k", ":0\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestBlockedClientIsServed(t *testing.T) {
 	}
 }
 
-// Who brings the data may hold the lock of the key that the first in the queue moves it to, here for reading. That one
-// fetches it by itself; until then nobody behind it gets anything, and then what it leaves.
+// The client that brings the data may hold only a read lock of the destination key of the first waiter. Then the first
+// waiter fetches the data by itself. Until then the later waiters get nothing; after that they get what is left.
 func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 	h := servertest.Start(t)
 	for _, tt := range []struct{ name, before, first, write, firstWant, second, secondWant string }{
@@ -85,7 +86,7 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 		{"both move", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BRPOPLPUSH k l 0", "$1\r\ny\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for range 20 { // the order is that of two goroutines
+			for range 20 { // two goroutines run at the same time: their order varies
 				a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
 				c.Do("FLUSHALL")
 				c.Do(strings.Fields(tt.before)...)
@@ -107,8 +108,8 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 	}
 }
 
-// Clients are served in the order in which they came, before the next command of the one who pushes, and those
-// whose turn does not come wait on.
+// Clients are served in the order in which they began to wait, before the next command of the client that pushes. The
+// clients that get nothing keep waiting.
 func TestBlockedClientsAreServedInOrder(t *testing.T) {
 	h := servertest.Start(t)
 	const n = 20
@@ -137,7 +138,7 @@ func TestBlockedClientsAreServedInOrder(t *testing.T) {
 	}
 }
 
-// A chain of moves happens at once.
+// A served client may write a key that another client waits for: both are served by one push.
 func TestBlockedClientServesOthers(t *testing.T) {
 	h := servertest.Start(t)
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -155,8 +156,8 @@ func TestBlockedClientServesOthers(t *testing.T) {
 	c.Want("DBSIZE", ":0\r\n")
 }
 
-// Whoever waits for several keys and is served by what another client moves does not overtake those who came earlier
-// for a key that the same transaction has written.
+// A client that waits for several keys may be served by an element that another waiter moves. It must not take an
+// element that the same transaction pushed to a key for which another client has waited longer.
 func TestBlockedClientsServeOthersInTurn(t *testing.T) {
 	h := servertest.Start(t)
 	for _, write := range [][]string{
@@ -187,7 +188,7 @@ func TestBlockedClientsServeOthersInTurn(t *testing.T) {
 	}
 }
 
-// The errors that end a wait are counted, the call once.
+// An error that ends a wait is counted, and the call is counted once.
 func TestBlockedClientsErrorsAreCounted(t *testing.T) {
 	h := servertest.Start(t)
 	for _, tt := range []struct{ before, wait, end, want, kind, stats string }{
@@ -225,7 +226,8 @@ func TestBlockedClientsErrorsAreCounted(t *testing.T) {
 	}
 }
 
-// TestInfoOfBlockedClients: INFO counts the keys that are waited for, and apart those that are also waited for to go.
+// TestInfoOfBlockedClients: INFO counts the keys that clients are blocked on, and the keys with clients that also wait
+// for the deletion.
 func TestInfoOfBlockedClients(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -272,7 +274,7 @@ func TestBlockingEnds(t *testing.T) {
 		other.Want("CLIENT UNBLOCK 99999", ":0\r\n")
 		other.Want("CLIENT UNBLOCK "+id+" X", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n")
 	})
-	t.Run("a client that is gone loses nothing", func(t *testing.T) {
+	t.Run("a client that has disconnected takes no element", func(t *testing.T) {
 		gone := h.Dial(t)
 		gone.Send(servertest.Encode("BLPOP", "k", "0"))
 		h.BlockedClients(t, 1)
@@ -290,7 +292,7 @@ func TestBlockingEnds(t *testing.T) {
 	})
 }
 
-// What a client sends while it waits is run afterwards, however much it is.
+// The commands that a client sends while it waits run afterwards, even if they exceed the buffers.
 func TestPipelineBehindBlockingCommand(t *testing.T) {
 	h := servertest.Start(t)
 	c, other := h.Dial(t), h.Dial(t)
@@ -310,7 +312,7 @@ func TestPipelineBehindBlockingCommand(t *testing.T) {
 	}
 }
 
-// Inside EXEC nothing waits, and what cannot be committed is not served.
+// Commands in EXEC do not block, and a push whose commit fails serves no client.
 func TestBlockingIsDenied(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -360,7 +362,8 @@ func TestBlockingErrors(t *testing.T) {
 	}
 }
 
-// A thousand clients wait for ten lists, others push and rename and move and kill: every element arrives once.
+// Many clients wait for ten lists with a timeout, while others push in several ways: every element arrives exactly
+// once.
 func TestNoWakeUpIsLost(t *testing.T) {
 	h := servertest.Start(t)
 	clients, pushers, perPusher := 1000, 4, 500
@@ -439,8 +442,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	h.BlockedClients(t, 0)
 }
 
-// A thousand clients wait without a timeout while as many elements are pushed: each gets one. A client that is not
-// woken would wait for ever beside a list that has what it wants.
+// A thousand clients wait without a timeout while as many elements are pushed: each client gets one. If a wake-up were
+// lost, a client would wait for ever although its list has an element.
 func TestEveryWaiterIsWoken(t *testing.T) {
 	h := servertest.Start(t)
 	const clients, lists, pushers = 1000, 7, 4
@@ -461,7 +464,7 @@ func TestEveryWaiterIsWoken(t *testing.T) {
 			}
 		})
 	}
-	ready.Wait() // some wait already when the pushing begins, others come between
+	ready.Wait() // some clients are blocked when the first element is pushed, others block later
 	for p := range pushers {
 		c := h.Dial(t)
 		done.Go(func() {
@@ -477,18 +480,18 @@ func TestEveryWaiterIsWoken(t *testing.T) {
 	h.Dial(t).Want("EXISTS l0 l1 l2 l3 l4 l5 l6", ":0\r\n")
 }
 
-// Ten thousand clients that wait use no CPU. What a client costs until it waits is the measure: those that looked for
-// their data ten times a second would take more than that every second, on any machine.
+// Ten thousand clients that wait use no CPU time. The test compares with the CPU time of connecting the clients:
+// clients that polled ten times a second would use more than that every second, on any host.
 func TestBlockedClientsUseNoCPU(t *testing.T) {
 	clients := 10_000
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if most := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > most {
-		t.Logf("the process may have %d files: %d clients", files.Cur, most)
-		if clients = most; clients < 1000 {
-			t.Skip("too few to be told from what the server does without clients")
+	if limit := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > limit {
+		t.Logf("the limit of open files is %d, so the test uses %d clients", files.Cur, limit)
+		if clients = limit; clients < 1000 {
+			t.Skip("too few clients: their CPU time is not distinguishable from the server's own")
 		}
 	}
 	if testing.Short() || servertest.RaceEnabled {
@@ -501,19 +504,19 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 		h.Dial(t).Send(block)
 	}
 	h.BlockedClients(t, clients)
-	coming := cpuTime(t) - before
+	connecting := cpuTime(t) - before
 	runtime.GC()
 	const during = time.Second
-	waiting := coming
-	// what other tests have left behind comes to its end
-	for n := servertest.Patience / during; n > 0 && waiting > coming/5; n-- {
+	waiting := connecting
+	// The first measurements may include work that other tests have left behind.
+	for n := servertest.Patience / during; n > 0 && waiting > connecting/5; n-- {
 		before = cpuTime(t)
-		time.Sleep(during) // what is measured is that nothing happens meanwhile
+		time.Sleep(during) // nothing must happen meanwhile: there is no event to wait for
 		waiting = cpuTime(t) - before
-		t.Logf("%d clients took %v of CPU time to come, and in %v of waiting %v", clients, coming, during, waiting)
+		t.Logf("%d clients used %v of CPU time to connect, and %v in %v of waiting", clients, connecting, waiting, during)
 	}
-	if waiting > coming/5 {
-		t.Errorf("%d clients that wait use %v of CPU time a second; that they came took %v", clients, waiting, coming)
+	if waiting > connecting/5 {
+		t.Errorf("%d waiting clients use %v of CPU time a second; to connect they used %v", clients, waiting, connecting)
 	}
 	pusher := h.Dial(t)
 	pusher.Want("RPUSH k v", ":1\r\n")
@@ -521,7 +524,7 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 	h.BlockedClients(t, clients-1)
 }
 
-// cpuTime returns how much the process has used.
+// cpuTime returns the CPU time that the process has used so far.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -18,8 +18,8 @@ const (
 	busyFunction = "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n"
 )
 
-// Clients that need what a slow script has locked get BUSY, those that wait already when it becomes slow too; others
-// go on.
+// Clients that need a lock of a slow script get BUSY, also clients that already wait for the lock when the script
+// becomes slow. Other clients are served.
 func TestBusy(t *testing.T) {
 	for _, test := range []struct {
 		name, busy, kill, killed string
@@ -73,14 +73,14 @@ func TestBusy(t *testing.T) {
 				}
 			}
 			other.Want("SHUTDOWN", test.busy)
-			// A pipeline goes on after it; what needs other keys is done.
+			// After a BUSY the pipeline continues, and commands on other keys run.
 			other.Send(servertest.Pipeline("INCR free", "INCR held", "INCR free", "GET free", "GET held"))
 			for i, want := range []string{":2\r\n", test.busy, ":3\r\n", "$1\r\n3\r\n", "$1\r\n1\r\n"} {
 				if r := other.Reply(); r != want {
 					t.Errorf("command %d of the pipeline: %q, want %q", i, r, want)
 				}
 			}
-			// whose fragments are read in one batch
+			// The same with commands whose fragments of bitmaps are prefetched in one batch.
 			other.Send(servertest.Pipeline("GETBIT free 2", "GETBIT held 2", "GETBIT free 2"))
 			for i, want := range []string{":1\r\n", test.busy, ":1\r\n"} {
 				if r := other.Reply(); r != want {
@@ -104,10 +104,10 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// A slow script or function that declared no keys may touch any: every client gets BUSY until it ends, but for the
-// commands with which it can be ended and those that begin and leave a transaction.
+// A slow script or function that declares no keys may access any key: until it ends, every command gets BUSY, except
+// the commands that end the script, and the commands that begin or leave a transaction.
 func TestBusyWithoutKeys(t *testing.T) {
-	const loop = "while true do redis.call('PING') end" // the script itself is not refused
+	const loop = "while true do redis.call('PING') end" // PING of the script itself is not refused
 	for _, test := range []struct {
 		name, busy, other, kill string
 		run                     []string
@@ -137,21 +137,22 @@ func TestBusyWithoutKeys(t *testing.T) {
 	}
 }
 
-// A script that is slow and ends by itself commits; whoever was turned away meanwhile finds what it has written.
+// A slow script that ends by itself commits: clients that got BUSY meanwhile then see its writes.
 func TestSlowScriptCommits(t *testing.T) {
 	h := servertest.StartApart(t, []string{"held", "looked", "end"}, "lua-time-limit", "1")
 	c, other := h.Dial(t), h.Dial(t)
 	c.Send(servertest.Encode("EVAL",
 		"redis.call('SET',KEYS[1],'done') redis.call('EXISTS','end') redis.call('SET','looked','1') "+
 			"repeat until redis.call('EXISTS','end')==1", "1", "held"))
-	servertest.Eventually(t, "the script turns others away",
+	servertest.Eventually(t, "other clients get BUSY",
 		func() bool { return other.Do("HGETALL", "held") == busyScript })
 	if r := other.Do("GET", "held"); r != "$-1\r\n" {
 		t.Errorf("seen before its commit: %q", r)
 	}
-	// The script reads what it has not locked for writing, so others may read that but not write it. A write that comes
-	// before the script has looked would end it.
-	servertest.Eventually(t, "the script has looked", func() bool { return other.Do("HGETALL", "looked") == busyScript })
+	// The script has a read lock of the key end: other clients may read the key but not write it. A write before the
+	// script has read the key would end the script.
+	servertest.Eventually(t, "the script has read the key end",
+		func() bool { return other.Do("HGETALL", "looked") == busyScript })
 	other.Want("EXISTS end", ":0\r\n")
 	other.Want("SET end 1", busyScript)
 	other.Want("SCRIPT KILL", "+OK\r\n")
@@ -165,10 +166,10 @@ func TestSlowScriptCommits(t *testing.T) {
 	other.Want("APPEND held !", ":5\r\n")
 }
 
-// A script that runs in the transaction of another client does not hold up that client's reply, nor the replies of
-// those who share it.
-func TestSlowGuest(t *testing.T) {
-	h := servertest.Start(t, "lua-time-limit", "600000") // nobody is to be turned away
+// A slow script that runs in the transaction of another client does not delay the replies of that client, nor of the
+// other clients that share the transaction.
+func TestSlowCombinedScript(t *testing.T) {
+	h := servertest.Start(t, "lua-time-limit", "600000") // no client gets BUSY
 	first, second, third, admin := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial(t)
 	hold := "redis.call('INCR',KEYS[1]) " + endless
 	first.Send(servertest.Encode("EVAL", hold, "1", "k"))
@@ -196,7 +197,7 @@ func TestSlowGuest(t *testing.T) {
 	admin.Want("GET k", "$1\r\n3\r\n")
 }
 
-// When all the scripts that can run at once are slow, one more is not made to wait with its keys locked.
+// When as many slow scripts run as can run at once, the next script gets BUSY: it must not wait with its keys locked.
 func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	h := servertest.Start(t, "lua-time-limit", "1")
 	s := h.Sessions()
@@ -207,7 +208,7 @@ func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
 	a.Send(servertest.Encode("EVAL", endless, "1", "a"))
 	b.Send(servertest.Encode("EVAL", endless, "1", "b"))
-	servertest.Eventually(t, "another script is turned away",
+	servertest.Eventually(t, "another script gets BUSY",
 		func() bool { return c.Do("EVAL", "return 1", "1", "k") == busyScript })
 	c.Want("SET k 1", "+OK\r\n")
 	c.Want("SCRIPT KILL", "+OK\r\n")

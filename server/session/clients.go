@@ -42,7 +42,7 @@ func (t clients) Close(id int64) bool {
 	return c != nil && c.kill()
 }
 
-// describe may be called by any goroutine.
+// describe returns what CLIENT LIST shows of the connection. Any goroutine may call it.
 func (c *conn) describe(now time.Time) command.ClientInfo {
 	v := c.info.view.Load()
 	buffers, bytes := c.wire.Backlog()

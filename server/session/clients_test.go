@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// clientFields returns the line of CLIENT LIST of a connection, by the names of its fields: nil as long as the server
-// has not accepted it, which may be some time after the client dialled.
+// clientFields returns the fields that CLIENT LIST shows of a connection, by name. asker sends the command. The result
+// is nil until the server has accepted the connection, which may be some time after the client dialled.
 func clientFields(t *testing.T, asker, of *servertest.Client) map[string]string {
 	t.Helper()
 	list := asker.Do("CLIENT", "LIST")
@@ -32,7 +32,7 @@ func clientFields(t *testing.T, asker, of *servertest.Client) map[string]string 
 	return nil
 }
 
-// The fields of buffers say what is there.
+// The fields of CLIENT LIST for buffers and memory agree with the state of the connection.
 func TestClientBuffers(t *testing.T) {
 	h := servertest.Start(t)
 	asker := h.Dial(t)
@@ -44,7 +44,7 @@ func TestClientBuffers(t *testing.T) {
 		}
 		return n
 	}
-	// soon: a connection is at rest only some time after its reply was sent
+	// want waits for the fields: a connection becomes idle only some time after its reply was sent.
 	want := func(c *servertest.Client, fields ...string) {
 		t.Helper()
 		servertest.Eventually(t, fmt.Sprint(fields), func() bool {
@@ -56,7 +56,7 @@ func TestClientBuffers(t *testing.T) {
 		})
 	}
 
-	// Of itself a client sees the command and the replies before it.
+	// In its own line a client sees the running command, and the replies before it.
 	asker.Send("PING\r\nCLIENT INFO\r\n")
 	asker.Expect("+PONG\r\n")
 	if got := asker.Reply(); !regexp.MustCompile(` qbuf=19 qbuf-free=16365 argv-mem=10 multi-mem=0 rbs=[1-9]\d* rbp=\d+ ` +
@@ -64,11 +64,11 @@ func TestClientBuffers(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 
-	// An idle one has no buffers, and the peak of its replies is known for some seconds.
+	// An idle connection has no buffers, and the peak of its replies is shown for some seconds.
 	idle := h.Dial(t)
 	idle.Want("SET long "+strings.Repeat("x", 1000), "+OK\r\n")
 	idle.Do("GET", "long")
-	const ahead = time.Hour // so long the peak is known, however busy the machine is
+	const ahead = time.Hour // the peak is shown for this time, however busy the host is
 	replied := func(after time.Duration) {
 		h.Sessions().Each(func(c *session.Loop) { c.Replied(after) })
 	}
@@ -79,7 +79,7 @@ func TestClientBuffers(t *testing.T) {
 	replied(-ahead - 2*session.ReplyPeriod)
 	want(idle, "rbp=0")
 
-	// What was received of a command that is not complete.
+	// The received part of an incomplete command.
 	half := h.Dial(t)
 	half.Send("*2\r\n$4\r\nECHO\r\n$100\r\nabc")
 	want(half, "qbuf=23", "qbuf-free="+fmt.Sprint(wire.ReadBuffer-23), "tot-mem="+fmt.Sprint(base+wire.ReadBuffer),
@@ -109,7 +109,7 @@ func TestClientBuffers(t *testing.T) {
 	sub.Do("UNSUBSCRIBE")
 	want(sub, fmt.Sprintf("tot-mem=%d", base))
 
-	// One that does not read.
+	// A client that does not read its replies.
 	slow := h.Dial(t)
 	big := strings.Repeat("b", 8<<20)
 	asker.Do("SET", "big", big)
@@ -126,8 +126,9 @@ func TestClientBuffers(t *testing.T) {
 	want(slow, "omem=0", "oll=0", "events=r")
 }
 
-// The filters of CLIENT KILL, and which connections they leave. The letters are connections: a and b of the user bob,
-// of whom b has subscribed, e of eve, n of nobody in particular, and me, who asks.
+// The filters of CLIENT KILL, and the connections that are left. a and b are connections of the user bob, and b has
+// subscribed to a channel; e is a connection of the user eve. n and me are of the default user, and me sends the
+// command.
 func TestClientKillFilters(t *testing.T) {
 	h := servertest.Start(t)
 	setup := h.Dial(t)
@@ -153,7 +154,7 @@ func TestClientKillFilters(t *testing.T) {
 		{"LADDR {a}", ":0\r\n", "a b e n me"},
 		{"{me}", "+OK\r\n", "a b e n"},
 		{"{n}", "+OK\r\n", "a b e me"},
-		// Of a filter that comes twice the last one counts.
+		// If a filter is given twice, the last one applies.
 		{"ADDR {a} ADDR {n}", ":1\r\n", "a b e me"},
 		{"USER bob USER eve", ":1\r\n", "a b n me"},
 		{"TYPE pubsub TYPE normal", ":3\r\n", "b me"},
@@ -163,7 +164,7 @@ func TestClientKillFilters(t *testing.T) {
 		all := map[string]*servertest.Client{}
 		for _, name := range []string{"a", "b", "e", "n", "me"} {
 			all[name] = h.Dial(t)
-			all[name].Want("PING", "+PONG\r\n") // it is accepted
+			all[name].Want("PING", "+PONG\r\n") // the server has accepted the connection
 		}
 		all["a"].Want("AUTH bob x", "+OK\r\n")
 		all["b"].Want("AUTH bob x", "+OK\r\n")

@@ -15,15 +15,16 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// clusterNode is a server that serves the slots below 8192. Those from 8192 on are another master's, but for the last
-// one, which nobody serves; neither of the other nodes exists.
+// clusterNode is a server that serves the slots below 8192. Another master, which does not exist, serves the slots from
+// 8192 on, except the last one, which no node serves.
 type clusterNode struct {
 	*servertest.Harness
 	*servertest.Client
 	version int
 }
 
-// Ids and addresses of the nodes, and hash tags of their slots.
+// Ids and addresses of the nodes, and hash tags: mine and mine2 have different slots of this server, others has a slot
+// of the other master, and nobodys has the slot that no node serves.
 var (
 	selfID    = strings.Repeat("a", 40)
 	otherID   = strings.Repeat("b", 40)
@@ -34,7 +35,7 @@ var (
 	nobodys   = tagBelow(cf.NumSlots-1, cf.NumSlots)
 )
 
-// tagBelow returns a word whose slot is in [from, to).
+// tagBelow returns a hash tag whose slot is in [from, to).
 func tagBelow(from, to int) string {
 	for i := 0; ; i++ {
 		if s := int(cf.Slot(fmt.Append(nil, "t", i))); s >= from && s < to {
@@ -55,7 +56,7 @@ func startNode(t *testing.T) *clusterNode {
 	return n
 }
 
-// setNodes sets a topology with the slots of this server and of the other one.
+// setNodes sets a topology with the slots of this server and of the other master.
 func (n *clusterNode) setNodes(own, theirs string) {
 	n.T.Helper()
 	n.version++
@@ -66,7 +67,7 @@ func (n *clusterNode) setNodes(own, theirs string) {
 	}
 }
 
-// fill puts tags into a text: M and N are slots of this server, O is the other one's, Z nobody's.
+// fill replaces {M}, {N}, {O} and {Z} in a text by the hash tags mine, mine2, others and nobodys.
 var fill = strings.NewReplacer("{M}", "{"+mine+"}", "{N}", "{"+mine2+"}", "{O}", "{"+others+"}", "{Z}", "{"+nobodys+
 	"}").Replace
 
@@ -110,7 +111,7 @@ func TestRouting(t *testing.T) {
 		{"REPLICAOF 127.0.0.1 1", "-ERR can't change to slave in cluster mode\r\n"},
 	} {
 		reply := fill(x.reply)
-		for _, tag := range []string{mine, others} { // lengths of keys with tags
+		for _, tag := range []string{mine, others} { // the lengths of keys and channels depend on the tags
 			reply = strings.ReplaceAll(reply, "$5\r\nk{"+tag, fmt.Sprintf("$%d\r\nk{%s", len(tag)+3, tag))
 			reply = strings.ReplaceAll(reply, "$6\r\nc{"+tag, fmt.Sprintf("$%d\r\nc{%s", len(tag)+3, tag))
 		}
@@ -132,7 +133,7 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// Outside of a cluster there is none.
+// Without cluster-enabled the commands of a cluster reply with an error.
 func TestNoCluster(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, command := range []string{"CLUSTER INFO", "CLUSTER SLOTS", "CLUSTERX VERSION", "CLUSTER MEET a 1",
@@ -145,7 +146,7 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-// The commands of one pipeline are routed each by itself, and ASKING is for the next one only.
+// Each command of a pipeline is routed by itself, and ASKING applies to the next command only.
 func TestRoutingInPipelines(t *testing.T) {
 	n := startNode(t)
 	moved := movedTo(others, otherAddr)
@@ -167,8 +168,8 @@ func TestRoutingInPipelines(t *testing.T) {
 	}
 }
 
-// A transaction may have keys of several slots of this server, as in Kvrocks. A command for another server's makes EXEC
-// run nothing, and so does a change of the topology, after which EXEC itself is redirected.
+// A transaction may have keys of several slots of this server, as in Kvrocks. If a queued command has a key of another
+// server's slot, EXEC runs nothing. If the topology changes before EXEC, EXEC runs nothing and is redirected.
 func TestRoutingOfTransactions(t *testing.T) {
 	n := startNode(t)
 	replies := func(commands, want string) {
@@ -186,7 +187,7 @@ func TestRoutingOfTransactions(t *testing.T) {
 	replies("EXEC;GET a{M};EXEC", movedTo(mine2, otherAddr)+";$1\r\n1\r\n;-ERR EXEC without MULTI\r\n")
 }
 
-// Scripts are routed by their declared keys, and what they call by its own.
+// Scripts are routed by their declared keys, and each command that a script calls by its own keys.
 func TestRoutingOfScripts(t *testing.T) {
 	n := startNode(t)
 	n.Want(fill("SET a{M} 1"), "+OK\r\n")
@@ -208,7 +209,7 @@ func TestRoutingOfScripts(t *testing.T) {
 		{"return redis.call('get', 'a{O}')", notLocal},
 		{"return redis.call('get', 'a{Z}')", "ERR Script attempted to execute a command while the cluster is down"},
 		{"return redis.call('mget', 'a{M}', 'a{N}')", "CROSSSLOT"},
-		{"redis.call('get', 'a{M}') return redis.call('get', 'a{N}')", "$-1\r\n"}, // it declares nothing
+		{"redis.call('get', 'a{M}') return redis.call('get', 'a{N}')", "$-1\r\n"}, // the script declares no flags
 		{"#!lua\nredis.call('get', 'a{M}') return redis.call('get', 'a{N}')", cross},
 		{"#!lua flags=allow-cross-slot-keys\nredis.call('get', 'a{M}') return redis.call('get', 'a{N}')", "$-1\r\n"},
 		{"#!lua flags=allow-cross-slot-keys\nreturn redis.call('get', 'a{O}')", notLocal},
@@ -233,7 +234,7 @@ func TestRoutingOfScripts(t *testing.T) {
 	}
 }
 
-// Clients that wait for keys of a slot that leaves are sent after it; others wait on.
+// When another node gets a slot, clients that wait for keys of the slot are redirected; other clients keep waiting.
 func TestRoutingOfBlockedClients(t *testing.T) {
 	n := startNode(t)
 	leaving, staying := n.Harness.Dial(t), n.Harness.Dial(t)
@@ -247,7 +248,7 @@ func TestRoutingOfBlockedClients(t *testing.T) {
 	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
 }
 
-// Channels of several slots can be left with one command.
+// One command can unsubscribe from channels of several slots.
 func TestUnsubscribeFromSeveralSlots(t *testing.T) {
 	n := startNode(t)
 	n.Send(servertest.Pipeline(fill("SUNSUBSCRIBE c{M} c{O}")))
@@ -258,7 +259,8 @@ func TestUnsubscribeFromSeveralSlots(t *testing.T) {
 	}
 }
 
-// Subscriptions to shard channels of a slot that leaves end, and the client is told.
+// When another node gets a slot, the subscriptions to its shard channels end, and the clients get a sunsubscribe
+// message.
 func TestRoutingOfShardChannels(t *testing.T) {
 	n := startNode(t)
 	for _, c := range []*servertest.Client{n.Harness.Dial(t), n.Harness.Dial3(t)} {
@@ -278,15 +280,15 @@ func TestRoutingOfShardChannels(t *testing.T) {
 		c.Expect(fmt.Sprintf("%s3\r\n$8\r\nsmessage\r\n$%d\r\nc{%s}\r\n$1\r\nm\r\n", push, len(mine)+3, mine))
 		n.setNodes("9000", "8192-8999")
 		c.Expect(confirm("sunsubscribe", mine, 0))
-		c.Want("PING", "+PONG\r\n") // no subscriber any more
+		c.Want("PING", "+PONG\r\n") // the client is no longer a subscriber
 		n.setNodes("0-8191", "8192-16382")
 		c.Want(fill("SSUBSCRIBE c{N}"), confirm("ssubscribe", mine2, 1))
 		c.Want(fill("SUNSUBSCRIBE c{N}"), confirm("sunsubscribe", mine2, 0))
 	}
 }
 
-// When a slot is closed for writes, no write is under way, and none comes after: each of the writers that were told OK
-// has written before.
+// When Forbid has returned, no write to the slot is under way, and none follows: the counter has counted all INCRs that
+// succeeded, and does not change any more.
 func TestForbiddenWrites(t *testing.T) {
 	n := startNode(t)
 	m := n.Harness.Cluster()
@@ -315,7 +317,7 @@ func TestForbiddenWrites(t *testing.T) {
 			}
 		})
 	}
-	servertest.Eventually(t, "writes", func() bool { return n.Do("GET", fill("a{M}")) > "$3" })
+	servertest.Eventually(t, "100 writes", func() bool { return n.Do("GET", fill("a{M}")) > "$3" }) // a number of 3 digits
 	if err := m.Forbid(r); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +345,8 @@ func TestForbiddenWrites(t *testing.T) {
 	n.Want(fill("SET a{M} 1"), "+OK\r\n")
 }
 
-// The destination of a migration serves the one that asks, and then everybody.
+// During the import of a slot, the destination serves clients that have sent ASKING; after the import it serves all
+// clients.
 func TestAsking(t *testing.T) {
 	n := startNode(t)
 	m := n.Harness.Cluster()
@@ -366,7 +369,7 @@ func TestAsking(t *testing.T) {
 	n.Want(fill("GET a{O}"), "$1\r\n2\r\n")
 }
 
-// RDB LOAD takes the keys of the slots that this server serves, and stops at one that is closed for writes.
+// RDB LOAD loads the keys of the slots that this server serves, and stops at a key of a slot that is closed for writes.
 func TestRDBLoadInCluster(t *testing.T) {
 	n := startNode(t)
 	path := rdbFile(t, "\xfe\x00", rdbKey(fill("a{O}"), "1"), rdbKey(fill("a{M}"), "1"), rdbKey(fill("a{Z}"), "1"))
@@ -374,7 +377,7 @@ func TestRDBLoadInCluster(t *testing.T) {
 	n.Want("DBSIZE", ":1\r\n")
 	if n.Logs.FilterMessageSnippet("1 keys and 0 libraries were loaded").
 		FilterMessageSnippet("2 belong to other nodes of the cluster").Len() != 1 {
-		t.Error("the log does not say what became of the keys")
+		t.Error("the log does not say how many keys were loaded, and how many belong to other nodes")
 	}
 	slot := cf.Slot([]byte(mine))
 	if err := n.Harness.Cluster().Forbid(cf.SlotRange{First: slot, Last: slot}); err != nil {
@@ -385,7 +388,7 @@ func TestRDBLoadInCluster(t *testing.T) {
 	}
 }
 
-// manyNodes is a topology of 1,000 nodes, half of them replicas; shift makes another one.
+// manyNodes returns a topology of 1,000 nodes, half of them replicas. The ids of the replicas depend on shift.
 func manyNodes(port string, shift int) string {
 	var b strings.Builder
 	for i := range 500 {
@@ -409,8 +412,8 @@ func manyNodes(port string, shift int) string {
 	return b.String()
 }
 
-// BenchmarkTopologyChanges measures a GET and a SET while the topology of 1,000 nodes changes 100 times a second, and
-// while it does not: run it with -bench TopologyChanges. p99-us is the 99th percentile of the time of both together.
+// BenchmarkTopologyChanges measures a pipeline of a SET and a GET, without changes of the topology and while a topology
+// of 1,000 nodes changes 100 times a second. p99-us is the 99th percentile of the time of the pipeline.
 func BenchmarkTopologyChanges(b *testing.B) {
 	for _, every := range []time.Duration{0, 10 * time.Millisecond} {
 		b.Run(fmt.Sprint("every", every), func(b *testing.B) {
@@ -453,12 +456,13 @@ func BenchmarkTopologyChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkRouting measures what routing costs a command: the processor time of SET and GET of random ones of 100,000
-// keys in a node of a cluster, without and with the check, in short blocks that alternate. The keys, the database and
-// the server are the same; what the kernel takes to receive commands is not in the time. The medians count: cpu-ns is
-// that of a command without the check, routing-ns that of the difference between two blocks that follow each other.
+// BenchmarkRouting measures the cost of routing a command: the CPU time of SET and GET of random keys out of 100,000 in
+// a node of a cluster, without and with routing, in short blocks that alternate. The keys, the database and the server
+// are the same; the kernel's time to receive commands is not included. cpu-ns is the median time of a command without
+// routing. routing-ns is the median difference between a block with routing and the mean of its two neighbours.
 func BenchmarkRouting(b *testing.B) {
-	const keys, texts, commands = 100_000, 1 << 14, 1 << 10 // so many commands in a block
+	const keys, texts = 100_000, 1 << 14
+	const commands = 1 << 10 // in a block
 	h := servertest.Start(b, "cluster-enabled", "yes")
 	admin := h.Dial(b)
 	_, port, _ := strings.Cut(h.Addr(), ":")

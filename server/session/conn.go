@@ -24,8 +24,8 @@ import (
 // Sizes of a connection's buffers.
 const (
 	keepReplies    = 128 << 10 // a larger reply buffer is released after use
-	maxReplyBuffer = 64 << 10  // replies are sent once they have so many bytes
-	maxDecoded     = 4096      // commands decoded before they are run
+	maxReplyBuffer = 64 << 10  // replies are sent when they have more bytes than this
+	maxDecoded     = 4096      // max number of commands decoded before they are run
 )
 
 // conn is one client connection. Its goroutine reads, runs and replies; other goroutines only read the fields of info
@@ -42,8 +42,8 @@ type conn struct {
 	blocked  *waiter       // the client waits for data
 	subs     pubsub.Client
 	track    *tracking.Client // CLIENT TRACKING is on
-	// monitoring: MONITOR was called. monitorAll: by an administrator; it does not change while other goroutines may
-	// read it.
+	// monitoring: MONITOR was called. monitorAll: an administrator has called MONITOR, and sees the commands of all
+	// namespaces. monitorAll does not change while other goroutines may read it.
 	monitoring, monitorAll bool
 	peak                   replyPeak
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
@@ -221,7 +221,7 @@ func (c *conn) readMore() error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.closing.Load() {
 			return err
 		}
-		// Has the timeout passed, or has the setting changed?
+		// The deadline passes when the timeout has passed, and also when the setting timeout changes.
 		if since.IsZero() {
 			since = time.UnixMilli(c.info.lastActive.Load())
 		}
@@ -236,7 +236,7 @@ func (c *conn) readMore() error {
 func (c *conn) process() bool {
 	w, ended := c.beginRun(), false
 	defer func() {
-		if !ended { // a panic, which serve reports: the locks are released
+		if !ended { // serve logs the panic
 			w.tx.Release()
 		}
 	}()
@@ -268,11 +268,11 @@ func (c *run) runAll() bool {
 		c.reqs, c.argv = c.reqs[:0], c.argv[:0]
 		var protoErr error
 		browser := false
-		most := maxDecoded
+		limit := maxDecoded
 		if !c.sess.Authorized {
-			most = 1 // the input after AUTH is decoded with other limits
+			limit = 1 // the input after AUTH is decoded with other limits
 		}
-		for len(c.reqs) < most && used < len(input) {
+		for len(c.reqs) < limit && used < len(input) {
 			from := len(c.argv)
 			argv, n, err := c.dec.Next(input[used:], c.argv)
 			if err != nil {
@@ -293,7 +293,7 @@ func (c *run) runAll() bool {
 				}
 				c.reqs = append(c.reqs, r)
 				if r.err == nil && (r.spec.Flags&command.Waits != 0 || r.spec.MayBlock(r.args)) {
-					break // the commands after it may have to wait
+					break // the commands after this one may have to wait
 				}
 			}
 		}
@@ -335,27 +335,28 @@ func (c *run) runAll() bool {
 // replyPeak is the largest number of reply bytes sent at once in the present period and in the previous period, as
 // CLIENT LIST shows it. Only the connection's goroutine uses it.
 type replyPeak struct {
-	period       int64
-	most, before int
+	period            int64 // number of the present period
+	current, previous int   // bytes
 }
 
 // replyPeriod is a period of replyPeak: the reply-buffer-peak-reset-time of Redis.
 const replyPeriod = 5 * time.Second
 
-// note adds n bytes, sent at a time (counted from a fixed beginning), and reports whether the peak has changed.
+// note records that n bytes were sent at once. at is the time since a fixed moment, the same in all calls. note reports
+// whether the peak has changed.
 func (p *replyPeak) note(n int, at time.Duration) bool {
 	was := p.get()
 	if now := int64(at / replyPeriod); now != p.period {
-		if p.before = 0; now == p.period+1 {
-			p.before = p.most
+		if p.previous = 0; now == p.period+1 {
+			p.previous = p.current
 		}
-		p.period, p.most = now, 0
+		p.period, p.current = now, 0
 	}
-	p.most = max(p.most, n)
+	p.current = max(p.current, n)
 	return p.get() != was
 }
 
-func (p *replyPeak) get() int { return max(p.most, p.before) }
+func (p *replyPeak) get() int { return max(p.current, p.previous) }
 
 // limits sets the decoder's limits for the client as it is now.
 func (c *conn) limits() {
@@ -363,7 +364,7 @@ func (c *conn) limits() {
 	c.dec.Limits.MaxBulk = c.srv.Limits.Bulk.Load()
 }
 
-// flush sends the replies.
+// flush sends the replies. It returns false when the connection must end.
 func (c *run) flush() bool {
 	if c.batch.Pending() {
 		c.batch.Flush()
@@ -384,8 +385,8 @@ func (c *run) flush() bool {
 	return ok
 }
 
-// flushMany is flush for many bytes of replies; no locks are held. The group of calls that are measured together ends
-// before: the lengths of its replies show which call was slow.
+// flushMany sends the replies if they have more than maxReplyBuffer bytes; no locks are held. The group of calls that
+// are measured together ends before: the lengths of its replies show which call was slow.
 func (c *run) flushMany() {
 	if c.out.Len() > maxReplyBuffer {
 		c.readClock(nil)
@@ -459,7 +460,8 @@ func (c *conn) close() {
 	c.srv.remove(c)
 }
 
-// OnEnd registers a function that is called once nothing of the connection runs any more.
+// OnEnd registers a function that is called when the connection has ended and runs no command any more. The result
+// kills the connection; any goroutine may call it.
 func (c *conn) OnEnd(f func()) (kill func()) {
 	c.onEnd = append(c.onEnd, f)
 	return func() { c.kill() }

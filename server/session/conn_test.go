@@ -48,28 +48,28 @@ func TestKeepAlive(t *testing.T) {
 func TestOnlyLocalClients(t *testing.T) {
 	h := servertest.Start(t)
 	if !h.Sessions().OnlyLocalClients() {
-		t.Error("there are no clients")
+		t.Error("a server without clients has remote clients")
 	}
 	here, there := net.Pipe()
 	defer here.Close()
 	c := session.NewLoop(h.Sessions(), remoteConn{there}, 1<<40)
 	h.Sessions().Add(c)
 	if !c.Remote() || h.Sessions().OnlyLocalClients() {
-		t.Error("a client on another machine does not count")
+		t.Error("a client on another host is taken for local")
 	}
 	h.Sessions().Remove(c)
 	if !h.Sessions().OnlyLocalClients() {
-		t.Error("it counts when it is gone")
+		t.Error("the client on another host still counts after its removal")
 	}
 }
 
-// remoteConn is a connection from another machine.
+// remoteConn is a connection whose addresses are those of two hosts.
 type remoteConn struct{ net.Conn }
 
 func (remoteConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6666} }
 func (remoteConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 4444} }
 
-// What a big command leaves behind in its connection is let go.
+// After a big command the connection releases its read buffer, and all references to it.
 func TestBigBufferIsForgotten(t *testing.T) {
 	c := looped(t)
 	set := servertest.Encode("SET", "k", strings.Repeat("x", 1<<20))

@@ -12,9 +12,10 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// Replies are compared with redis-server in package difftest; here is what takes several connections or looks inside.
+// Package difftest compares replies with redis-server. The tests of this file need several connections or look into the
+// database.
 
-// TestDatabasesAreNamespaces: data that Kvrocks 2.15 has written into its databases is found, and found by it.
+// TestDatabasesAreNamespaces: databases are stored in the namespaces in which Kvrocks 2.15 stores them.
 func TestDatabasesAreNamespaces(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	put := func(ns, value string) {
@@ -59,7 +60,7 @@ func TestDatabasesAreNamespaces(t *testing.T) {
 	c.Want("MOVEX new token", "-ERR Forbidden to move key when requirepass is empty\r\n")
 }
 
-// TestOneDatabase: without redis-databases there is database 0, in every namespace.
+// TestOneDatabase: without redis-databases every namespace has database 0 only.
 func TestOneDatabase(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "p", "namespace.n", "t")
 	for _, password := range []string{"p", "t"} {
@@ -89,7 +90,7 @@ func TestOneDatabase(t *testing.T) {
 	c.Want("CONFIG GET databases", servertest.Bulk("databases", "1"))
 }
 
-// TestSelectInPipeline: commands that one read has delivered work in the databases that are selected between them.
+// TestSelectInPipeline: each command of a pipeline works in the database that the last SELECT before it has selected.
 func TestSelectInPipeline(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	c := h.Dial(t)
@@ -134,7 +135,7 @@ func TestClientListShowsDatabase(t *testing.T) {
 	}
 }
 
-// Clients wait for keys of their database, and whoever brings data there serves them.
+// Clients wait for keys of their own database, and are served by all commands that write there.
 func TestBlockedClientsOfDatabases(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	zero, three, w := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -169,7 +170,8 @@ func TestBlockedClientsOfDatabases(t *testing.T) {
 	}
 }
 
-// TestWatchAcrossDatabases: other clients change keys of the same name in other databases, by all ways.
+// TestWatchAcrossDatabases: changes of a key with the same name in another database do not affect EXEC, unless they
+// also change the watched key.
 func TestWatchAcrossDatabases(t *testing.T) {
 	const nothing, ran = "*-1\r\n", "*1\r\n+PONG\r\n"
 	h := servertest.Start(t, "redis-databases", "16")
@@ -208,7 +210,7 @@ func TestWatchAcrossDatabases(t *testing.T) {
 	a.Want("EXEC", nothing)
 }
 
-// TestFailedExecSelectsNothing: a transaction whose commit fails leaves the database that was selected before it.
+// TestFailedExecSelectsNothing: after a failed commit, the database is selected that was selected before EXEC.
 func TestFailedExecSelectsNothing(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	c := h.Dial(t)
@@ -274,8 +276,8 @@ func TestEventsOfDatabases(t *testing.T) {
 	}
 }
 
-// TestTransfersBetweenDatabases: transactions and MOVE carry a sum through several databases; nobody ever sees another
-// sum, and nothing is lost or doubled.
+// TestTransfersBetweenDatabases: transactions move amounts, and MOVE moves a key, between databases. No client ever
+// sees another sum, and no key is lost or doubled.
 func TestTransfersBetweenDatabases(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "4")
 	const dbs, sum = 4, 400
@@ -328,7 +330,7 @@ func TestTransfersBetweenDatabases(t *testing.T) {
 	}
 }
 
-// TestAuthKeepsDatabase: who logs in again goes on in the database that was selected, until RESET.
+// TestAuthKeepsDatabase: a new login keeps the selected database; RESET does not.
 func TestAuthKeepsDatabase(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "4", "requirepass", "secret")
 	c := h.Dial(t)
@@ -346,7 +348,7 @@ func TestAuthKeepsDatabase(t *testing.T) {
 	}
 }
 
-// TestAuthInTransaction: what follows AUTH in a transaction works in the namespace of the password.
+// TestAuthInTransaction: the commands after AUTH in a transaction work in the namespace of the password.
 func TestAuthInTransaction(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "p", "namespace.n", "t")
 	c := h.Dial(t)

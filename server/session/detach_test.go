@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// detachWith makes WAIT a command that hands its connection to an owner, until the end of the test.
+// detachWith makes WAIT a command that makes owner the owner of its connection, until the end of the test.
 func detachWith(t *testing.T, owner func(c *wire.Conn, done <-chan struct{})) {
 	spec := command.Lookup([]byte("wait"))
 	was := *spec
@@ -30,8 +30,8 @@ func detachWith(t *testing.T, owner func(c *wire.Conn, done <-chan struct{})) {
 
 var clientIDs = regexp.MustCompile(`id=(\d+)`)
 
-// The owner gets the connection behind the replies, with what the client has sent after the command. It is listed as
-// a replica's, and CLIENT KILL ends it.
+// The owner gets the connection after the replies are sent, with the bytes that the client has sent after the command.
+// CLIENT LIST shows the connection as a replica's, and CLIENT KILL ends it.
 func TestDetach(t *testing.T) {
 	for _, layer := range []string{"plain", "TLS"} {
 		t.Run(layer, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestDetach(t *testing.T) {
 			c.Want("MONITOR", "+OK\r\n")
 			c.Send(servertest.Pipeline("PING", "WAIT 0 0") + "raw data")
 			replies := ""
-			for range 4 { // and what MONITOR shows
+			for range 4 { // two replies and two lines of MONITOR
 				line, _ := c.R.ReadString('\n')
 				replies += line
 			}
@@ -69,7 +69,7 @@ func TestDetach(t *testing.T) {
 			}
 			read("RAW DATA")
 			c.Send("more")
-			// Nothing of the session is left: neither its timeout, nor MONITOR, nor tracking.
+			// The session's timeout, MONITOR and tracking have ended.
 			admin.Want("CONFIG SET timeout 1000", "+OK\r\n")
 			admin.Want("SET k v", "+OK\r\n")
 			c.Send("data")
@@ -89,7 +89,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// What the owner has written reaches the client before the connection is closed.
+// The client gets all bytes that the owner has written before the connection is closed.
 func TestDetachedConnectionEnds(t *testing.T) {
 	data := bytes.Repeat([]byte("x"), 16<<20)
 	detachWith(t, func(c *wire.Conn, _ <-chan struct{}) { c.Write(data) })
@@ -104,7 +104,7 @@ func TestDetachedConnectionEnds(t *testing.T) {
 	}
 }
 
-// The end of the server ends the owner: what it waits for, and what it writes.
+// When the server ends, the reads and writes of the owner fail.
 func TestDetachedAtTheEndOfTheServer(t *testing.T) {
 	for _, what := range []string{"read", "write"} {
 		t.Run(what, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestDetachedAtTheEndOfTheServer(t *testing.T) {
 	}
 }
 
-// A command that other commands may follow in its run cannot detach.
+// A command that lacks one of the flags cannot detach: other commands might follow it in its run.
 func TestDetachNeedsFlags(t *testing.T) {
 	detachWith(t, func(*wire.Conn, <-chan struct{}) {})
 	command.Lookup([]byte("wait")).Flags &^= command.NoMulti

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// singleBatch is the most single-record readers whose records are fetched in one batch.
+// singleBatch is the max number of readers whose records are fetched in one batch.
 const singleBatch = 16
 
 // request is one decoded command of a run.
@@ -17,8 +17,8 @@ type request struct {
 	spec  *command.Spec
 	err   error // found before execution: unknown, wrong number of arguments
 	reply int   // where its reply begins in the output
-	keys  int   // how many of the keys of its segment are its own
-	shown bool  // by MONITOR, before it ran
+	keys  int   // number of its keys, in a segment
+	shown bool  // MONITOR has shown it, before it ran
 
 	asking bool // ASKING was sent before it
 }
@@ -142,7 +142,7 @@ func (c *run) rejected(r *request) {
 	mark := c.out.Mark()
 	command.WriteError(&c.out, r.err)
 	c.srv.Stats.Rejected(r.spec, r.err)
-	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // there is no such subcommand
+	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // the subcommand does not exist
 		c.info.lastCmd.Store(nil)
 	} else {
 		c.info.lastCmd.Store(spec)
@@ -178,8 +178,8 @@ func (c *run) endReply() {
 	}
 }
 
-// cutReply ends the connection after an error of a command whose reply was sent in part: the client cannot be told
-// otherwise.
+// cutReply ends the connection after an error of a command whose reply was sent in part: an error reply cannot follow a
+// part of another reply.
 func (c *conn) cutReply(r *request, err error) {
 	if !c.lost {
 		c.srv.Log.Error("a reply could not be completed, the client is disconnected",
@@ -227,8 +227,8 @@ func (c *run) solo(r *request) int {
 }
 
 // singles runs consecutive readers that need only the metadata record of one key, without locks: the records are
-// fetched in one batch. It returns how many it has run; 0 when the first command has several keys. Such a command
-// must see all its keys at one time, and so takes their locks.
+// fetched in one batch. It returns how many commands it has run; 0 when the first command has several keys. A command
+// with several keys must see all of them at one time, and so takes their locks.
 func (c *run) singles(reqs []request) int {
 	n, keys, rerouted := 0, c.userKeys[:0], false
 	for n < len(reqs) && n < singleBatch {
@@ -329,7 +329,7 @@ func (c *conn) prefetchFailed(err error) {
 	}
 }
 
-// dropReplies applies CLIENT REPLY OFF to a segment: its state cannot change within one.
+// dropReplies applies CLIENT REPLY OFF and SKIP to the replies of a segment: no command of a segment changes the mode.
 func (c *run) dropReplies(reqs []request) {
 	if len(reqs) == 0 || c.blocked != nil {
 		return

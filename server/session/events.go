@@ -19,7 +19,7 @@ type change struct {
 	command.Change
 	on     bool
 	misses [][]byte       // missing keys that the command looks up
-	ended  []engine.Ended // the ones of Keys that have expired, and whose end was not noticed before
+	ended  []engine.Ended // how each of Keys has expired, if its end was not noticed before
 	// otherNS is the namespace of Other; otherEnded is to Other as ended is to Keys.
 	otherNS    string
 	otherEnded engine.Ended
@@ -64,7 +64,7 @@ func (c *run) watchChange(f *frame, r *request) {
 	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
 	ch.ended = ch.ended[:0]
 	for _, key := range ch.Keys {
-		how, _ := c.tx.Ended(key) // the command meets the same error and reports it
+		how, _ := c.tx.Ended(key) // the command gets the same error and replies with it
 		ch.ended = append(ch.ended, how)
 	}
 	ch.Other, ch.otherEnded = nil, engine.NotEnded
@@ -77,8 +77,8 @@ func (c *run) watchChange(f *frame, r *request) {
 	f.ctx.Events = &ch.Extra
 }
 
-// endedIn returns how a key of a namespace has ended. It ignores errors: the command meets the same error and reports
-// it.
+// endedIn returns how a key of a namespace has ended. It ignores errors: the command gets the same error and replies
+// with it.
 func (c *run) endedIn(ns string, key []byte) (how engine.Ended) {
 	c.tx.InNamespace(ns, func() (err error) {
 		how, err = c.tx.Ended(key)
@@ -110,7 +110,7 @@ func (c *run) noteEnded(ch *change) {
 	}
 }
 
-// endEvents are the events of a key that has expired.
+// endEvents returns the events of a key that has expired.
 func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 	if how == engine.FieldsExpired {
 		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key},
@@ -183,8 +183,8 @@ func (s *Shared) appendEvent(messages []pubsub.Message, classes command.EventCla
 	return messages
 }
 
-// databaseName stands for the database number of Redis: the number if databases are configured; else 0 for the
-// default namespace, and the namespace's name for any other.
+// databaseName returns the text that stands for Redis's database number: the number if databases are configured; else 0
+// for the default namespace, and the namespace's name for any other.
 func (s *Shared) databaseName(ns string) string {
 	if ns == cf.DefaultNamespace {
 		return "0"

@@ -11,15 +11,15 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// What the tests of this package see of the inside of sessions.
+// The tests of this package access the internals of sessions through this file.
 
-// Loop is a session that nobody serves: a test feeds it.
+// Loop is a session without a goroutine of its own: a test feeds it with commands.
 type Loop = conn
 
-// NewLoop returns a session that is no client of the server.
+// NewLoop returns a session that the server does not count as a client.
 func NewLoop(s *Shared, nc net.Conn, id int64) *Loop { return newConn(s, nc, id) }
 
-// Feed runs commands.
+// Feed runs the commands in text.
 func (c *conn) Feed(text string) {
 	c.wire.Inject([]byte(text))
 	c.process()
@@ -41,7 +41,7 @@ func (c *conn) Wire() *wire.Conn          { return c.wire }
 func (c *conn) Session() *command.Session { return c.sess }
 func (c *conn) Remote() bool              { return c.info.remote }
 
-// Older lets a client seem to have come earlier.
+// Older makes a client appear to have connected earlier by d.
 func (c *conn) Older(d time.Duration) { c.info.created = c.info.created.Add(-d) }
 
 const (
@@ -59,7 +59,7 @@ const (
 
 var ErrQueueFull = errQueueFull
 
-// Add makes a session a client that nobody serves, until Remove.
+// Add registers a session as a client, without serving it, until Remove.
 func (s *Shared) Add(c *conn) {
 	s.add(c)
 	s.left.Done()
@@ -73,10 +73,10 @@ func (s *Shared) PerfLog() *metrics.Log[command.PerfEntry] { return &s.perflog }
 
 func (s *Shared) TrackingPeer(id int64) (tracking.Peer, bool) { return s.trackingPeer(id) }
 
-// NoLatency ends the noting of latency events.
+// NoLatency switches the latency monitor off.
 func (s *Shared) NoLatency() { s.observe(func(o *observed) { o.latency = never }) }
 
-// SlowInGroups lets the slow log note calls that take so long, though they are measured in groups.
+// SlowInGroups sets the threshold of the slow log, but calls are still measured in groups.
 func (s *Shared) SlowInGroups(from time.Duration) {
 	s.observe(func(o *observed) { o.slow = from })
 	o := *s.observed.Load()
@@ -84,22 +84,22 @@ func (s *Shared) SlowInGroups(from time.Duration) {
 	s.observed.Store(&o)
 }
 
-// Monitored reports whether somebody is taken to have sent MONITOR.
+// Monitored reports whether sessions show their commands to monitors.
 func (s *Shared) Monitored() bool { return s.observed.Load().monitored }
 
-// PauseKept reports whether there is a pause, or was one that is not yet forgotten.
+// PauseKept reports whether the sessions still check a pause, which may be over.
 func (s *Shared) PauseKept() bool { return s.observed.Load().pause != nil }
 
 func (c *conn) OutputLimit() int { return c.outputLimit() }
 
-// Replied lets a client seem to have got its last reply later by d.
+// Replied makes a client appear to have been active later by d.
 func (c *conn) Replied(d time.Duration) { c.info.lastActive.Add(d.Milliseconds()) }
 
-// Execute runs commands that are decoded already, and returns their replies and whether the session is to end.
+// Execute runs decoded commands, and returns their replies and whether the session must end.
 func (c *conn) Execute(specs []*command.Spec, args [][][]byte) (replies string, ends bool) {
 	w := c.beginRun()
 	defer w.tx.Release()
-	w.reqs = nil // another session has had the run before
+	w.reqs = nil // another session may have used the run before
 	for i, spec := range specs {
 		w.reqs = append(w.reqs, request{args: args[i], spec: spec})
 	}
@@ -107,7 +107,8 @@ func (c *conn) Execute(specs []*command.Spec, args [][][]byte) (replies string, 
 	return string(w.out.Bytes()), c.closeAfterReply
 }
 
-// FeedAndKept is Feed that returns what is left afterwards of the input: the size of the buffer, and arguments.
+// FeedAndKept runs the commands in text, and returns what the session still keeps of the input: the size of the read
+// buffer, and arguments.
 func (c *conn) FeedAndKept(text string) (buffer int, args []string) {
 	c.wire.Inject([]byte(text))
 	w := c.beginRun()

@@ -50,7 +50,7 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	c.Want("GET k", "$4\r\n1600\r\n")
 	c.Want("FCALL_RO read 0", ":1600\r\n")
 
-	// What fails has counted, and what is undone has not.
+	// A failed function keeps its changes to variables; a function that is undone does not.
 	if r := c.Do("FCALL", "fail", "0"); !strings.HasPrefix(r,
 		"-ERR user_function:10: failed script: fail, on @user_function:10.") {
 		t.Errorf("%q", r)
@@ -67,12 +67,12 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	c.Want("EXEC", "*3\r\n:1603\r\n:1604\r\n+OK\r\n") // the script needs all locks
 	c.Want("FCALL count 0 FLUSHALL", ":1605\r\n")
 
-	// Another one of that name is refused before its code runs.
+	// A second library with this name is refused before its code runs.
 	if r := c.Do("FUNCTION", "LOAD", "#!lua name=l\nthis is no Lua"); r != "-ERR Library 'l' already exists\r\n" {
 		t.Errorf("a second library: %q", r)
 	}
 
-	// They are there until the library goes.
+	// The variables exist until the library is replaced or deleted.
 	load("REPLACE", keeping)
 	c.Want("FCALL count 0", ":1\r\n")
 	load("REPLACE", strings.Replace(keeping, "name=l", "name=l ", 1))
@@ -85,7 +85,7 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	dump = dump[strings.Index(dump, "\n")+1 : len(dump)-2]
 	c.Want("FUNCTION DELETE l", "+OK\r\n")
 	if r := c.Do("FUNCTION", "RESTORE", dump); r[0] != '-' {
-		t.Errorf("%q: there is a library of that name", r)
+		t.Errorf("%q, although a library with this name exists", r)
 	}
 	c.Want("FCALL other 0", ":102\r\n")
 	if r := c.Do("FUNCTION", "RESTORE", dump, "REPLACE"); r != "+OK\r\n" {
@@ -103,9 +103,9 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	c.Want("FCALL count 0", ":1\r\n")
 }
 
-// A function that meets the lock of another is undone and comes again: that is one call.
-func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
-	h := servertest.Start(t, "lua-time-limit", "600000") // nobody is to be turned away
+// A function that lacks a lock is undone and run again: its variables have the changes of one call.
+func TestFunctionThatRunsAgainCountsOnce(t *testing.T) {
+	h := servertest.Start(t, "lua-time-limit", "600000") // no client gets BUSY
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
 	if r := a.Do("FUNCTION", "LOAD", keeping); r[0] != '$' {
 		t.Fatal(r)
@@ -116,7 +116,7 @@ func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
 	b.Reply()
 	b.Send(servertest.Encode("FCALL", "count", "1", "free", "INCR", "held"))
 	h.Arrived(t, b, len(servertest.Encode("FCALL", "count", "1", "free", "INCR", "held")))
-	c.Want("FCALL read 0", ":1\r\n") // no lock is waited for in a function's turn
+	c.Want("FCALL read 0", ":1\r\n") // the waiting function does not occupy the library
 	c.Want("SCRIPT KILL", "+OK\r\n")
 	a.Reply()
 	if r := b.Reply(); r != ":2\r\n" {
@@ -125,7 +125,7 @@ func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
 	c.Want("GET held", "$1\r\n1\r\n")
 }
 
-// While a function lasts, those that need its variables get BUSY, and what does not need them, or its keys, goes on.
+// While a function runs, commands that need the variables of its library, or its keys, get BUSY; other commands run.
 func TestSlowFunctionOfALibraryWithVariables(t *testing.T) {
 	h := servertest.StartApart(t, []string{"held", "free"}, "lua-time-limit", "1")
 	a, b := h.Dial(t), h.Dial(t)

@@ -39,7 +39,7 @@ var (
 	errFedRefused = errors.New("the command does not belong in a stream of writes")
 )
 
-// NewFeed makes a feed of commands from an address.
+// NewFeed makes a feed of commands. addr is the master's address: commands and logs show it as the client's.
 func (s *Shared) NewFeed(addr string) *Feed {
 	ours, theirs := net.Pipe()
 	theirs.Close() // nothing is read or written
@@ -49,9 +49,10 @@ func (s *Shared) NewFeed(addr string) *Feed {
 	return &Feed{c: c}
 }
 
-// Run runs commands in their order in one transaction, and commits the transaction. first is called with the locks
-// held, and may write. After an error nothing is changed; the error of a command is a [FeedError]. Run waits for slow
-// scripts, which refuse locks to others, until stop is closed.
+// Run runs commands in their order in one transaction, and commits the transaction. cmds must not be empty. first is
+// called with the locks held before the first command, also before each repetition, and may write. After an error
+// nothing is changed; the error of a command is a [FeedError]. Run waits for slow scripts, which refuse locks to
+// others, until stop is closed.
 func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) error {
 	f.reqs = f.reqs[:0]
 	for i := range cmds {

@@ -40,7 +40,7 @@ func (c *conn) greet() bool {
 // isLocal reports whether the client is on this host.
 func isLocal(client net.Addr) bool {
 	addr, ok := client.(*net.TCPAddr)
-	return !ok || addr.IP.IsLoopback() // else the Unix socket
+	return !ok || addr.IP.IsLoopback() // a client that does not use TCP uses the Unix socket
 }
 
 // sentByBrowser reports whether the unknown name of a command looks like part of an HTTP request. A web page can make

@@ -16,9 +16,9 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// calm checks that a server is as it was before its clients came: no connection, no waiter, no subscription, no
-// goroutine of theirs, no panic in the log. It must be called before the clients come; the function that it returns,
-// after they have gone.
+// calm returns a check that the clients of a server have left nothing behind: no connection, no blocked client, no
+// subscription, no goroutine, and no error in the log. calm must be called before the clients connect, and the check
+// after they have disconnected.
 func calm(t *testing.T, h *servertest.Harness) func() {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -31,7 +31,7 @@ func calm(t *testing.T, h *servertest.Harness) func() {
 		if n := h.Sessions().Hub.Len(); n != 0 {
 			t.Errorf("%d subscriptions are left", n)
 		}
-		servertest.Eventually(t, "their goroutines end", func() bool { return runtime.NumGoroutine() <= before+1 })
+		servertest.Eventually(t, "the clients' goroutines end", func() bool { return runtime.NumGoroutine() <= before+1 })
 		for _, e := range h.Logs.All() {
 			if e.Level >= zapcore.ErrorLevel {
 				t.Errorf("logged: %s %v", e.Message, e.ContextMap())
@@ -43,7 +43,7 @@ func calm(t *testing.T, h *servertest.Harness) func() {
 	}
 }
 
-// heapAlive returns the bytes of the heap that are in use after a collection.
+// heapAlive returns the number of bytes of live objects in the heap, after a garbage collection.
 func heapAlive() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -51,7 +51,8 @@ func heapAlive() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Many clients that never finish their commands cost what they have sent and a buffer each, whatever they announce.
+// Each of many clients with an incomplete command takes the memory of the bytes sent and of a buffer, whatever lengths
+// the command announces.
 func TestHalfSentCommands(t *testing.T) {
 	h := servertest.Start(t)
 	after := calm(t, h)
@@ -80,7 +81,7 @@ func TestHalfSentCommands(t *testing.T) {
 	if grown := heapAlive() - before - sent; !servertest.RaceEnabled && grown > n*40<<10 {
 		t.Errorf("%d bytes more than what was sent, for %d clients", grown, n)
 	}
-	// Byte by byte it is the same.
+	// A command that arrives byte by byte runs.
 	slow := h.Dial(t)
 	for _, b := range []byte(servertest.Encode("ECHO", "slow")) {
 		slow.Send(string(b))
@@ -94,7 +95,7 @@ func TestHalfSentCommands(t *testing.T) {
 	after()
 }
 
-// Clients that ask much and read nothing are bounded together, and others are served meanwhile.
+// The memory of clients that send commands and read no replies is bounded, and other clients are served meanwhile.
 func TestPipelinesWithoutReading(t *testing.T) {
 	h := servertest.Start(t)
 	const limit = 1 << 20
@@ -116,7 +117,7 @@ func TestPipelinesWithoutReading(t *testing.T) {
 					return
 				}
 				if i == 10000 {
-					done <- fmt.Errorf("%d requests were taken", i)
+					done <- fmt.Errorf("the server has read %d requests of a client that reads no replies", i)
 					return
 				}
 			}
@@ -141,7 +142,7 @@ func TestPipelinesWithoutReading(t *testing.T) {
 	after()
 }
 
-// Bytes without sense end in an error or in silence, never in a panic or in somebody else's reply.
+// Random and damaged input causes no panic, and leaves nothing behind.
 func TestGarbage(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	plain := servertest.Start(t)
@@ -172,7 +173,7 @@ func TestGarbage(t *testing.T) {
 				}
 			}
 			c := s.Dial(t)
-			if secure && i%2 == 0 { // through TLS, else to TLS
+			if secure && i%2 == 0 { // the other clients send their bytes without TLS to the TLS port
 				c = servertest.Secured(t, c.Conn, ca.Client(""))
 			}
 			c.SetDeadline(time.Now().Add(servertest.Patience))
@@ -187,7 +188,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// calmTLS is calm for servers of both kinds.
+// calmTLS is calm for a server with or without TLS. With TLS the check does not count goroutines.
 func calmTLS(t *testing.T, h *servertest.Harness, secure bool, config *tls.Config) func() {
 	if !secure {
 		return calm(t, h)
@@ -205,14 +206,14 @@ func calmTLS(t *testing.T, h *servertest.Harness, secure bool, config *tls.Confi
 	}
 }
 
-// closeWrite ends what a client sends.
+// closeWrite closes the client's direction of a connection.
 func closeWrite(nc net.Conn) {
 	if c, ok := nc.(interface{ CloseWrite() error }); ok {
 		c.CloseWrite()
 	}
 }
 
-// Clients that go away in the middle of everything leave nothing behind, and lose no data of others.
+// Clients that disconnect in the middle of a command or a reply leave nothing behind, and take no data.
 func TestClosedInTheMiddle(t *testing.T) {
 	h := servertest.Start(t)
 	ht, ca := servertest.StartTLS(t)
@@ -246,7 +247,7 @@ func TestClosedInTheMiddle(t *testing.T) {
 					c.Send(script[:cut])
 				}
 				if cut == len(script) && i != 3 && i != 4 {
-					io.ReadFull(c, make([]byte, 5)) // something of the replies
+					io.ReadFull(c, make([]byte, 5)) // the beginning of the replies
 				}
 				if reset {
 					tcp.SetLinger(0)
@@ -260,7 +261,7 @@ func TestClosedInTheMiddle(t *testing.T) {
 		}
 		after()
 	}
-	// A pop by a client that is gone has taken nothing.
+	// A blocked client that has disconnected pops nothing.
 	c := h.Dial(t)
 	for range 50 {
 		b := h.Dial(t)

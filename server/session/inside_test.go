@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The peak is that of the present period and of the one before.
+// The peak is the largest value of the present and the previous period.
 func TestReplyPeak(t *testing.T) {
 	var p replyPeak
 	at := time.Duration(0)
@@ -19,7 +19,7 @@ func TestReplyPeak(t *testing.T) {
 		{replyPeriod, 7, 10, false}, // the second period
 		{replyPeriod, 3, 7, true},   // the third
 		{0, 20, 20, true},
-		{2 * replyPeriod, 1, 1, true}, // nothing in the one before
+		{2 * replyPeriod, 1, 1, true}, // nothing was sent in the previous period
 		{time.Second, 0, 1, false},
 	} {
 		at += step.after

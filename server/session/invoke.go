@@ -50,8 +50,8 @@ func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scr
 //	  the error is the reply, and is counted      x                 x                  by the caller
 //	keyspace events are kept until the commit     x                 x                  x
 //
-// wrote reports whether the command has written. The error is the one that the handler has returned. For errMoreLocks
-// and for awaited commands there is no reply then; in the other cases the reply is there.
+// wrote reports whether the command has written. err is the error of the handler, or of the rollback. After an error
+// the output holds the error reply, except for errMoreLocks and for awaited commands, which have no reply yet.
 func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	ofClient := f.mode <= queued
 	if ofClient {

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// Every call is in the histogram of its command, in a pipeline too.
+// The histogram of a command counts every call, also in a pipeline.
 func TestLatencyHistogram(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -61,11 +61,11 @@ func TestLatencyMonitor(t *testing.T) {
 	c := h.Dial(t)
 	c.Want("LATENCY LATEST", "*0\r\n")
 	c.Want("DEBUG SLEEP 0.06", "+OK\r\n")
-	c.Want("LATENCY LATEST", "*0\r\n") // nothing is watched
+	c.Want("LATENCY LATEST", "*0\r\n") // the monitor is off
 	c.Want("CONFIG SET latency-monitor-threshold 50", "+OK\r\n")
-	h.Sessions().Latency().Reset() // on a busy machine CONFIG SET may have taken so long, too
+	h.Sessions().Latency().Reset() // on a busy host CONFIG SET may have exceeded the threshold
 	c.Want("DEBUG SLEEP 0.06", "+OK\r\n")
-	h.Sessions().NoLatency() // as may any other command
+	h.Sessions().NoLatency() // the following commands may exceed the threshold, too
 	if got := c.Do("LATENCY", "LATEST"); !strings.HasPrefix(got, "*1\r\n*4\r\n$7\r\ncommand\r\n:") {
 		t.Errorf("%q", got)
 	}

@@ -44,14 +44,14 @@ import (
 type Limits struct {
 	Bulk    atomic.Int64                 // proto-max-bulk-len, bytes
 	Timeout atomic.Int64                 // timeout, seconds, 0 = none
-	Out     atomic.Int64                 // bytes that may wait to be sent to a client, 0 = no limit
+	Out     atomic.Int64                 // max number of bytes that wait to be sent to a client, 0 = no limit
 	Outputs atomic.Pointer[OutputLimits] // the other limits of client-output-buffer-limit
 	Query   atomic.Int64                 // client-query-buffer-limit, bytes
 
-	Queued atomic.Int64 // bytes of commands that may wait for EXEC
+	Queued atomic.Int64 // max number of bytes of the commands that wait for EXEC
 
-	Handshake atomic.Int64 // how long a TLS handshake may take, as time.Duration
-	Ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
+	Handshake atomic.Int64 // max time of a TLS handshake, a time.Duration
+	Ending    atomic.Int64 // max time for a client to read its last replies when the server closes, a time.Duration
 
 	// Replicas is the time until which enough replicas are in good state for min-replicas-to-write, in nanoseconds
 	// since the epoch; 0 = no replicas are needed.
@@ -105,8 +105,8 @@ func (l *Limits) output() int { return int(l.Out.Load()) }
 // OutputLimits are the limits of client-output-buffer-limit, by the class of the client.
 type OutputLimits struct{ Normal, PubSub OutputLimit }
 
-// OutputLimit bounds the bytes that may wait to be sent, 0 = no limit: beyond Hard the client is disconnected at
-// once, beyond Soft after During.
+// OutputLimit bounds the bytes that wait to be sent to a client. A client with more than Hard bytes is disconnected at
+// once; a client that has more than Soft bytes for the time During is disconnected then. 0 = no limit.
 type OutputLimit struct {
 	Hard, Soft int
 	During     time.Duration

@@ -21,10 +21,10 @@ func TestProtocolErrors(t *testing.T) {
 		{"*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"GET \"k\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"},
 		{strings.Repeat("x", 70000), "-ERR Protocol error: too big inline request\r\n"},
-		// What came before the error is answered.
+		// The commands before the error are answered.
 		{servertest.Pipeline("SET k v", "GET k") + "*1\r\n!",
 			"+OK\r\n$1\r\nv\r\n-ERR Protocol error: expected '$', got '!'\r\n"},
-		// Nothing and empty commands are skipped.
+		// Empty lines and empty commands are skipped.
 		{"\r\n*0\r\n*-1\r\nPING\r\nQUIT\r\n", "+PONG\r\n+OK\r\n"},
 	} {
 		c := h.Dial(t)
@@ -38,23 +38,24 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// Each limit of what a client may send, from both sides.
+// For each limit of a client's input: the largest allowed input, and a larger one.
 func TestInputLimits(t *testing.T) {
 	h := servertest.Start(t)
 	h.Sessions().Limits.Bulk.Store(1 << 20)
 	big := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {
-		name, send, want string // want is the beginning of what comes back
+		name, send, want string // want is the beginning of the reply
 	}{
 		{"the longest inline command", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-5) + "\r\n", "$65531\r\nxxx"},
-		{"a longer one", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-4) + "\r\n",
+		{"a longer inline command", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-4) + "\r\n",
 			"-ERR Protocol error: too big inline request\r\n"},
-		{"one without an end", strings.Repeat("x", resp.DefaultMaxInline+2),
+		{"an inline command without an end", strings.Repeat("x", resp.DefaultMaxInline+2),
 			"-ERR Protocol error: too big inline request\r\n"},
 		{"LF ends an inline command", "PING\n", "+PONG\r\n"},
 		{"quotes", "ECHO \"a b\\x41\"\r\n", "$4\r\na bA\r\n"},
-		{"most arguments", "*1048576\r\n" + strings.Repeat("$1\r\na\r\n", 1<<20), "-ERR unknown command 'a', with args"},
-		{"one more", "*1048577\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
+		{"the max number of arguments", "*1048576\r\n" + strings.Repeat("$1\r\na\r\n", 1<<20),
+			"-ERR unknown command 'a', with args"},
+		{"one more argument", "*1048577\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"a count beyond int64", "*99999999999999999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"a count with a plus", "*+1\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"a count without end", "*" + strings.Repeat("1", resp.DefaultMaxInline+1),
@@ -67,8 +68,8 @@ func TestInputLimits(t *testing.T) {
 		{"a length without end", "*1\r\n$" + strings.Repeat("1", resp.DefaultMaxInline+1),
 			"-ERR Protocol error: too big bulk count string\r\n"},
 		{"the longest argument", servertest.Encode("ECHO", big), "$1048576\r\nxxx"},
-		{"a longer one", "*2\r\n$4\r\nECHO\r\n$1048577\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
-		{"an argument with another end", "*1\r\n$4\r\nPINGxx", "-ERR Protocol error: expected CRLF after bulk\r\n"},
+		{"a longer argument", "*2\r\n$4\r\nECHO\r\n$1048577\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"an argument without CRLF", "*1\r\n$4\r\nPINGxx", "-ERR Protocol error: expected CRLF after bulk\r\n"},
 		{"keys have no limit of their own", servertest.Encode("SET", big, "v"), "+OK\r\n"},
 	} {
 		c := h.Dial(t)
@@ -82,7 +83,7 @@ func TestInputLimits(t *testing.T) {
 	}
 }
 
-// The checks of a command, in their order: of two that it fails, the error is that of the first one.
+// The checks of a command have an order: a command that fails two checks gets the error of the first one.
 func TestOrderOfChecks(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "secret", "namespace.ns", "token")
 	const (
@@ -92,12 +93,12 @@ func TestOrderOfChecks(t *testing.T) {
 		admin    = "-ERR admin permission required to perform the command\r\n"
 	)
 	for _, tt := range []struct {
-		auth           string // "" = not at all
+		auth           string // the password; "" = the client does not authenticate
 		readOnly, full bool
 		commands       []string
 		want           []string
 	}{
-		// 1. Is there such a command, and subcommand?
+		// 1. Do the command and the subcommand exist?
 		{"", true, true, []string{"NOSUCH a b"},
 			[]string{"-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n"}},
 		{"", true, true, []string{"CONFIG NOSUCH"}, []string{"-ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.\r\n"}},
@@ -108,13 +109,13 @@ func TestOrderOfChecks(t *testing.T) {
 		// 3. Has the client authenticated?
 		{"", true, true, []string{"SET k v", "CONFIG GET x", "MULTI", "AUTH x"},
 			[]string{noauth, noauth, noauth, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}},
-		// 4. May it administer?
+		// 4. Is the client an administrator?
 		{"token", true, true, []string{"CONFIG GET x", "FLUSHALL", "GET k"}, []string{admin, admin, "$-1\r\n"}},
 		// 5. Does a replica take writes?
 		{"secret", true, true, []string{"SET k v BAD", "SET k v", "DEL k"}, []string{readOnly, readOnly, readOnly}},
 		// 6. Is there space?
 		{"secret", false, true, []string{"SET k v BAD", "SET k v", "DEL k"}, []string{full, full, ":0\r\n"}},
-		// 7. In MULTI it is queued, unless one of these was an error.
+		// 7. In MULTI a command that has passed these checks is queued.
 		{"secret", false, false, []string{"MULTI", "SET k v BAD", "MULTI", "EXEC"},
 			[]string{"+OK\r\n", "+QUEUED\r\n", "-ERR MULTI calls can not be nested\r\n", "*1\r\n-ERR syntax error\r\n"}},
 		{"secret", true, false, []string{"MULTI", "GET k", "SET k v", "EXEC"},
@@ -127,7 +128,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"secret", false, false, []string{"MULTI", "GET", "EXEC"}, []string{"+OK\r\n",
 			"-ERR wrong number of arguments for 'get' command\r\n",
 			"-EXECABORT Transaction discarded because of previous errors.\r\n"}},
-		// 8. What do its arguments say?  9. What is in the database?
+		// 8. Are the arguments valid?  9. Does the data have the right type?
 		{"secret", false, false, []string{"SET k v BAD", "SET k v", "LPUSH k x", "LPOP k x", "EXPIRE nosuch x"},
 			[]string{"-ERR syntax error\r\n", "+OK\r\n",
 				"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
@@ -139,7 +140,7 @@ func TestOrderOfChecks(t *testing.T) {
 		if tt.auth != "" {
 			c.Want("AUTH "+tt.auth, "+OK\r\n")
 		}
-		// One by one, and in one piece.
+		// The commands one by one, and in a pipeline.
 		for i, cmd := range tt.commands {
 			c.Want(cmd, tt.want[i])
 		}
@@ -179,7 +180,7 @@ func TestBigArguments(t *testing.T) {
 	}
 }
 
-// Before it has authenticated a client may send little, and its commands do not run.
+// Before authentication the limits of a client's input are small, and its commands do not run.
 func TestLimitsBeforeAuth(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "secret")
 	for _, tt := range []struct{ send, want string }{
@@ -189,7 +190,7 @@ func TestLimitsBeforeAuth(t *testing.T) {
 			"-NOAUTH Authentication required.\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n-ERR wrong " +
 				"number of arguments for 'get' command\r\n" +
 				"-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n"},
-		// The limits end with AUTH, in the middle of what one write brought.
+		// AUTH ends these limits, also for the rest of a pipeline.
 		{servertest.Pipeline("AUTH secret") + servertest.Encode("SET", "k", strings.Repeat("x", 20000)) +
 			servertest.Pipeline("STRLENX", "QUIT"),
 			"+OK\r\n+OK\r\n-ERR unknown command 'STRLENX', with args beginning with: \r\n+OK\r\n"},
@@ -219,9 +220,9 @@ func TestIdleTimeout(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if d := time.Since(began); d < limit {
-		t.Errorf("closed after %v, %v are allowed", d, limit)
+		t.Errorf("the idle client was disconnected after %v, want at least %v", d, limit)
 	}
-	// When it is switched off, a connection that had a deadline loses it.
+	// When the timeout is switched off, a connection that had a deadline stays open.
 	servertest.InTime(t, time.Second, func(d time.Duration) error {
 		limit = d
 		h.Sessions().Limits.Timeout.Store(int64(limit / time.Second))
@@ -239,9 +240,9 @@ func TestIdleTimeout(t *testing.T) {
 // Close lets a running command finish, sends what is queued, and returns although clients are idle.
 func TestClose(t *testing.T) {
 	for _, timeout := range []int64{0, 3600} {
-		h := servertest.Start(t, "bind", "127.0.0.9") // where no other test listens that could take the port when it is free
+		h := servertest.Start(t, "bind", "127.0.0.9") // no other test listens on this address: none takes the freed port
 		h.Sessions().Limits.Timeout.Store(timeout)
-		h.Sessions().Limits.Ending.Store(int64(servertest.Patience)) // its replies are to come, however busy the machine is
+		h.Sessions().Limits.Ending.Store(int64(servertest.Patience)) // on a busy host the last replies may take long
 		idle, busy, late := h.Dial(t), h.Dial(t), h.Dial(t)
 		for _, c := range []*servertest.Client{idle, busy, late} {
 			c.Want("PING", "+PONG\r\n")
@@ -260,7 +261,7 @@ func TestClose(t *testing.T) {
 		if _, err := net.Dial("tcp", h.Addr()); err == nil {
 			t.Error("the server still accepts")
 		}
-		h.Close() // twice is once
+		h.Close() // a second Close does nothing
 	}
 }
 
@@ -273,7 +274,7 @@ func TestShutdown(t *testing.T) {
 	c.Want("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n")
 	select {
 	case <-h.ShutdownRequested():
-		t.Fatal("shut down by a refused command")
+		t.Fatal("a refused SHUTDOWN has requested a shutdown")
 	default:
 	}
 	c.Send(servertest.Pipeline("SHUTDOWN NOSAVE NOW FORCE"))
@@ -283,6 +284,6 @@ func TestShutdown(t *testing.T) {
 	select {
 	case <-h.ShutdownRequested():
 	case <-time.After(servertest.Patience):
-		t.Fatal("nobody was told")
+		t.Fatal("SHUTDOWN has not requested a shutdown")
 	}
 }

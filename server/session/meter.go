@@ -41,9 +41,9 @@ type callCount struct {
 
 // callGroup is a series of calls of one command between two readings of the clock.
 type callGroup struct {
-	spec    *command.Spec
-	n, most int
-	last    *request
+	spec     *command.Spec
+	n, limit int // number of calls so far, and its max
+	last     *request
 }
 
 // begin prepares for a run of commands. The instrumentation settings are read once.
@@ -56,7 +56,7 @@ func (c *run) begin() {
 
 // prepare starts the clock of a command whose locks are about to be taken.
 func (c *run) prepare(spec *command.Spec) {
-	if g := &c.calls.group; spec != g.spec || g.n >= g.most {
+	if g := &c.calls.group; spec != g.spec || g.n >= g.limit {
 		c.readClock(spec)
 	}
 }
@@ -64,14 +64,14 @@ func (c *run) prepare(spec *command.Spec) {
 // meter counts one call of a command. The command's clock runs already or starts now.
 func (c *run) meter(r *request) {
 	g := &c.calls.group
-	if r.spec != g.spec || g.n >= g.most {
+	if r.spec != g.spec || g.n >= g.limit {
 		c.readClock(r.spec)
 	}
 	g.n++
 	g.last = r
 }
 
-// readClock reads the clock: the current group ends, and the command's time begins; nil = no command begins.
+// readClock reads the clock: the current group ends, and the time of a command of spec begins; nil = no command begins.
 func (c *run) readClock(spec *command.Spec) {
 	g := &c.calls.group
 	now := time.Since(c.srv.started)
@@ -79,11 +79,11 @@ func (c *run) readClock(spec *command.Spec) {
 		c.measured(g, now-c.clock)
 	}
 	c.clock = now
-	most := 1
+	limit := 1
 	if spec != nil && spec.Flags&shared != 0 && !c.seen.exact {
-		most = groupCalls
+		limit = groupCalls
 	}
-	*g = callGroup{spec: spec, most: most}
+	*g = callGroup{spec: spec, limit: limit}
 }
 
 // measured adds a group to the statistics.
@@ -102,7 +102,7 @@ func (c *run) measured(g *callGroup, took time.Duration) {
 		c.srv.Stats.Measure(g.spec.ID, took/time.Duration(g.n), int64(g.n))
 	}
 	if c.blocked != nil && c.blocked.spec == g.spec {
-		c.blocked.took.Add(int64(took)) // noted when the wait has ended, as in Redis
+		c.blocked.took.Add(int64(took)) // the slow log gets the call when the wait has ended, as in Redis
 	} else if took >= c.seen.noteworthy {
 		c.noteSlow(g, took)
 	}
@@ -149,8 +149,7 @@ func (c *run) account() {
 	s.touched = s.touched[:0]
 }
 
-// longest returns the call of a group with the longest reply: if the group was slow, most likely because of that
-// call.
+// longest returns the call of a group with the longest reply: it is the most likely cause if the group was slow.
 func (c *run) longest(g *callGroup) *request {
 	best, length := g.last, -1
 	at := slices.IndexFunc(c.reqs, func(r request) bool { return r.spec == g.spec })
@@ -174,8 +173,8 @@ func (c *run) longest(g *callGroup) *request {
 	return best
 }
 
-// sampleKeys counts one key of each of the commands that are looked at, so that the hottest keys are known. The others
-// cost a subtraction for each run.
+// sampleKeys counts one key of each sampled command, so that the hottest keys are known. Commands that are not sampled
+// cost one subtraction a run.
 func (c *run) sampleKeys() {
 	now := c.srv.started.Add(c.clock)
 	for c.sampleIn <= 0 {

@@ -62,7 +62,7 @@ func (m *monitors) feed(c *run, r *request, from string) {
 	}
 }
 
-// show is feed for all commands.
+// show is feed without the exception for administrators' commands.
 func (m *monitors) show(c *run, r *request, from string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// line reads a line of MONITOR without its time.
+// line reads a line of MONITOR and returns it without its time.
 func line(c *servertest.Client) string {
 	c.T.Helper()
 	got := c.Reply()
@@ -23,7 +23,7 @@ func line(c *servertest.Client) string {
 
 var monitorLine = regexp.MustCompile(`(?s)^\+\d+\.\d{6} (.*)\r\n$`)
 
-// What a monitor does itself it sees behind the reply, as in Redis.
+// A monitor sees its own commands, each after the reply, as in Redis.
 func TestMonitorSeesItself(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -55,7 +55,7 @@ func TestMonitor(t *testing.T) {
 				t.Errorf("%s, want [0 %s] %s", got, addr, want)
 			}
 		}
-		// One that monitors sees its own commands.
+		// A monitor sees its own commands.
 		m.Send(servertest.Encode("ECHO", "x"))
 		if got := m.Reply() + m.Reply(); !strings.Contains(got, `"ECHO" "x"`) || !strings.Contains(got, "$1\r\nx\r\n") {
 			t.Errorf("%q", got)
@@ -72,7 +72,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// A monitor of a namespace sees nothing of others; that of the default namespace sees all.
+// A monitor of a namespace sees the commands of this namespace only; a monitor of the default namespace sees all.
 func TestMonitorNamespaces(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "admin", "namespace.one", "token1", "namespace.two", "token2")
 	dial := func(password string) *servertest.Client {
@@ -101,11 +101,11 @@ func TestMonitorNamespaces(t *testing.T) {
 	find(all, `[one `+one2.LocalAddr().String()+`] "ECHO" "1"`)
 	find(one, `"ECHO" "1"`)
 	if h.Sessions().Stats.OutputLimit.Load() != 0 {
-		t.Error("nobody was to be cut off")
+		t.Error("a client was disconnected at the output limit")
 	}
 }
 
-// A script is shown before what it calls.
+// A script is shown before the commands that it calls.
 func TestMonitorScript(t *testing.T) {
 	h := servertest.Start(t)
 	m, c := h.Dial(t), h.Dial(t)
@@ -119,7 +119,7 @@ func TestMonitorScript(t *testing.T) {
 	}
 }
 
-// Commands on scripts that run nothing are shown once.
+// SCRIPT commands, which run no script, are shown once.
 func TestMonitorScriptLoad(t *testing.T) {
 	h := servertest.Start(t)
 	m, c := h.Dial(t), h.Dial(t)
@@ -134,7 +134,7 @@ func TestMonitorScriptLoad(t *testing.T) {
 	}
 }
 
-// Databases are shown by their numbers, and an administrator sees all of them from each.
+// Databases are shown by their numbers. An administrator sees the commands of all databases, whichever is selected.
 func TestMonitorDatabases(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	m, c := h.Dial(t), h.Dial(t)
@@ -148,16 +148,16 @@ func TestMonitorDatabases(t *testing.T) {
 	}
 }
 
-// A monitor that does not read is cut off at the output limit; nobody waits for it.
+// A monitor that does not read is disconnected at the output limit; other clients do not wait for it.
 func TestSlowMonitor(t *testing.T) {
 	h := servertest.Start(t, "client-output-buffer-limit", "normal 1000000 0 0")
 	m, c := h.Dial(t), h.Dial(t)
 	m.Want("MONITOR", "+OK\r\n")
 	big := strings.Repeat("x", 100_000)
-	// how much the sockets take is up to the system
+	// The number of commands that it takes depends on the size of the sockets' buffers.
 	for end := time.Now().Add(servertest.Patience); h.Sessions().Counts().Monitors > 0; {
 		if time.Now().After(end) {
-			t.Fatal("the monitor is still there")
+			t.Fatal("the monitor is still connected")
 		}
 		c.Do("SET", "k", big)
 	}

@@ -14,8 +14,8 @@ type multi struct {
 	failed bool // a command could not be queued: EXEC runs nothing
 
 	switches bool        // a command may select another namespace
-	login    bool        // a command may, and the namespace is not known before it runs
-	selected []selection // where EXEC changed to another namespace
+	login    bool        // a command may log in: the namespace after it is not known before it runs
+	selected []selection // the changes of the namespace during EXEC
 }
 
 // selection says that the commands after a position in the queue ran in another namespace.
@@ -27,7 +27,7 @@ type selection struct {
 // Bounds of what a client may queue. (Redis has no bound but the client's query buffer.)
 const (
 	maxQueued      = 1 << 20
-	maxQueuedBytes = 512 << 20 // limits.queued
+	maxQueuedBytes = 512 << 20 // default of Limits.Queued
 )
 
 var (
@@ -218,7 +218,7 @@ func (c *run) execQueued(m *multi) error {
 }
 
 // lockQueued takes the locks of a transaction's keys, each in the namespace that is selected when its command runs.
-// It takes all existing locks when a command changes the whole keyspace, or when the namespace is not known before
+// It takes the locks of all keys when a command changes the whole keyspace, or when the namespace is not known before
 // the command runs.
 func (c *run) lockQueued(m *multi) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]

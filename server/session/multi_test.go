@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// Another client's writes between WATCH and EXEC: which of them make EXEC do nothing.
+// Which commands of another client, between WATCH and EXEC, make EXEC run nothing.
 func TestWatchedKeys(t *testing.T) {
 	const nothing, ran = "*-1\r\n", "*1\r\n+PONG\r\n"
 	h := servertest.Start(t)
@@ -83,8 +83,8 @@ func TestWatchedKeys(t *testing.T) {
 	}
 }
 
-// As many keys as a command may have are watched in one go, each once. (Compared with each other they would take
-// hours.)
+// One WATCH of very many keys takes little time, and watches each key once. (A comparison of each key with all others
+// would take hours.)
 func TestWatchManyKeys(t *testing.T) {
 	h := servertest.Start(t)
 	a, b := h.Dial(t), h.Dial(t)
@@ -92,7 +92,7 @@ func TestWatchManyKeys(t *testing.T) {
 	watch := make([]string, 1, n+1)
 	watch[0] = "WATCH"
 	for i := range n {
-		watch = append(watch, fmt.Sprintf("k%d", i%(n-1))) // the first one comes twice
+		watch = append(watch, fmt.Sprintf("k%d", i%(n-1))) // k0 is given twice
 	}
 	if got := a.Do(watch...); got != "+OK\r\n" {
 		t.Fatal(got)
@@ -112,7 +112,7 @@ func TestWatchManyKeys(t *testing.T) {
 	}
 }
 
-// A key that expires while it is watched has changed; one that had expired before has not.
+// A key that expires while it is watched has changed; a key that had expired before WATCH has not.
 func TestWatchedKeyExpires(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -130,8 +130,8 @@ func TestWatchedKeyExpires(t *testing.T) {
 	c.Want("EXEC", "*1\r\n+PONG\r\n")
 }
 
-// So has a hash of which a field expires, the last one or another, also when fields that had expired before are still
-// stored. Watched again, it has not.
+// A watched hash has changed when one of its fields expires, whether or not other fields are left, and whether or not
+// fields that expired before WATCH are still stored. When the hash is watched again after that, it has not changed.
 func TestWatchedFieldExpires(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -162,7 +162,7 @@ func TestWatchedFieldExpires(t *testing.T) {
 	}
 }
 
-// An EXEC with wrong arguments ends what was watched, also between writes that share a commit.
+// EXEC with a wrong number of arguments ends the transaction and the watches, also between writes that share a commit.
 func TestExecWithArguments(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -182,7 +182,7 @@ func TestExecWithArguments(t *testing.T) {
 	}
 }
 
-// A client that goes away takes its watches with it.
+// The watches of a client end with its connection.
 func TestWatchEndsWithConnection(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -239,7 +239,7 @@ func TestExecFailsAsAWhole(t *testing.T) {
 	c.Want("DBSIZE", ":0\r\n")
 }
 
-// Transactions that read and write two keys never see each other half done, whatever else goes on with the keys.
+// No transaction sees a part of another transaction's writes, also while other commands use the same keys.
 func TestTransactionsAreIsolated(t *testing.T) {
 	h := servertest.Start(t)
 	const clients, rounds = 10, 60
@@ -256,7 +256,7 @@ func TestTransactionsAreIsolated(t *testing.T) {
 					for range 4 {
 						c.Reply()
 					}
-				case 3: // sees the element in one of the lists, which others move about
+				case 3: // sees the element in exactly one of the lists, while other clients move it
 					c.Send(servertest.Pipeline("MULTI", "LRANGE l 0 -1", "LRANGE m 0 -1", "EXEC"))
 					for range 3 {
 						c.Reply()
@@ -294,7 +294,7 @@ func TestTransactionsAreIsolated(t *testing.T) {
 	h.Dial(t).Want("MGET x y", fmt.Sprintf("*2\r\n$4\r\n%d\r\n$3\r\n%d\r\n", -writers*rounds, writers*rounds))
 }
 
-// What a client may queue is bounded.
+// The size of the commands that a client queues is bounded.
 func TestTransactionIsBounded(t *testing.T) {
 	h := servertest.Start(t)
 	h.Sessions().Limits.Queued.Store(1 << 20)

@@ -38,14 +38,12 @@ func (s *Shared) observe(change func(*observed)) {
 type Diagnostics struct {
 	Histograms    bool          // latency histograms of each command
 	Slow, Latency time.Duration // thresholds of the slow log and of the latency monitor
-	SlowEntries   int           // most entries of the slow log
-	// Commands, separated by commas, are profiled. So many percent of their calls are measured; a call is kept if it
-	// takes at least ProfileLeast.
-	Profile      string
-	ProfileRatio int
-	ProfileLeast time.Duration
-	// ProfileEntries is how many calls are kept.
-	ProfileEntries int
+	SlowEntries   int           // max number of entries of the slow log
+
+	Profile        string        // names of the commands to profile, separated by commas; "*" = all
+	ProfileRatio   int           // percentage of their calls that is profiled
+	ProfileLeast   time.Duration // shorter calls are not kept
+	ProfileEntries int           // max number of calls that are kept
 }
 
 // SetDiagnostics applies the instrumentation settings.

@@ -14,7 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// A client that asks and never reads is cut off; the heap stays bounded meanwhile, and others are served.
+// A client that sends commands and never reads is disconnected at the output limit. The heap is bounded until then, and
+// afterwards other clients are served.
 func TestSlowReader(t *testing.T) {
 	h := servertest.Start(t)
 	const limit = 4 << 20
@@ -25,12 +26,12 @@ func TestSlowReader(t *testing.T) {
 	h.Dial(t).Want("PING", "+PONG\r\n")
 }
 
-// flood sends GET k again and again and reads nothing, until the client is cut off. Meanwhile the heap grows by no more
-// than what belongs to the output limit.
+// flood sends GET k again and again and reads nothing, until the server disconnects the client. It checks that the heap
+// grows by at most 16 times the output limit meanwhile.
 func flood(h *servertest.Harness, t *testing.T, c *servertest.Client, limit int) {
 	t.Helper()
 	before := heapAlive()
-	before = min(before, heapAlive()) // pools keep things for one collection more
+	before = min(before, heapAlive()) // a sync.Pool releases its objects only at the second garbage collection
 	request := []byte(strings.Repeat(servertest.Pipeline("GET k"), 100))
 	var peak int64
 	for sent := 0; ; sent++ {
@@ -42,7 +43,7 @@ func flood(h *servertest.Harness, t *testing.T, c *servertest.Client, limit int)
 			break
 		}
 		if sent%16 == 0 {
-			peak = max(peak, heapAlive()) // garbage is Go's affair, and depends on what other tests have left
+			peak = max(peak, heapAlive()) // live objects only: the amount of garbage depends on other tests
 		}
 	}
 	if grown := peak - before; grown > 16*int64(limit) {
@@ -54,6 +55,7 @@ func flood(h *servertest.Harness, t *testing.T, c *servertest.Client, limit int)
 	}
 }
 
+// heapInUse returns the number of bytes of the heap in use, with garbage.
 func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -62,7 +64,8 @@ func heapInUse() uint64 {
 
 var queuedBytes = regexp.MustCompile(` omem=(\d+)`)
 
-// A reply that is longer than the limit reaches a client that reads, as do the replies of a pipeline that together are.
+// A client that reads gets a reply that is longer than the output limit, and also replies of a pipeline that are longer
+// than the limit together.
 func TestLongReplies(t *testing.T) {
 	const limit, size = 1 << 20, 5 << 20
 	for _, layer := range []string{"plain", "TLS"} {
@@ -78,7 +81,7 @@ func TestLongReplies(t *testing.T) {
 			}
 			c, watcher := dial(), dial()
 			c.Want("PING", "+PONG\r\n")
-			// Who reads is not to be taken for one who does not, on a busy machine.
+			// On a busy host a client that reads must not be taken for a client that does not.
 			h.Sessions().Each(func(c *session.Loop) { c.Wire().SetPatience(servertest.Patience) })
 			h.Sessions().Limits.Out.Store(limit)
 			values := map[string]string{"long": strings.Repeat("v", size), "short": strings.Repeat("w", limit/2)}
@@ -91,7 +94,7 @@ func TestLongReplies(t *testing.T) {
 				commands += servertest.Encode("GET", key)
 			}
 			c.Send(commands)
-			// It begins to read when there is already more than the limit, or nearly so.
+			// The client begins to read when at least half of the limit is queued.
 			servertest.Eventually(t, "replies are queued", func() bool {
 				for _, m := range queuedBytes.FindAllStringSubmatch(watcher.Do("CLIENT", "LIST"), -1) {
 					if n, _ := strconv.Atoi(m[1]); n >= limit/2 {

@@ -6,7 +6,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What a connection is sent stays within its class's limit, and above the soft limit only for its time.
+// The hard limit of a connection's output is the limit of its class: normal, or pubsub after SUBSCRIBE.
 func TestOutputLimitClasses(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)

@@ -118,8 +118,8 @@ func (s *Shared) PausedUntil() (end time.Time, ok bool) {
 	return end, false
 }
 
-// MayExpire returns an error when there is a pause, and on a replica. If a lock is held, the answer stays true until
-// the lock is released.
+// MayExpire returns an error when keys must not expire: during a pause, and on a replica. If the caller holds a lock, a
+// nil result stays true until the lock is released.
 func (s *Shared) MayExpire() error {
 	if s.DB.IsReplica() {
 		return sweep.ErrNotHere
@@ -202,7 +202,7 @@ func (c *run) waitPaused(r *request) bool {
 		if r.err != nil || p == nil || !p.holds(c.mayWrite(r)) {
 			return true
 		}
-		c.tx.End()       // it may have looked for a script
+		c.tx.End()       // mayWrite may have read a script
 		c.readClock(nil) // the wait is not part of a command's time
 		c.info.lastCmd.Store(r.spec)
 		if !c.flush() {

@@ -23,7 +23,7 @@ func TestPauseWrites(t *testing.T) {
 	for _, cmd := range []string{"SET k 1", "FLUSHALL", "BLPOP l 0.01", "LPUSH l x"} {
 		w := h.Dial(t)
 		w.Send(servertest.Pipeline("PING", cmd, "PING"))
-		if got := w.Reply(); got != "+PONG\r\n" { // what comes before is answered
+		if got := w.Reply(); got != "+PONG\r\n" { // the command before the write is answered
 			t.Errorf("%q", got)
 		}
 		waiting = append(waiting, w)
@@ -41,7 +41,7 @@ func TestPauseWrites(t *testing.T) {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
 		if got := waiting[i].Reply(); got != "+PONG\r\n" {
-			t.Errorf("%d: %q after it", i, got)
+			t.Errorf("%d: PING after the write: %q", i, got)
 		}
 	}
 	h.PausedClients(t, 0)
@@ -58,13 +58,13 @@ func TestPauseAll(t *testing.T) {
 		t.Errorf("the pause was %v long", took)
 	}
 	servertest.Eventually(t, "the pause is forgotten", func() bool { return !h.Sessions().PauseKept() })
-	// The longer of two pauses counts, and ALL does not become WRITE.
+	// The longer of two pauses applies, and a pause of ALL does not become a pause of WRITE.
 	admin.Want("CLIENT PAUSE 60000 ALL", "+OK\r\n")
 	c.Send(servertest.Encode("PING"))
 	h.PausedClients(t, 1)
 	h.Sessions().Pause(time.Millisecond, false)
 	h.PausedClients(t, 1)
-	// As in Redis nobody can end it, and what is refused is refused at once.
+	// As in Redis, CLIENT UNPAUSE waits for the end of a pause of ALL, too. Commands that are refused do not wait.
 	admin.Send(servertest.Encode("CLIENT", "UNPAUSE"))
 	h.PausedClients(t, 2)
 	other := h.Dial(t)
@@ -86,7 +86,7 @@ func TestPauseAll(t *testing.T) {
 	}
 }
 
-// A paused client that leaves, or is killed, is gone at once; closing the server does not wait for the pause.
+// A paused client that disconnects or is killed is removed at once; Close of the server does not wait for the pause.
 func TestPausedClientLeaves(t *testing.T) {
 	h := servertest.Start(t)
 	admin := h.Dial(t)
@@ -148,7 +148,7 @@ func TestPauseIsExact(t *testing.T) {
 		admin.Want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
 		before := admin.Do("GET", "n")
 		seq := h.DB.LatestSequence()
-		time.Sleep(2 * time.Millisecond) // time in which nothing may happen
+		time.Sleep(2 * time.Millisecond) // nothing must happen meanwhile: there is no event to wait for
 		if after := admin.Do("GET", "n"); after != before || h.DB.LatestSequence() != seq {
 			t.Errorf("written while paused: %q, %q", before, after)
 		}
@@ -158,7 +158,7 @@ func TestPauseIsExact(t *testing.T) {
 	wg.Wait()
 }
 
-// A write is not carried along by a script that only reads.
+// A write that follows a script that only reads, in the same pipeline, is paused.
 func TestPauseAfterScript(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -175,7 +175,8 @@ func TestPauseAfterScript(t *testing.T) {
 	c2.Expect("+OK\r\n")
 }
 
-// A client that speaks TLS is paused, goes on, and is missed when it leaves, as any other.
+// A TLS client is paused and continues like any other client, and the server notices that it disconnects during a
+// pause.
 func TestPauseTLS(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	admin, c := h.DialTLS(t, ca.Client("")), h.DialTLS(t, ca.Client(""))

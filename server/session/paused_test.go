@@ -20,8 +20,8 @@ const (
 		"redis.register_function('may', function() return 1 end)"
 )
 
-// What CLIENT PAUSE WRITE holds is what may write or is seen by replicas. The expectations are the behaviour of Redis
-// 7.2, but for SCRIPT FLUSH, which is seen by replicas here.
+// CLIENT PAUSE WRITE holds the commands that may write or are seen by replicas. The expected results are those of Redis
+// 7.2, except for SCRIPT FLUSH, which replicas see only here.
 func TestPauseHolds(t *testing.T) {
 	h := servertest.Start(t)
 	admin := h.Dial(t)
@@ -58,7 +58,7 @@ func TestPauseHolds(t *testing.T) {
 		{true, []string{"EVALSHA", "x", "0"}},
 		{false, []string{"EVAL_RO", "return 1", "0"}},
 		{false, []string{"EVAL_RO", readingScript, "1", "k"}},
-		{true, []string{"EVAL_RO", plainScript, "1", "k"}}, // which then refuses to run it
+		{true, []string{"EVAL_RO", plainScript, "1", "k"}}, // after the pause EVAL_RO refuses the script
 		{true, []string{"EVALSHA_RO", plain, "1", "k"}},
 		{false, []string{"FCALL", "reads", "1", "k"}},
 		{true, []string{"FCALL", "may", "0"}},
@@ -79,7 +79,7 @@ func TestPauseHolds(t *testing.T) {
 		if c.held {
 			h.PausedClients(t, 1)
 		} else {
-			w.Reply() // as the pause does not end, it was not held
+			w.Reply() // the reply comes during the pause: the command was not held
 		}
 		h.Sessions().Services.Clients.Unpause()
 		if c.held {
@@ -90,7 +90,7 @@ func TestPauseHolds(t *testing.T) {
 	}
 }
 
-// EXEC is held when one of its commands would be.
+// EXEC is held if one of the queued commands would be held.
 func TestPauseHoldsExec(t *testing.T) {
 	h := servertest.Start(t)
 	admin := h.Dial(t)
@@ -104,7 +104,7 @@ func TestPauseHoldsExec(t *testing.T) {
 		{true, []string{"PUBLISH", "c", "m"}},
 		{true, []string{"EVAL", "return 1", "0"}},
 		{false, []string{"EVAL", readingScript, "1", "none"}},
-		{true, []string{"SET", "k"}}, // nothing is run; but SET was queued too
+		{true, []string{"SET", "k"}}, // EXEC runs nothing, but a valid SET is queued, too
 	} {
 		w := h.Dial(t)
 		w.Want("MULTI", "+OK\r\n")
@@ -137,8 +137,7 @@ func TestPauseHoldsExec(t *testing.T) {
 	w.Want("EXEC", "*1\r\n+OK\r\n")
 }
 
-// CLIENT PAUSE in a transaction, which holds locks: what was queued after it still runs, and when the reply comes
-// nobody writes any more.
+// CLIENT PAUSE in a transaction: the commands queued after it still run, and after the reply to EXEC no client writes.
 func TestPauseInExec(t *testing.T) {
 	h := servertest.Start(t)
 	a, b := h.Dial(t), h.Dial(t)
@@ -176,8 +175,8 @@ func TestPauseAfterChecks(t *testing.T) {
 	c.Expect(fmt.Sprintf(denied, "append"))
 }
 
-// A client that waits for data meets its timeout during a pause, and gets what a push that was held brings after it.
-// One that is held is not waiting for data: CLIENT UNBLOCK does not reach it, CLIENT KILL does.
+// The timeout of a blocked client ends its wait also during a pause. A push that is held serves the blocked client
+// after the pause. A client that the pause holds is not blocked: CLIENT UNBLOCK has no effect on it, CLIENT KILL has.
 func TestPauseOfBlocked(t *testing.T) {
 	h := servertest.Start(t)
 	admin, pusher, w := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -194,7 +193,7 @@ func TestPauseOfBlocked(t *testing.T) {
 		tried = true
 		end := time.Now().Add(life)
 		w.Send(servertest.Encode("BLPOP", "l", fmt.Sprint(life.Seconds())))
-		for h.Sessions().Counts().Blocked == 0 && time.Now().Before(end) { // it is to wait when the pause begins
+		for h.Sessions().Counts().Blocked == 0 && time.Now().Before(end) { // it must be blocked when the pause begins
 			time.Sleep(time.Millisecond)
 		}
 		return admin.Replies("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
@@ -214,7 +213,7 @@ func TestPauseOfBlocked(t *testing.T) {
 	w.Expect("*2\r\n$1\r\nl\r\n$1\r\na\r\n")
 	pusher.Expect(":2\r\n")
 
-	// UNBLOCK of one that waits for data works in the pause.
+	// CLIENT UNBLOCK of a blocked client works during a pause.
 	w.Send(servertest.Encode("BLPOP", "none", "0"))
 	blocked(1)
 	admin.Want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
@@ -245,8 +244,8 @@ func idOf(t *testing.T, h *servertest.Harness, c *servertest.Client) string {
 	return ""
 }
 
-// Nothing expires during a pause: a key whose time has passed is not seen any more, but its end is noticed only after
-// it.
+// Nothing expires during a pause: commands do not see a key whose time has passed, but the key is deleted, and its
+// events and invalidations are sent, only after the pause.
 func TestPauseHoldsExpiry(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "KEA")
 	admin, sub := h.Dial(t), h.Dial(t)

@@ -48,9 +48,9 @@ func (p *profiling) picks(spec *command.Spec) bool {
 	return p.ratio == 100 || rand.IntN(100) < p.ratio
 }
 
-// profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many have
-// run: 0 when a pause has begun. The work of another connection for the command is not measured: a commit that joins
-// another connection's group is written by that connection's thread.
+// profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many commands
+// have run: 0 when a pause has begun. Work that another connection does for the command is not measured: a commit that
+// joins another connection's group is written by that connection's thread.
 func (c *run) profile(reqs []request) int {
 	r := &reqs[0]
 	c.readClock(nil)

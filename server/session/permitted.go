@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// check compares a command with the permissions of a user. at is the argument that is denied.
+// check compares a command with the permissions of a user. at is the index of the denied argument.
 func (r *request) check(u *acl.User) (reason acl.Denied, at int) {
 	var keys []acl.Key
 	if u.NeedsKeys() {

@@ -17,7 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// runs are pipelines with the replies that they must give; QUIT is sent after each.
+// runs are pipelines with the expected replies; QUIT is sent after each pipeline.
 var runs = []struct {
 	name     string
 	commands []string
@@ -27,14 +27,14 @@ var runs = []struct {
 		"+OK\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n:1\r\n$-1\r\n"},
 	{"reads before a write do not see it", []string{"GET k", "GET k", "SET k v", "GET k"},
 		"$-1\r\n$-1\r\n+OK\r\n$1\r\nv\r\n"},
-	{"an error leaves the others alone", []string{"SET k x", "INCR k", "GET k", "HSET k f v", "SET k 5", "INCR k"},
+	{"an error does not affect other commands", []string{"SET k x", "INCR k", "GET k", "HSET k f v", "SET k 5", "INCR k"},
 		"+OK\r\n-ERR value is not an integer or out of range\r\n$1\r\nx\r\n-WRONGTYPE Operation against a key holding the " +
 			"wrong kind of value\r\n+OK\r\n:6\r\n"},
-	{"rejected commands reply at their place", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH",
+	{"the replies of rejected commands are in order", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH",
 		"GET k"},
 		"+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n-ERR wrong number of arguments for " +
 			"'get' command\r\n:2\r\n-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n$1\r\n2\r\n"},
-	{"a solo command sees what is before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE",
+	{"a solo command sees the writes before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE",
 		"GET a"}, "+OK\r\n+OK\r\n:2\r\n+OK\r\n+OK\r\n:0\r\n$-1\r\n"},
 	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"},
 		"+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n:2\r\n*3\r\n$-1\r\n$-1\r\n$1\r\n3\r\n"},
@@ -48,7 +48,7 @@ var runs = []struct {
 	{"subscriptions are confirmed when the reply is skipped", []string{"CLIENT REPLY SKIP", "PSUBSCRIBE x",
 		"PUNSUBSCRIBE", "PING"},
 		"*3\r\n$10\r\npsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$12\r\npunsubscribe\r\n$1\r\nx\r\n:0\r\n+PONG\r\n"},
-	{"the reply that is skipped comes later", []string{"CLIENT REPLY SKIP", "BLPOP none 0.01", "PING",
+	{"the skipped reply is the reply after a wait", []string{"CLIENT REPLY SKIP", "BLPOP none 0.01", "PING",
 		"CLIENT REPLY SKIP", "WAIT 1 1", "ECHO x", "CLIENT REPLY SKIP", "XREAD BLOCK 1 STREAMS s 0", "DBSIZE"},
 		"+PONG\r\n$1\r\nx\r\n:0\r\n"},
 	{"reset with replies off", []string{"CLIENT REPLY OFF", "RESET", "PING"}, "+RESET\r\n+PONG\r\n"},
@@ -70,7 +70,7 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// Every pipeline is sent in two parts, cut at every byte, and byte by byte.
+// A pipeline is sent in two parts, cut at every byte, and then byte by byte.
 func TestPipelinesCutAnywhere(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -100,7 +100,7 @@ func TestPipelinesCutAnywhere(t *testing.T) {
 	check("byte by byte")
 }
 
-// A segment that exceeds a bound is committed and the rest goes on.
+// A segment that reaches a bound is committed, and the rest of the pipeline runs.
 func TestPipelineBounds(t *testing.T) {
 	h := servertest.Start(t)
 	tests := []struct {
@@ -142,13 +142,13 @@ func TestPipelineBounds(t *testing.T) {
 				got.WriteString(many.Reply())
 			}
 			if got.String() != want.String() {
-				t.Errorf("the pipeline gives other replies than its commands one by one")
+				t.Errorf("the replies of the pipeline differ from the replies of the commands one by one")
 			}
 		})
 	}
 }
 
-// The writes of a run are one write to the log, so that its cost is shared.
+// The writes of a pipeline share a commit, so that they share its cost.
 func TestRunIsOneCommit(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -177,8 +177,8 @@ func TestCommitFailure(t *testing.T) {
 	h.DB.InjectWriteError(engine.NewError("ERR", "write failed: IO error: No space left on device"))
 	for _, tt := range []struct{ commands, replies []string }{
 		{[]string{"SET a 1"}, []string{fail}},
-		// Replies before the first write stand, also those of commands that wrote nothing. What comes between two
-		// writes may have seen the first; what comes after the last has not.
+		// Replies before the first write are kept, also those of commands that wrote nothing. Commands between two
+		// writes may have seen the first write, so they fail; commands after the last write run after the commit.
 		{[]string{"GET before", "DEL missing", "GET before", "SET a 1", "GET a", "NOSUCH", "PING"},
 			[]string{"$1\r\n1\r\n", ":0\r\n", "$1\r\n1\r\n", fail, "$-1\r\n",
 				"-ERR unknown command 'NOSUCH', with args beginning with: \r\n", "+PONG\r\n"}},
@@ -198,7 +198,7 @@ func TestCommitFailure(t *testing.T) {
 	}
 	c.Want("SET a 1", "+OK\r\n")
 	if n, took := h.Logs.FilterMessage("a write failed").Len(), time.Since(began); n == 0 || n > 1+int(took/time.Second) {
-		t.Errorf("%d log lines about failed writes in %v; they are to be there, but one a second", n, took)
+		t.Errorf("%d log lines about failed writes in %v, want at least one, and at most one a second", n, took)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestPanic(t *testing.T) {
 	if got := other.Reply() + other.Reply(); got != "*3\r\n$1\r\n1\r\n$-1\r\n$-1\r\n+OK\r\n" {
 		t.Errorf("afterwards %q", got)
 	}
-	// A panic while keys are looked for is not the handler's, but must not end the server either.
+	// A panic in Spec.Keys is outside of the handler: it passes Execute, and must release the locks.
 	bad.Keys = func([][]byte, func(int, bool)) error { panic("another bug") }
 	loop := session.NewLoop(h.Sessions(), there, 100)
 	done := make(chan any, 1)
@@ -254,7 +254,7 @@ func TestHugePipelineBeforeReading(t *testing.T) {
 	c := h.Dial(t)
 	value := strings.Repeat("v", 1000)
 	c.Want("SET k "+value, "+OK\r\n")
-	const n = 50000 // 50 MB of replies: more than the sockets hold
+	const n = 50000 // 50 MB of replies: more than the buffers of the sockets take
 	text := []byte(strings.Repeat(servertest.Pipeline("GET k"), n))
 	sent := make(chan error, 1)
 	go func() {
@@ -267,7 +267,7 @@ func TestHugePipelineBeforeReading(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-time.After(servertest.Patience):
-		t.Fatal("the server stopped reading because the client does not")
+		t.Fatal("the server has stopped reading because the client does not read")
 	}
 	want := "$1000\r\n" + value + "\r\n"
 	for i := range n {
@@ -277,7 +277,7 @@ func TestHugePipelineBeforeReading(t *testing.T) {
 	}
 }
 
-// Transfers between accounts in pipelines, readers that add up: no state in between is ever seen.
+// Pipelines that write and read several keys run at the same time: MGET never sees a part of the writes of an MSET.
 func TestConcurrentPipelines(t *testing.T) {
 	h := servertest.Start(t)
 	const accounts, clients, rounds = 8, 6, 150
@@ -333,15 +333,15 @@ func allEqual(reply string) bool {
 	return strings.ReplaceAll(elements, first, "") == ""
 }
 
-// The text of an error that is none of ours is a reply, too, and stays on one line.
-func TestForeignError(t *testing.T) {
+// The text of an error that is not an engine.Error becomes an error reply, in one line.
+func TestOtherErrors(t *testing.T) {
 	h := servertest.Start(t)
 	h.DB.InjectWriteError(errors.New("some\r\nfailure"))
 	defer h.DB.InjectWriteError(nil)
 	h.Dial(t).Want("SET k v", "-ERR some  failure\r\n")
 }
 
-// TestGroupReadsShareACommit: XREADGROUP that does not wait is a write like others; one that may is not.
+// TestGroupReadsShareACommit: an XREADGROUP without BLOCK shares a commit with other writes; with BLOCK it does not.
 func TestGroupReadsShareACommit(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -352,7 +352,7 @@ func TestGroupReadsShareACommit(t *testing.T) {
 	}
 	entry := func(n int) string { return entryReply("s", fmt.Sprintf("%d-1", n), "f", "v") }
 	const read = "XREADGROUP GROUP g c COUNT 1 STREAMS s >"
-	c.Want(strings.Replace(read, " c ", " other ", 1), entry(1)) // who asks for the first time is written at once
+	c.Want(strings.Replace(read, " c ", " other ", 1), entry(1)) // a new consumer is written at once
 	commits := h.DB.Stats.Commits.Load()
 	c.Send(servertest.Pipeline(read, read, "XACK s g 2-1", "XREAD COUNT 1 STREAMS s 1-1", read, "XLEN s"))
 	for i, want := range []string{entry(2), entry(3), ":1\r\n", entry(2), entry(4), ":10\r\n"} {
@@ -364,19 +364,20 @@ func TestGroupReadsShareACommit(t *testing.T) {
 	if n := h.DB.Stats.Commits.Load() - commits; n > 2 {
 		t.Errorf("4 writes of one pipeline were %d commits", n)
 	}
-	// What waits runs behind what comes before it, and ahead of what comes after it.
+	// A command that blocks runs after the commands before it, and before the commands after it.
 	other := h.Dial(t)
 	c.Send(servertest.Pipeline("XREADGROUP GROUP block streams COUNT 1 BLOCK 0 STREAMS block >", "XLEN block"))
 	h.BlockedClients(t, 1)
 	other.Want("XADD block 1-1 f v", "$3\r\n1-1\r\n")
 	for i, want := range []string{entryReply("block", "1-1", "f", "v"), ":1\r\n"} {
 		if got := c.Reply(); got != want {
-			t.Errorf("reply %d behind the one that waits is %q, want %q", i, got, want)
+			t.Errorf("reply %d after the block is %q, want %q", i, got, want)
 		}
 	}
 }
 
-// TestGroupReadersInPipelines: of consumers that read the same group in pipelines at once, each entry goes to one.
+// TestGroupReadersInPipelines: consumers of one group read in pipelines at the same time, and each entry goes to one
+// consumer.
 func TestGroupReadersInPipelines(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -414,7 +415,7 @@ func TestGroupReadersInPipelines(t *testing.T) {
 	for i, replies := range got {
 		for _, reply := range replies {
 			if seen[reply] {
-				t.Errorf("%q came twice", reply)
+				t.Errorf("%q was delivered twice", reply)
 			}
 			seen[reply] = true
 		}
@@ -424,7 +425,7 @@ func TestGroupReadersInPipelines(t *testing.T) {
 	}
 	for i := range entries {
 		if !seen[entryReply("s", fmt.Sprintf("%d-1", i+1), "f", "v")] {
-			t.Errorf("nobody has got entry %d", i+1)
+			t.Errorf("entry %d was not delivered", i+1)
 		}
 	}
 	c.Want("XPENDING s g", pending+fmt.Sprintf("*%d\r\n", len(of))+strings.Join(of, ""))

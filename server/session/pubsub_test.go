@@ -15,15 +15,15 @@ import (
 	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
-// push is the RESP3 form of a message.
+// push returns the RESP3 form of a message.
 func push(elems ...string) string { return ">" + servertest.Encode(elems...)[1:] }
 
-// confirmed is the confirmation of a subscription.
+// confirmed returns the confirmation of a subscription.
 func confirmed(mark, kind, name string, count int) string {
 	return fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", mark, len(kind), kind, len(name), name, count)
 }
 
-// A subscriber gets the messages of its channels and patterns, each as often as it has subscriptions that fit.
+// A subscriber gets the messages of its channels and patterns, one for each subscription that matches.
 func TestSubscriptions(t *testing.T) {
 	h := servertest.Start(t)
 	p := h.Dial(t)
@@ -76,7 +76,8 @@ func TestSubscriptions(t *testing.T) {
 				}
 			} else {
 				s.Want("SET k v", "+OK\r\n")
-				// Who publishes to itself has the message behind the reply, as in Redis 7.2, with CLIENT REPLY OFF too.
+				// A client that publishes to itself gets the message after the reply, as in Redis 7.2, and also with CLIENT
+				// REPLY OFF.
 				s.Send(servertest.Encode("PUBLISH", "ab", "own") + servertest.Encode("PING"))
 				expect(":1\r\n")
 				expect(push("pmessage", "a*", "ab", "own"))
@@ -93,7 +94,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// An empty pattern matches an empty channel, and the message says so.
+// An empty pattern matches an empty channel, and the message has both.
 func TestEmptyPattern(t *testing.T) {
 	h := servertest.Start(t)
 	s, p := h.Dial(t), h.Dial(t)
@@ -107,7 +108,7 @@ func TestEmptyPattern(t *testing.T) {
 	}
 }
 
-// A transaction that begins before a subscription of its own goes on behind it, also in RESP2.
+// The commands after SUBSCRIBE in a transaction run, also in RESP2, where a subscriber may not send them.
 func TestSubscribeInTransaction(t *testing.T) {
 	h := servertest.Start(t)
 	s := h.Dial(t)
@@ -127,7 +128,7 @@ func TestSubscribeInTransaction(t *testing.T) {
 	c.Want("EXEC", "*2\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n:0\r\n")
 }
 
-// What was confirmed is in force, and nothing comes before the confirmation.
+// After the confirmation a subscriber gets messages, and before it none.
 func TestConfirmationComesFirst(t *testing.T) {
 	h := servertest.Start(t)
 	stop := make(chan struct{})
@@ -157,7 +158,7 @@ func TestConfirmationComesFirst(t *testing.T) {
 	wg.Wait()
 }
 
-// Messages of a transaction are sent when it is committed, and not when that fails.
+// The messages of a transaction are sent after its commit, and are dropped if the commit fails.
 func TestPublishInTransaction(t *testing.T) {
 	h := servertest.Start(t)
 	s, p := h.Dial(t), h.Dial(t)
@@ -185,7 +186,7 @@ func TestPublishInTransaction(t *testing.T) {
 	}
 }
 
-// A subscriber that does not read is cut off, and nobody waits for it.
+// A subscriber that does not read is disconnected, and publishers do not wait for it.
 func TestSlowSubscriberIsCutOff(t *testing.T) {
 	h := servertest.Start(t)
 	h.Sessions().Limits.Out.Store(1 << 20)
@@ -195,7 +196,7 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	last := ""
 	for end := time.Now().Add(servertest.Patience); last != ":0\r\n"; {
 		if time.Now().After(end) {
-			t.Fatal("the subscriber is still there")
+			t.Fatal("the subscriber is still connected")
 		}
 		last = p.Do("PUBLISH", "c", payload)
 	}
@@ -203,7 +204,7 @@ func TestSlowSubscriberIsCutOff(t *testing.T) {
 	servertest.Eventually(t, "the connection ends", func() bool { return h.Sessions().Clients() == 1 })
 }
 
-// Many subscribe, publish and go at the same time; everybody gets all messages from its subscription on, in order.
+// Several publishers send at the same time: each subscriber gets all messages of each publisher, in order.
 func TestConcurrentPubSub(t *testing.T) {
 	h := servertest.Start(t)
 	const publishers, messages, subscribers = 3, 200, 20
@@ -281,12 +282,12 @@ func TestMessagesHaveOneOrder(t *testing.T) {
 	done.Wait()
 	for i := range seen {
 		if !slices.Equal(seen[i], seen[0]) {
-			t.Fatalf("subscriber %d has seen another order than subscriber 0", i)
+			t.Fatalf("subscriber %d has seen the messages in another order than subscriber 0", i)
 		}
 	}
 }
 
-// A message costs its publisher no allocation for each subscriber.
+// The number of allocations for a message does not depend on the number of subscribers.
 func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 	if servertest.RaceEnabled {
 		t.Skip("the race detector allocates")
@@ -305,8 +306,8 @@ func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 	for range 20 {
 		publish()
 	}
-	// Buffers are allocated anew after a garbage collection, of which there may be several on a busy machine. One
-	// allocation for each subscriber would be more than 3000, every time.
+	// Pools allocate buffers again after a garbage collection, and several collections may happen on a busy host. One
+	// allocation for each message and subscriber would be more than 3000, every time.
 	var n float64
 	for range 5 {
 		if n = testing.AllocsPerRun(100, publish); n <= subscribers/2 {

@@ -17,13 +17,13 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// rdbString is a string of an RDB file.
+// rdbString returns a string as an RDB file holds it.
 func rdbString(s string) string { return string(rdb.AppendString(nil, []byte(s))) }
 
-// rdbKey is a key that holds a string.
+// rdbKey returns the record of a key that holds a string.
 func rdbKey(name, value string) string { return "\x00" + rdbString(name) + rdbString(value) }
 
-// rdbList is a key that holds a list.
+// rdbList returns the record of a key that holds a list.
 func rdbList(name string, elems ...string) string {
 	b := "\x01" + rdbString(name) + string(rune(len(elems)))
 	for _, e := range elems {
@@ -32,16 +32,18 @@ func rdbList(name string, elems ...string) string {
 	return b
 }
 
+// rdbExpire returns the expiry of the key that follows.
 func rdbExpire(at time.Time) string {
 	return "\xfc" + string(binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli())))
 }
 
-// rdbFile writes an RDB file of items with the right checksum and returns its path.
+// rdbFile writes an RDB file of records with the right checksum and returns its path.
 func rdbFile(t testing.TB, items ...string) string {
 	b := "REDIS0011" + strings.Join(items, "") + "\xff"
 	return rdbRaw(t, string(binary.LittleEndian.AppendUint64([]byte(b), crc64.Update(0, []byte(b)))))
 }
 
+// rdbRaw writes a file with a text and returns its path.
 func rdbRaw(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dump.rdb")
@@ -76,7 +78,7 @@ func TestRDBLoad(t *testing.T) {
 	c.Want("TTL a", ":-1\r\n")
 	c.Want("GET e", "$3\r\nnew\r\n")
 	c.Want("PEXPIRETIME e", fmt.Sprintf(":%d\r\n", future.UnixMilli()))
-	c.Want("TTL after", ":-1\r\n") // an expiry is that of one key
+	c.Want("TTL after", ":-1\r\n") // an expiry applies to one key only
 	c.Want("GET p", "$3\r\nold\r\n")
 	c.Want("LRANGE l 0 -1", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n")
 	c.Want("EXISTS two none", ":0\r\n")
@@ -92,7 +94,7 @@ func TestRDBLoad(t *testing.T) {
 	}
 }
 
-// TestRDBLoadErrors: the reply says what is wrong, where, and how many keys were loaded; they stay.
+// TestRDBLoadErrors: the reply says what is wrong, where, and how many keys were loaded. The loaded keys stay.
 func TestRDBLoadErrors(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
 	c := h.Dial(t)
@@ -162,8 +164,8 @@ func TestRDBLoadErrors(t *testing.T) {
 	c.Want("EXISTS k", ":0\r\n")
 }
 
-// TestRDBLoadNewerForms loads what Redis 7.0 does not write: the listpack of a set, a hash with fields that expire, a
-// stream with the times of a consumer.
+// TestRDBLoadNewerForms loads encodings that Redis 7.0 does not write: a set as a listpack, a hash with fields that
+// expire, and a stream with the times of a consumer.
 func TestRDBLoadNewerForms(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -184,7 +186,7 @@ func TestRDBLoadNewerForms(t *testing.T) {
 	c.Want("DBSIZE", ":3\r\n")
 }
 
-// TestRDBLoadFunctions loads libraries; with NX one that exists stays.
+// TestRDBLoadFunctions loads libraries; with NX an existing library is kept.
 func TestRDBLoadFunctions(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -202,8 +204,8 @@ func TestRDBLoadFunctions(t *testing.T) {
 	c.Want("EXISTS n", ":0\r\n")
 }
 
-// TestRDBLoadDatabases: the keys go to the database that the client has selected, whichever one of the file they are
-// from.
+// TestRDBLoadDatabases: RDB LOAD loads the keys of one database of the file, 0 or DB, into the database that the client
+// has selected.
 func TestRDBLoadDatabases(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	c := h.Dial(t)
@@ -218,7 +220,7 @@ func TestRDBLoadDatabases(t *testing.T) {
 	c.Want("DBSIZE", ":0\r\n")
 }
 
-// TestRDBLoadPieces: many keys take few commits, and what is refused on the way leaves what was written before.
+// TestRDBLoadPieces: many keys are written in few commits, and after an error the keys written before stay.
 func TestRDBLoadPieces(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -237,7 +239,7 @@ func TestRDBLoadPieces(t *testing.T) {
 	before = h.Ticker(t, "rocksdb.write.wal")
 	c.Want("RDB LOAD "+path+" NX", "+OK\r\n")
 	if writes := h.Ticker(t, "rocksdb.write.wal") - before; writes != 0 {
-		t.Errorf("nothing new took %d writes", writes)
+		t.Errorf("RDB LOAD NX of existing keys took %d writes", writes)
 	}
 	// A piece that does not fit into a batch is written key by key.
 	c.Want("FLUSHALL", "+OK\r\n")
@@ -250,7 +252,7 @@ func TestRDBLoadPieces(t *testing.T) {
 			"loaded\r\n")
 	c.Want("EXISTS small big later", ":1\r\n")
 	c.Want("CONFIG SET rocksdb.write_options.write_batch_max_bytes 0", "+OK\r\n")
-	// A string that is too long for this server.
+	// A string that is longer than proto-max-bulk-len.
 	c.Want("CONFIG SET proto-max-bulk-len 1048576", "+OK\r\n")
 	c.Want("FLUSHALL", "+OK\r\n")
 	long := rdbFile(t, rdbKey("small", "v"), rdbKey("long", strings.Repeat("x", 1<<20+1)), rdbKey("later", "v"))
@@ -263,7 +265,7 @@ func TestRDBLoadPieces(t *testing.T) {
 	c.Want("RDB LOAD "+path, "-ERR write command not allowed when reached max-db-size.\r\n")
 }
 
-// TestRDBLoadBesideOthers: clients that wait for a key get it, watched keys are noticed, and a pause holds.
+// TestRDBLoadBesideOthers: RDB LOAD serves blocked clients, changes watched keys, and waits for the end of a pause.
 func TestRDBLoadBesideOthers(t *testing.T) {
 	h := servertest.Start(t)
 	c, waits, watches := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -289,7 +291,8 @@ func TestRDBLoadBesideOthers(t *testing.T) {
 	watches.Want("EXEC", "*-1\r\n")
 }
 
-// TestRDBLoadLetsOthersRun: while a client holds the last key of the file, those before it are there already.
+// TestRDBLoadLetsOthersRun: while another transaction holds the lock of the file's last key, other clients already see
+// the keys before it.
 func TestRDBLoadLetsOthersRun(t *testing.T) {
 	h := servertest.Start(t)
 	c, other := h.Dial(t), h.Dial(t)
@@ -301,7 +304,7 @@ func TestRDBLoadLetsOthersRun(t *testing.T) {
 	if err := tx.Acquire(); err != nil {
 		t.Fatal(err)
 	}
-	// Full pieces of keys that do not share the lock of the last one, which then is alone in its piece.
+	// Full pieces of keys that do not share the lock of the last key, so that the last key is alone in its piece.
 	exists := []string{"EXISTS"}
 	var items []string
 	for i := 0; len(items) < 3*256; i++ {
@@ -311,7 +314,7 @@ func TestRDBLoadLetsOthersRun(t *testing.T) {
 		}
 	}
 	c.Send(servertest.Encode("RDB", "LOAD", rdbFile(t, append(items, rdbKey("last", "v"))...)))
-	servertest.Eventually(t, "the pieces before the last one are there",
+	servertest.Eventually(t, "the pieces before the last one are written",
 		func() bool { return other.Do(exists...) == fmt.Sprintf(":%d\r\n", len(items)) })
 	release()
 	if got := c.Reply(); got != "+OK\r\n" {

@@ -10,12 +10,13 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
+// library returns the source of a library with one function, which returns result.
 func library(name, function, result string) string {
 	return "#!lua name=" + name + "\nredis.register_function('" + function + "', function() return '" + result + "' end)"
 }
 
-// What FUNCTION and SCRIPT change takes effect with their commit: when that fails everything is as it was, in memory as
-// in the database.
+// The changes of FUNCTION and SCRIPT commands take effect with the commit. After a failed commit, memory and database
+// are unchanged.
 func TestScriptsAfterAFailedWrite(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -64,7 +65,7 @@ func TestScriptsAfterAFailedWrite(t *testing.T) {
 			t.Errorf("%s: %q", name, r)
 		}
 		check(name + " while writes fail")
-		// In a transaction the commands after it see the change; nobody does when the commit fails.
+		// In a transaction the commands after the change see it; after a failed commit no command does.
 		c.Want("MULTI", "+OK\r\n")
 		c.Do(cmd...)
 		c.Want("FCALL f 0", "+QUEUED\r\n")
@@ -74,14 +75,13 @@ func TestScriptsAfterAFailedWrite(t *testing.T) {
 		h.DB.InjectWriteError(nil)
 		check(name)
 	}
-	h2 := c.Do("FUNCTION", "LOAD", library("new", "g", "new"))
-	if h2 != "$3\r\nnew\r\n" {
-		t.Errorf("%q", h2)
+	if got := c.Do("FUNCTION", "LOAD", library("new", "g", "new")); got != "$3\r\nnew\r\n" {
+		t.Errorf("%q", got)
 	}
 	c.Want("FCALL g 0", "$3\r\nnew\r\n")
 }
 
-// In a transaction commands see what those before them have changed, others when it is committed.
+// The commands of a transaction see the changes to scripts and libraries of the commands before them.
 func TestScriptsInATransaction(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -108,12 +108,12 @@ func TestScriptsInATransaction(t *testing.T) {
 			t.Errorf("%v: %q, want %q", tt.commands, r, tt.want)
 		}
 	}
-	// What was evaluated after the flush is there.
+	// The script that was evaluated after the flush is cached.
 	c.Want("EVALSHA "+sha+" 0", ":1\r\n")
 	c.Want("FUNCTION LIST", "*0\r\n")
 }
 
-// FUNCTION LISTFUNC and LISTLIB are Kvrocks's; so are the replies.
+// FUNCTION LISTFUNC and LISTLIB are commands of Kvrocks, and have Kvrocks's replies.
 func TestKvrocksListsOfFunctions(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	two := "#!lua name=two\nredis.register_function('beta', function() end) redis.register_function('alpha', function() " +
@@ -142,7 +142,7 @@ func TestKvrocksListsOfFunctions(t *testing.T) {
 	c.Want("FUNCTION LISTFUNC FUNCNAME beta", "*1\r\n%2\r\n"+text("function_name", "beta", "from_library", "two"))
 	c.Want("FUNCTION LISTLIB one", "%3\r\n"+text("library_name", "one", "engine",
 		"lua")+"+functions\r\n*1\r\n"+text("alpine"))
-	// As in a transaction.
+	// Also in a transaction, with its changes.
 	c.Want("MULTI", "+OK\r\n")
 	c.Want("FUNCTION DELETE two", "+QUEUED\r\n")
 	c.Want("FUNCTION LISTLIB two", "+QUEUED\r\n")

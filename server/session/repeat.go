@@ -12,8 +12,8 @@ type repeat struct {
 	until   int64 // when its key expires, in ms; 0 = never
 }
 
-// findReply takes a cached reply as the reply of the command, if one exists; the key's lock must be held. keep says
-// that the reply which the command is about to make should be cached, by keepReply.
+// findReply looks for a cached reply of the command and stores it in kept, if one exists; the key's lock must be held.
+// keep reports whether the reply that the command makes should be cached, by keepReply.
 func (c *run) findReply(r *request, key []byte) (keep bool) {
 	q := &c.repeat.request
 	q.Set(c.out.Proto, c.tx.Namespace(), r.spec, r.args, c.tx.Generation(key))

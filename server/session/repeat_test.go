@@ -14,10 +14,10 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// replies returns the numbers of kept replies.
+// keptReplies returns the statistics of the reply cache.
 func keptReplies(h *servertest.Harness) derived.Stats { return h.DB.Derived().Stats()[derived.Replies] }
 
-// Replies from the cache are those of a server without one, whatever happens to the keys in between.
+// A server with a reply cache replies like a server without one, whatever happens to the keys between two reads.
 func TestReplyCacheIsNeverStale(t *testing.T) {
 	with, without := servertest.Start(t), servertest.Start(t, "derived-state-size", "-1")
 	a, b := with.Dial(t), without.Dial(t)
@@ -30,7 +30,7 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 	for i := range rounds {
 		var cmd string
 		n := strconv.Itoa(r.IntN(5))
-		if r.IntN(4) > 0 { // few different ones, so that they repeat
+		if r.IntN(4) > 0 { // few different reads, so that they repeat
 			cmd = pick("LRANGE l 0 -1", "LRANGE l 0 2", "HGETALL h", "HMGET h f0 f1", "SMEMBERS s",
 				"ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZREVRANGE z 0 1",
 				"ZRANK z m1", "ZCOUNT z 0 2", "XRANGE x - +", "BITCOUNT b", "SISMEMBER s m1", "LPOS l e1", "HKEYS h", "HVALS g",
@@ -50,7 +50,7 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 			}
 		}
 	}
-	// About 5 % are: a reply is kept when it is asked for twice between two writes.
+	// About 5 % of the replies come from the cache: a reply is kept when a read is repeated between two writes.
 	if keptReplies(with).Hits < int64(rounds/40) {
 		t.Errorf("only %d of %d commands were answered from the cache", keptReplies(with).Hits, rounds)
 	}
@@ -59,7 +59,7 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 	}
 }
 
-// A reader never sees less than what was acknowledged before it asked.
+// A reader sees all writes that were acknowledged before its read began.
 func TestReplyCacheUnderConcurrency(t *testing.T) {
 	h := servertest.Start(t)
 	h.Dial(t).Do("ZADD", "z", "0", "m")
@@ -91,7 +91,7 @@ func TestReplyCacheUnderConcurrency(t *testing.T) {
 	wg.Wait()
 }
 
-// A key expires whether its reply is kept or not, and errors are not kept.
+// A cached reply expires with its key or field, and errors are not cached.
 func TestReplyCacheAndExpiry(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -112,7 +112,7 @@ func TestReplyCacheAndExpiry(t *testing.T) {
 	}
 }
 
-// The cache keeps to its size.
+// The cache does not exceed its size.
 func TestReplyCacheIsBounded(t *testing.T) {
 	h := servertest.Start(t, "derived-state-size", "1")
 	c := h.Dial(t)

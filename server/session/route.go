@@ -34,10 +34,10 @@ func (c *run) route(r *request) error {
 	return c.routeBy(c.topology, r)
 }
 
-// routeBy is route for a topology.
+// routeBy routes a command by a given topology.
 func (c *run) routeBy(t *topology.Topology, r *request) error {
 	if r.spec.Flags&command.PubSub != 0 && r.spec.Name == "sunsubscribe" {
-		return nil // of any channels, whichever node serves them now
+		return nil // a client may unsubscribe from any channel, whichever node serves it now
 	}
 	slot, ok, err := c.slotOf(r)
 	if err != nil || !ok {

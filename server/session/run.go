@@ -41,10 +41,10 @@ type run struct {
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
-	sampleIn  int                // after how many commands one is looked at for Stats.Hot
+	sampleIn  int                // number of commands until the next one is sampled for Stats.Hot
 	seen      *observed          // the instrumentation settings of this run
-	topology  *topology.Topology // the commands are routed by it
-	routed    []command.KeyRef   // of the command that is being routed
+	topology  *topology.Topology // by which the commands were routed
+	routed    []command.KeyRef   // keys of the command that is being routed
 	asking    bool               // ASKING was sent before the running command
 	profiled  bool               // the run is one command, which is profiled
 	streams   bool               // the reply of the running command may be sent in parts
@@ -76,10 +76,10 @@ func (c *conn) beginRun() *run {
 	return w
 }
 
-// end ends the run. It must not be used afterwards.
+// end ends the run. The run must not be used afterwards.
 func (c *run) end() {
 	runs := &c.srv.runs
-	c.tx.End() // e.g. SCRIPT EXISTS reads without a transaction
+	c.tx.End() // a command that reads without a transaction, such as SCRIPT EXISTS, does not end its reads
 	c.sess.Control = nil
 	c.conn, c.top.ctx.Sess, c.tx.Origin = nil, nil, nil
 	c.frame = &c.top

@@ -35,15 +35,15 @@ type scriptRun struct {
 	keys      []command.KeyRef
 	written   []keyRef // keys that its commands have written, if any client is blocked
 
-	// In a cluster: the slot of the keys so far, or anySlot; whether they may have several.
-	slot      int
-	crossSlot bool
+	// In a cluster:
+	slot      int  // the slot of the keys so far, or anySlot
+	crossSlot bool // the keys may have several slots
 
 	// The locks that the next try must take.
-	retry bool
-	all   bool
-	tries int
-	more  []engine.Lock
+	retry bool          // the script must run again
+	all   bool          // all locks are taken
+	tries int           // number of tries so far that lacked a lock
+	more  []engine.Lock // the missing lock, and the locks of the last try
 	// shared: other clients wait for the commit of the script's transaction. alone: the script is tried again without
 	// them.
 	shared, alone bool
@@ -70,7 +70,8 @@ type keyRef struct {
 	key []byte
 }
 
-// lockTries is how often a script is tried with the locks that it is known to need, before it gets all locks.
+// lockTries is how many times a script runs again with only the locks that it is known to need. After that it runs
+// again with all locks.
 const lockTries = 8
 
 var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
@@ -161,7 +162,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 		err = errMoreLocks
 	}
 	if s.retry && err != errMoreLocks {
-		s.forget() // it was killed meanwhile
+		s.forget() // the script ended for another reason, such as SCRIPT KILL
 	}
 	s.calls.settle(c.srv.Stats, !s.retry)
 	c.sess.Namespace = began // a SELECT ends with the script

@@ -38,7 +38,7 @@ func TestScriptsShareThePipeline(t *testing.T) {
 
 func equalStrings(a, b []string) bool { return strings.Join(a, "\x00") == strings.Join(b, "\x00") }
 
-// As in Redis 7.2, and unlike 7.0, commands that block may be called by scripts, where they do not wait.
+// As in Redis 7.2, and unlike 7.0, scripts may call blocking commands, which do not wait then.
 func TestScriptsDoNotBlock(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, tt := range []struct{ call, want string }{
@@ -68,8 +68,8 @@ func TestScriptsDoNotBlock(t *testing.T) {
 	}
 }
 
-// SORT BY a constant leaves a set in any order for a client, but a script gets the same one each time, which DESC turns
-// around.
+// SORT BY a constant returns the members of a set in any order to a client, but sorted to a script. DESC reverses the
+// order.
 func TestScriptsGetSetsSorted(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	c.Want("SADD s b c a", ":3\r\n")
@@ -84,8 +84,8 @@ func TestScriptsGetSetsSorted(t *testing.T) {
 	}
 }
 
-// Scripts that touch the same undeclared keys in opposite order neither wait for each other for ever nor lose anything;
-// MULTI, plain commands and readers take part.
+// Scripts that access the same undeclared keys in opposite order do not deadlock and lose no write, while transactions
+// and read-only scripts use the keys, too.
 func TestScriptsWithUndeclaredKeys(t *testing.T) {
 	h := servertest.Start(t)
 	const clients, each = 4, 150
@@ -120,7 +120,7 @@ func TestScriptsWithUndeclaredKeys(t *testing.T) {
 	})
 	run(func(c *servertest.Client, i int) {
 		if r := c.Do("EVAL_RO", "return (redis.call('GET','x') or 0)+(redis.call('GET','y') or 0)", "0"); r != ":0\r\n" {
-			t.Errorf("half a script was seen: %q", r)
+			t.Errorf("a part of another script's writes was seen: %q", r)
 		}
 	})
 	wg.Wait()
@@ -129,7 +129,7 @@ func TestScriptsWithUndeclaredKeys(t *testing.T) {
 	c.Want("EVAL_RO return(redis.call('GET','x')+redis.call('GET','y')) 0", ":0\r\n")
 }
 
-// A script that reads undeclared keys and then writes them runs once, when nobody else uses them.
+// A script that reads undeclared keys and then writes them runs once if no other client uses the keys.
 func TestScriptsThatReadAndWriteRunOnce(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -157,15 +157,15 @@ func TestScriptsThatReadAndWriteRunOnce(t *testing.T) {
 	}
 }
 
-// Scripts add one to the same undeclared keys, which they read and then write, in any order, beside transactions and
-// plain commands: nothing is lost, each sees all keys as they are together, and nobody waits for ever.
+// Scripts add one to each of several undeclared keys, which they read and then write in any order, also in transactions
+// and pipelines: no update is lost, each script sees equal values, and no script waits for ever.
 func TestScriptsLoseNoUpdates(t *testing.T) {
 	h := servertest.Start(t)
 	const clients, each, keys = 6, 120, 5
 	const script = `local seen
 		for i, k in ipairs(ARGV) do
 			local v = tonumber(redis.call('GET', k) or 0)
-			if i == 1 then seen = v elseif v ~= seen then return redis.error_reply('HALF seen') end
+			if i == 1 then seen = v elseif v ~= seen then return redis.error_reply('PARTIAL writes seen') end
 		end
 		for i = #ARGV, 1, -1 do redis.call('SET', ARGV[i], seen + 1) end
 		return seen`
@@ -235,7 +235,7 @@ func TestScriptKillUndoesTheScript(t *testing.T) {
 }
 
 func TestScriptMemoryLimit(t *testing.T) {
-	h := servertest.Start(t, "lua-memory-limit-mb", "16") // little, so that little has to be done until it is reached
+	h := servertest.Start(t, "lua-memory-limit-mb", "16") // a low limit, so that the scripts reach it soon
 	c := h.Dial(t)
 	for _, script := range []string{
 		"redis.call('SET','k','1') local t={} for i=1,1e9 do t[i]={i} end",

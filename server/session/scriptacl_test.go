@@ -8,8 +8,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What a restricted user may do in scripts, and SORT with patterns anywhere. The replies are those of redis-server
-// 7.0.15 but for those of what the ACL denies, which have the texts of 7.2.
+// The permissions of a restricted user in scripts, and for SORT with patterns in and outside of scripts. The replies
+// are those of redis-server 7.0.15, except for denials by the ACL, which have the texts of 7.2.
 func TestScriptsOfARestrictedUser(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -63,7 +63,7 @@ func TestScriptsOfARestrictedUser(t *testing.T) {
 			t.Errorf("acl_check_cmd(%s): %q, want %q", tt.args, got, tt.want)
 		}
 	}
-	admin.Want("ACL LOG", "*0\r\n") // a question is no attempt
+	admin.Want("ACL LOG", "*0\r\n") // redis.acl_check_cmd is not logged
 	eval("return redis.pcall('get','b')", "0")
 	if log := admin.Do("ACL", "LOG"); !strings.Contains(log, "$3\r\nlua\r\n") || !strings.Contains(log, "$1\r\nb\r\n") {
 		t.Errorf("ACL LOG: %q", log)

@@ -6,8 +6,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// A script that needs a lock of another database which somebody holds is undone and waits for it, as for an undeclared
-// key of its own database.
+// A script that needs the lock of a key in another database is undone and waits for the lock if another client holds
+// it, as for an undeclared key of its own database.
 func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
 		{"MOVE", "redis.call('INCR','n') return redis.call('MOVE',KEYS[1],3)"},
@@ -40,7 +40,7 @@ func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 	}
 }
 
-// Scripts wake those who wait for keys of other databases.
+// Scripts serve clients that are blocked on keys of other databases.
 func TestScriptsWakeWaitersOfOtherDatabases(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
 		{"MOVE", "redis.call('RPUSH','l','x') return redis.call('MOVE','l',3)"},

@@ -37,7 +37,8 @@ var (
 // is rolled back and run again in a transaction of its own.
 const sharedPatience = 50 * time.Millisecond
 
-// Lasts is called from time to time while a script runs.
+// Lasts is called from time to time while a script runs. took is the time since the script began; slow: it is longer
+// than lua-time-limit. An error stops the script.
 func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 	c := h.run
 	s := &c.script
@@ -51,7 +52,7 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 	return nil
 }
 
-// Call runs a command for the script.
+// Call runs a command for the script and writes the reply, or the error reply, to out. An error stops the script.
 func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c := h.run
 	s := &c.script
@@ -169,7 +170,7 @@ func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) e
 	return errMoreLocks
 }
 
-// Allowed reports whether the user may run a command.
+// Allowed reports whether the user may run a command; known is false when the command does not exist.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	c := h.run
 	spec, err := c.script.resolvers.Resolve(args)

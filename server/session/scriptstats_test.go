@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What commandstats and errorstats have of the commands that scripts call, as redis-server 7.0.15 counts them.
+// The sections commandstats and errorstats of INFO count the commands that scripts call like redis-server 7.0.15.
 func TestScriptStatistics(t *testing.T) {
 	const wrong = "errorstat_WRONGTYPE=count=1 "
 	for _, tt := range []struct{ script, want string }{
@@ -62,16 +62,16 @@ func TestScriptStatistics(t *testing.T) {
 	}
 }
 
-// A script that is undone to be run again with more locks has called its commands once.
+// The commands of a script that is undone and run again with more locks are counted once.
 func TestScriptStatisticsOfASecondTry(t *testing.T) {
-	h := servertest.StartApart(t, []string{"held", "free"}, "lua-time-limit", "600000") // nobody is to be turned away
+	h := servertest.StartApart(t, []string{"held", "free"}, "lua-time-limit", "600000") // no client gets BUSY
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
 	a.Send(servertest.Encode("EVAL", "redis.call('SET','held','1') "+endless, "1", "held"))
 	servertest.Eventually(t, "the script holds its lock", h.Sessions().Scripts.Active)
 	b.Send(servertest.Encode("EVAL", "redis.call('INCR','free') return redis.call('INCR','held')", "0"))
 	began := func() bool {
 		fields, _ := servertest.ParseInfo(t, c.Do("INFO", "latencystats"))
-		return fields["latency_percentiles_usec_incr"] != "" // these are counted at once
+		return fields["latency_percentiles_usec_incr"] != "" // the latencies are recorded also for a try that is undone
 	}
 	servertest.Eventually(t, "the other one has been tried", began)
 	c.Want("SCRIPT KILL", "+OK\r\n")
@@ -79,7 +79,7 @@ func TestScriptStatisticsOfASecondTry(t *testing.T) {
 	if r := b.Reply(); r != ":1\r\n" {
 		t.Errorf("%q", r)
 	}
-	servertest.Eventually(t, "it is counted", func() bool {
+	servertest.Eventually(t, "each command is counted once", func() bool {
 		fields, _ := servertest.ParseInfo(t, c.Do("INFO", "commandstats"))
 		return strings.HasPrefix(fields["cmdstat_incr"], "calls=2,") && strings.HasPrefix(fields["cmdstat_eval"], "calls=2,")
 	})

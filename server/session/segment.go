@@ -12,8 +12,8 @@ const (
 	segmentCommands = 256
 	segmentKeys     = 1024
 	segmentBatch    = 1 << 20   // bytes of write batch, large values not counted: the next command may patch them
-	segmentLarge    = 64 << 10  // bytes of a value that make it large
-	segmentMost     = 64 << 20  // bytes of write batch, everything counted
+	segmentLarge    = 64 << 10  // min size of a large value in bytes
+	segmentMax      = 64 << 20  // bytes of write batch, everything counted
 	segmentReplies  = 256 << 10 // bytes of replies
 )
 
@@ -22,14 +22,14 @@ func (c *run) writeSegment(reqs []request) int {
 	if c.srv.DB.Blocked() != nil {
 		reqs = reqs[:1] // commands that need locks of a slow script must fail alone
 	}
-	// Where does the segment end? At the last write before a command that cannot take part.
+	// The segment ends with the last write before a command that cannot take part.
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
 	n := 0
-	lasts := reqs[0].spec.Flags&command.Alone != 0
-	if lasts {
+	mustBeAlone := reqs[0].spec.Flags&command.Alone != 0
+	if mustBeAlone {
 		reqs = reqs[:1]
 		c.flush()
 	}
@@ -92,7 +92,7 @@ func (c *run) writeSegment(reqs []request) int {
 	c.tx.KeepLocks()
 	var combined bool
 	var err error
-	alone := lasts || c.profiled || c.track != nil && c.track.NoLoop // no other client may share the commit
+	alone := mustBeAlone || c.profiled || c.track != nil && c.track.NoLoop // no other client may share the commit
 	if retry && c.script.all {
 		err = c.tx.AcquireAll()
 	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
@@ -156,14 +156,14 @@ func (c *run) lockExternal(r *request) {
 type segment struct {
 	reqs       []request
 	done       int  // commands that were run
-	firstWrite int  // the first one whose reply depends on the commit
+	firstWrite int  // index of the first command whose reply depends on the commit
 	wrote      bool // a command has written: firstWrite is set
 }
 
 // runSegment runs the commands of the segment in the transaction, whose locks are held.
 func (c *run) runSegment() {
 	s := &c.segment
-	// A write from before the segment may have been seen by every command.
+	// If the transaction already holds writes, of another connection, every command may see them.
 	s.wrote = !c.tx.Empty()
 	if c.moved() {
 		c.reroute(s.reqs)
@@ -228,6 +228,6 @@ func (c *run) segmentFailed(err error) {
 // segmentFull reports whether the segment must be committed before it grows any further.
 func (c *run) segmentFull() bool {
 	size := c.tx.Size()
-	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||
+	return size > segmentBatch && (size > segmentMax || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||
 		c.out.Len() > segmentReplies
 }

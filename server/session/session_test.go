@@ -66,7 +66,7 @@ func TestAuth(t *testing.T) {
 		{"AUTH token2", "+OK\r\n"},
 		{"GET k", "$-1\r\n"},
 		{"DBSIZE", ":0\r\n"},
-		{"AUTH wrong", wrong}, // the connection keeps what it had
+		{"AUTH wrong", wrong}, // the connection keeps its user and namespace
 		{"SET k two", "+OK\r\n"},
 		{"FLUSHDB", "+OK\r\n"},
 		{"AUTH token1", "+OK\r\n"},
@@ -99,7 +99,7 @@ func TestClientList(t *testing.T) {
 	b.Want("CLIENT NO-TOUCH ON", "+OK\r\n")
 	b.Want("PING", "+PONG\r\n")
 
-	// An age that is not that of the test, which may take seconds on a busy machine.
+	// An age that is larger than the duration of the test, which may take seconds on a busy host.
 	h.Sessions().Each(func(c *session.Loop) { c.Older(100 * time.Second) })
 
 	line := func(id int, c *servertest.Client, rest string) string {
@@ -154,7 +154,7 @@ func TestClientList(t *testing.T) {
 	}
 }
 
-// The state of a transaction, and the command that was sent last, whatever has come of it.
+// CLIENT LIST shows the state of a transaction, and the last command even if it failed or was refused.
 func TestClientListState(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -208,7 +208,7 @@ func TestClientKill(t *testing.T) {
 	victim := connect("secret")
 	addr := victim.LocalAddr().String()
 	me.Want("CLIENT KILL "+addr, "+OK\r\n")
-	// It is gone with the reply, although its goroutine may be late.
+	// After the reply the connection is not listed any more, even if its goroutine has not ended yet.
 	me.Want("CLIENT KILL "+addr, "-ERR No such client\r\n")
 	if n := strings.Count(me.Do("CLIENT", "LIST"), "id="); n != 1 {
 		t.Errorf("%d clients are shown after the other one was killed", n)
@@ -219,7 +219,7 @@ func TestClientKill(t *testing.T) {
 	me.Want("CLIENT KILL ADDR "+victim.LocalAddr().String()+" LADDR "+h.Addr()+" USER default TYPE normal", ":1\r\n")
 	victim.Closed()
 
-	// One that waits is woken.
+	// A waiting client is killed at once.
 	sleeper := connect("secret")
 	sleeper.Send(servertest.Pipeline("DEBUG SLEEP 1000"))
 	servertest.Eventually(t, "it sleeps",
@@ -228,7 +228,7 @@ func TestClientKill(t *testing.T) {
 	sleeper.Closed()
 	servertest.Eventually(t, "it is gone", func() bool { return h.Sessions().Clients() == 1 })
 
-	// A namespace can only reach its own.
+	// A client of a namespace can kill clients of this namespace only.
 	own, other := connect("token1"), connect("token1")
 	own.Want("CLIENT KILL ID 1", ":0\r\n")
 	own.Want("CLIENT KILL TYPE normal SKIPME no", ":2\r\n")

@@ -1,8 +1,8 @@
 // Package session runs the commands of clients. A session is one connection: its goroutine reads and decodes
 // commands, checks them, takes the locks of their keys, calls their handlers, commits and replies.
 //
-// Shared is the common state of the sessions of a server. The server sees nothing else of the sessions: Serve begins
-// a session, Close ends all.
+// Shared is the common state of the sessions of a server, and all that the server sees of the sessions: Serve begins a
+// session, and Close ends all of them.
 package session
 
 import (
@@ -47,7 +47,7 @@ type Shared struct {
 	waiters   waitTable
 	monitors  monitors
 	observed  atomic.Pointer[observed]
-	observing sync.Mutex   // held while it is replaced
+	observing sync.Mutex   // held while observed is replaced
 	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 
 	mu      sync.Mutex
@@ -107,8 +107,8 @@ func NewShared(o Options) *Shared {
 	return s
 }
 
-// Serve begins a session for a connection, and takes the connection over; secure is for a client of the TLS port,
-// else nil. Serve returns false when the server is being closed.
+// Serve begins a session for a connection, and takes the connection over. secure is the configuration of TLS, nil for a
+// connection without TLS. Serve closes the connection and returns false when the server is being closed.
 func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
 	c := newConn(s, nc, s.lastID.Add(1))
 	if secure != nil {
@@ -127,7 +127,7 @@ func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
 }
 
 // Close lets running commands finish, and gives all clients some time to read their replies. Then the connections
-// end; Wait waits for that.
+// end. Close does not wait for their end, Wait does.
 func (s *Shared) Close() {
 	grace := time.Duration(s.Limits.Ending.Load())
 	s.mu.Lock()

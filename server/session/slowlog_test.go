@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// lastSlow returns the arguments of the newest entry that is of a command.
+// lastSlow returns the arguments of the newest entry of a command.
 func lastSlow(h *servertest.Harness, t *testing.T, name string) []string {
 	t.Helper()
 	for _, e := range h.Sessions().SlowLog().Newest(-1) {
@@ -28,7 +28,7 @@ func TestSlowLog(t *testing.T) {
 	for range 3 {
 		c.Reply()
 	}
-	// Every call has an entry of its own: with so low a threshold nothing is measured in groups.
+	// Every call has its own entry: with such a low threshold no calls are measured in groups.
 	list := h.Sessions().SlowLog().Newest(-1)
 	var got []string
 	for _, e := range list {
@@ -41,7 +41,7 @@ func TestSlowLog(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	c.Want("SLOWLOG LEN", ":4\r\n")
-	// SLOWLOG LEN has an entry now, and the oldest one is gone.
+	// SLOWLOG LEN has an entry now, and the oldest entry was removed.
 	if got, want := c.Do("SLOWLOG", "GET", "1"), "*1\r\n*6\r\n"; !strings.HasPrefix(got, want) ||
 		!strings.Contains(got, "*2\r\n$7\r\nSLOWLOG\r\n$3\r\nLEN\r\n") {
 		t.Errorf("%q", got)
@@ -61,11 +61,11 @@ func TestSlowLog(t *testing.T) {
 	c.Want("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n")
 	c.Want("GET a", "$1\r\n1\r\n")
 	if id := h.Sessions().SlowLog().Newest(1)[0].ID; id <= last {
-		t.Errorf("after a reset the numbers begin anew: %d, %d", id, last)
+		t.Errorf("the ids do not continue after SLOWLOG RESET: %d after %d", id, last)
 	}
 }
 
-// A command that waits is entered once, when the wait has ended, with the client's own arguments.
+// A command that blocks gets one entry, when the wait has ended, with the arguments that the client has sent.
 func TestSlowLogOfBlockedClients(t *testing.T) {
 	h := servertest.Start(t, "slowlog-log-slower-than", "0")
 	c, w := h.Dial(t), h.Dial(t)
@@ -87,7 +87,7 @@ func TestSlowLogOfBlockedClients(t *testing.T) {
 			w.Do(strings.Fields(tt.end)...)
 		}
 		c.Reply()
-		c.Want("PING", "+PONG\r\n") // whose entry comes after it
+		c.Want("PING", "+PONG\r\n") // the entry of the command before is complete now
 		n := 0
 		for _, e := range h.Sessions().SlowLog().Newest(-1) {
 			if strings.Join(e.Args, " ") == tt.wait {
@@ -100,7 +100,7 @@ func TestSlowLogOfBlockedClients(t *testing.T) {
 	}
 }
 
-// What a script calls is a call of nobody's.
+// The entry of a command that a script calls has no client address and no client name.
 func TestSlowLogOfScript(t *testing.T) {
 	h := servertest.Start(t, "slowlog-log-slower-than", "0")
 	c := h.Dial(t)
@@ -138,7 +138,7 @@ func TestSlowLogTrims(t *testing.T) {
 	}
 }
 
-// Commands inside EXEC have entries, EXEC has none.
+// The commands inside EXEC have entries, EXEC itself has none.
 func TestSlowLogOfTransaction(t *testing.T) {
 	h := servertest.Start(t, "slowlog-log-slower-than", "0")
 	c := h.Dial(t)
@@ -154,10 +154,10 @@ func TestSlowLogOfTransaction(t *testing.T) {
 	}
 }
 
-// A group of calls that share their time counts as slow when its time is: the call with the longest reply stands for
-// it.
+// If calls are measured in a group and the group's time exceeds the threshold, the call with the longest reply gets the
+// entry.
 func TestSlowGroup(t *testing.T) {
-	h := servertest.Start(t, "slowlog-log-slower-than", "-1") // on a busy machine any command may be slow
+	h := servertest.Start(t, "slowlog-log-slower-than", "-1") // on a busy host any command may be slow
 	c := h.Dial(t)
 	c.Do("SET", "long", strings.Repeat("v", 3000))
 	c.Do("SET", "short", "v")

@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// longList makes a list of n elements of size bytes and returns the reply of LRANGE for all of it.
+// longList makes a list of n elements of size bytes and returns the reply of LRANGE for the whole list.
 func longList(c *servertest.Client, key string, n, size int) string {
 	c.T.Helper()
 	element := strings.Repeat("e", size)
@@ -24,8 +24,8 @@ func longList(c *servertest.Client, key string, n, size int) string {
 	return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", size, element), n)
 }
 
-// A client that asks for one long reply and reads nothing is cut off; the heap grows by its output limit, a part of the
-// reply and little more.
+// A client that requests one long reply and reads nothing is disconnected. Until then the heap grows by the output
+// limit and a part of the reply at most, not by the whole reply.
 func TestLongReplyIsBoundedWhileItIsMade(t *testing.T) {
 	for _, layer := range []string{"plain", "TLS"} {
 		t.Run(layer, func(t *testing.T) {
@@ -55,14 +55,14 @@ func TestLongReplyIsBoundedWhileItIsMade(t *testing.T) {
 	}
 }
 
-// A client that reads late gets a long reply whole, and what others tell it behind it.
+// A client that begins to read late gets the whole long reply, and the messages of other clients after it.
 func TestLongReplyLeavesInParts(t *testing.T) {
 	for _, layer := range []string{"plain", "TLS"} {
 		t.Run(layer, func(t *testing.T) {
 			h, dial := servertest.Layered(t, layer)
 			c, other := dial(), dial()
 			want := longList(c, "l", 48, 1<<20)
-			for _, served := range wires(h) { // who reads is not to be taken for one who does not, on a busy machine
+			for _, served := range wires(h) { // on a busy host a client that reads must not be disconnected
 				served.SetPatience(servertest.Patience)
 			}
 			h.Sessions().Limits.Out.Store(6 << 20)
@@ -89,18 +89,18 @@ func TestLongReplyLeavesInParts(t *testing.T) {
 			}
 			message := ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"
 			if n := strings.Count(rest, message); n != 3 || strings.ReplaceAll(rest, message, "") != "+PONG\r\n" {
-				t.Errorf("behind the reply: %q", rest)
+				t.Errorf("after the long reply: %q", rest)
 			}
 		})
 	}
 }
 
-// What a client has told others before its long reply does not wait until it has read that.
+// The messages that a client causes before its long reply are sent to other clients before it reads the reply.
 func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		listen    []string // commands of the one who is told
-		tell, got string
+		listen    []string // commands of the client that gets the message
+		tell, got string   // the command that causes the message, and the message
 	}{
 		{"channel", []string{"SUBSCRIBE ch"}, servertest.Encode("PUBLISH", "ch", "m"),
 			">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
@@ -112,13 +112,13 @@ func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 			c, other := h.Dial(t), h.Dial(t)
 			longList(c, "l", 32, 1<<20)
 			for _, served := range wires(h) {
-				served.SetPatience(time.Hour) // it is waited for
+				served.SetPatience(time.Hour) // the server waits until the client reads
 			}
 			other.Do("HELLO", "3")
 			for _, command := range test.listen {
 				other.Do(strings.Fields(command)...)
 			}
-			c.Send(test.tell + servertest.Encode("LRANGE", "l", "0", "-1")) // whose replies it does not read
+			c.Send(test.tell + servertest.Encode("LRANGE", "l", "0", "-1")) // the test does not read the replies
 			if got := other.Reply(); got != test.got {
 				t.Errorf("got %q", got)
 			}
@@ -132,7 +132,7 @@ func wires(h *servertest.Harness) (wires []*wire.Conn) {
 	return wires
 }
 
-// A reply that is built as a whole does not outgrow the output limit: the client is disconnected without a byte of it.
+// A reply that is built as a whole and exceeds the output limit is not sent: the client is disconnected.
 func TestWholeReplyIsBounded(t *testing.T) {
 	h := servertest.Start(t)
 	fill := h.Dial(t)

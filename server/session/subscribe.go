@@ -24,7 +24,7 @@ func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func
 	})
 }
 
-// Unsubscribe is the opposite of Subscribe.
+// Unsubscribe ends a subscription and returns how many subscriptions of this kind are left.
 func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
 	return c.srv.Hub.Remove(&c.subs, kind, string(name))
 }
@@ -32,7 +32,7 @@ func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
 // UnsubscribeAll ends all subscriptions without confirmations.
 func (c *conn) UnsubscribeAll() { c.srv.Hub.RemoveAll(&c.subs) }
 
-// Subscriptions returns what the connection is subscribed to.
+// Subscriptions returns the names of the channels or patterns that the connection is subscribed to.
 func (c *conn) Subscriptions(kind command.SubscriptionKind) []string { return c.subs.Names(kind) }
 
 // Subscribed reports whether the connection is subscribed to anything.

@@ -17,10 +17,10 @@ import (
 	"github.com/basaltdb/basalt/server/session"
 )
 
-// cutConn sends the first bytes of a write, calls between, and sends the rest.
+// cutConn sends the first cut bytes of a write, calls between, and sends the rest.
 type cutConn struct {
 	net.Conn
-	cut     int // 0 = not
+	cut     int // 0 = the write is not cut
 	between func()
 }
 
@@ -38,7 +38,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// allRead reports whether everything was read that the socket of a connection has received.
+// allRead reports whether the server has read all bytes that the socket of a connection has received.
 func allRead(t *testing.T, c *session.Loop) (empty bool) {
 	t.Helper()
 	raw, err := c.Wire().SyscallConn()
@@ -54,7 +54,8 @@ func allRead(t *testing.T, c *session.Loop) (empty bool) {
 	return empty
 }
 
-// TestTLSWakes wakes connections by their deadline while there is a part of a record, wherever it ends.
+// TestTLSWakes wakes connections by their deadline while only a part of a TLS record was received, for parts of many
+// lengths.
 func TestTLSWakes(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		h, ca := servertest.StartTLS(t)
@@ -71,7 +72,7 @@ func TestTLSWakes(t *testing.T) {
 		served := h.Sessions().Newest()
 		received := func() bool { return allRead(t, served) }
 		for size := 1; size < 120; size += 1 + size/6 {
-			// Blocked: the record is half there when the wait ends.
+			// A blocked client: a part of the record was received when the wait ends.
 			cut.cut = 0
 			c.Send(servertest.Pipeline("BLPOP list 0"))
 			servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
@@ -84,7 +85,7 @@ func TestTLSWakes(t *testing.T) {
 				}
 			}
 			c.Want("ECHO "+strings.Repeat("x", 100), "$100\r\n"+strings.Repeat("x", 100)+"\r\n")
-			// Idle: the timeout changes meanwhile.
+			// An idle client: the setting timeout changes between two parts of the record.
 			cut.between = func() {
 				servertest.Eventually(t, "the part was read", received)
 				other.Want(fmt.Sprintf("CONFIG SET timeout %d", 1000+size), "+OK\r\n")
@@ -99,11 +100,11 @@ func TestTLSWakes(t *testing.T) {
 	}
 }
 
-// A blocked client that has sent more than is read ahead is woken all the same.
+// A blocked client is woken also when it has sent more bytes than the server reads ahead.
 func TestTLSBlockedWithInput(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	c, other := h.DialTLS(t, ca.Client("")), h.DialTLS(t, ca.Client(""))
-	go func() { // more than the buffers of the sockets take
+	go func() { // the write blocks: it is larger than the buffers of the sockets
 		io.WriteString(c, servertest.Pipeline("BLPOP list 0")+
 			strings.Repeat(servertest.Pipeline("ECHO "+strings.Repeat("e", 8000)),
 				1000)+servertest.Pipeline("PING"))
@@ -124,7 +125,7 @@ func TestTLSBlockedWithInput(t *testing.T) {
 	}
 }
 
-// A TLS client that asks and never reads is cut off at the limit, as a plain one is.
+// A TLS client that sends commands and never reads is disconnected at the output limit, see TestSlowReader.
 func TestTLSSlowReader(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	const limit = 4 << 20
@@ -135,8 +136,8 @@ func TestTLSSlowReader(t *testing.T) {
 	h.DialTLS(t, ca.Client("")).Want("PING", "+PONG\r\n")
 }
 
-// Publishers do not wait for TLS subscribers, those who read get all messages whole and in order, and the one who does
-// not is cut off.
+// Publishers do not wait for TLS subscribers. A subscriber that reads gets all messages complete and in order; a
+// subscriber that does not read is disconnected.
 func TestTLSSubscribers(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	h.Sessions().Limits.Outputs.Store(nil)
@@ -144,12 +145,13 @@ func TestTLSSubscribers(t *testing.T) {
 	lazy := h.DialTLS(t, ca.Client(""))
 	lazy.Want("SUBSCRIBE ch", "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
 	good := h.DialTLS(t, ca.Client(""))
-	good.Do("HELLO", "3") // so that it may send commands meanwhile
+	good.Do("HELLO", "3") // a RESP3 subscriber may send commands
 	good.Want("SUBSCRIBE ch", ">3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
 	const publishers, each = 4, 200
 	payload := strings.Repeat("p", 10000)
-	// The good one is never more than half of the limit behind, however slow it is on a busy machine, and the messages go
-	// on when it has had a first reply between them. Nobody waits for the lazy one.
+	// ahead limits the messages that good has not read to half of the output limit, however slow good is on a busy host.
+	// After good's first PING the publishers stop until the reply has arrived between the messages. They never wait for
+	// lazy.
 	ahead := make(chan struct{}, 1<<20/len(payload))
 	var wg sync.WaitGroup
 	for p := range publishers {
@@ -202,16 +204,16 @@ func TestTLSSubscribers(t *testing.T) {
 	wg.Wait()
 	lazy.SetReadDeadline(time.Now().Add(servertest.Patience))
 	io.Copy(io.Discard, lazy.R)
-	servertest.Eventually(t, "the lazy one is forgotten", func() bool { return h.Sessions().Hub.Len() == 1 })
+	servertest.Eventually(t, "lazy is disconnected", func() bool { return h.Sessions().Hub.Len() == 1 })
 	servertest.Eventually(t, "it is logged", func() bool {
 		return h.Logs.FilterMessage("a client that does not read its replies was disconnected").Len() == 1
 	})
 }
 
-// TestTLSIdleMemory measures what an idle connection costs.
+// TestTLSIdleMemory bounds the memory of an idle TLS connection.
 func TestTLSIdleMemory(t *testing.T) {
 	if servertest.RaceEnabled {
-		t.Skip("the race detector needs memory of its own")
+		t.Skip("the race detector uses additional memory")
 	}
 	h, ca := servertest.StartTLS(t)
 	config := ca.Client("")
@@ -239,7 +241,7 @@ func TestTLSIdleMemory(t *testing.T) {
 		t.Errorf("%d goroutines for %d connections", more, n)
 	}
 	with := cost()
-	// The clients' side is in the same process: its share is measured by dropping the server's.
+	// The clients are in the same process. The difference is the memory of the server's side only, which is closed here.
 	for _, c := range h.Sessions().Services.Clients.List() {
 		h.Sessions().Services.Clients.Close(c.ID)
 	}
@@ -252,10 +254,10 @@ func TestTLSIdleMemory(t *testing.T) {
 	runtime.KeepAlive(clients)
 }
 
-// Close sends what TLS clients have still to get, and ends their connections in order.
+// Close sends the queued replies of TLS clients, and ends their connections with a TLS alert.
 func TestTLSClose(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
-	h.Sessions().Limits.Ending.Store(int64(servertest.Patience)) // they are to get it, however busy the machine is
+	h.Sessions().Limits.Ending.Store(int64(servertest.Patience)) // on a busy host the replies may take long
 	idle, busy := h.DialTLS(t, ca.Client("")), h.DialTLS(t, ca.Client(""))
 	idle.Want("PING", "+PONG\r\n")
 	busy.Want("SET k "+strings.Repeat("v", 1000), "+OK\r\n")

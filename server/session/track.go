@@ -83,16 +83,16 @@ func (c *run) rememberReads(r *request) {
 
 // expiryOf returns when a key or the first of its fields expires, 0 = never or unknown.
 func expiryOf(tx *engine.Tx, key []byte) uint64 {
-	const most = 128 // fields to check whenever a client reads one of them
+	const maxFields = 128 // number of fields to check whenever a client reads one of them
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return 0
 	}
-	return tx.NextEnd(&rec, most)
+	return tx.NextEnd(&rec, maxFields)
 }
 
-// endCaching notes that a command has run or was refused. CLIENT CACHING applies to one command or transaction only,
-// and is reset.
+// endCaching is called when a command has run or was refused. CLIENT CACHING applies to one command or transaction
+// only, and is reset here.
 func (c *run) endCaching(r *request) {
 	if c.inTx() || c.multi != nil {
 		return

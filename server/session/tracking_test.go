@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// A client hears of each field of a hash that expires, also while those before are still stored.
+// A client gets an invalidation when a field of a hash expires, also while fields that expired before are still stored.
 func TestTrackedFieldExpires(t *testing.T) {
 	h := servertest.Start(t)
 	w := h.Dial(t)
@@ -22,7 +22,7 @@ func TestTrackedFieldExpires(t *testing.T) {
 		servertest.Eventually(t, "the field before expires", func() bool { return w.Do("HEXISTS", "h", "old") == ":0\r\n" })
 		var c *servertest.Client
 		servertest.InTime(t, 50*time.Millisecond, func(life time.Duration) error {
-			c = h.Dial3(t) // in an attempt that took too long the one before may have been told already
+			c = h.Dial3(t) // the client of an earlier attempt may already have got an invalidation
 			if err := w.Replies(fmt.Sprint("HSETEX h PX ", life.Milliseconds(), " FIELDS 1 f v"), ":1\r\n"); err != nil {
 				return err
 			}
@@ -47,10 +47,10 @@ func TestTracking(t *testing.T) {
 	} {
 		w.Do(strings.Fields(tc.write)...)
 		c.Expect(servertest.Invalidated(tc.key))
-		w.Do(strings.Fields(tc.write)...) // it was told already
+		w.Do(strings.Fields(tc.write)...) // the client has not read the key again: no second invalidation
 		c.Quiet()
 	}
-	// Its own writes too, after the reply.
+	// The client's own write: the invalidation comes after the reply.
 	c.Want("GET a", "$1\r\n1\r\n")
 	c.Want("SET a 2", "+OK\r\n")
 	c.Expect(servertest.Invalidated("a"))
@@ -67,16 +67,16 @@ func TestTracking(t *testing.T) {
 		}
 		c.Expect(servertest.Invalidated("a"))
 	}
-	// What a script reads.
+	// A key that a script reads.
 	c.Do("EVAL", "return redis.call('GET', KEYS[1])", "1", "scripted")
 	w.Do("SET", "scripted", "1")
 	c.Expect(servertest.Invalidated("scripted"))
-	for _, eval := range []string{"EVAL", "EVAL_RO"} { // declared only
+	for _, eval := range []string{"EVAL", "EVAL_RO"} { // a key that is declared but not read
 		c.Do(eval, "return 1", "1", "scripted")
 		w.Do("SET", "scripted", "2")
 		c.Quiet()
 	}
-	// A write is no read, and what was not read is not told of.
+	// Keys that the client has only written, or not accessed.
 	c.Do("SET", "own", "1")
 	w.Do("SET", "own", "2")
 	w.Do("SET", "other", "2")
@@ -96,16 +96,16 @@ func TestTracking(t *testing.T) {
 	c.Quiet()
 	c.Want("CLIENT GETREDIR", ":-1\r\n")
 	if n := h.Sessions().Tracker.Keys() + h.Sessions().Tracker.Items() + int64(h.Sessions().Tracker.Clients()); n != 0 {
-		t.Errorf("%d things are left in the table", n)
+		t.Errorf("%d keys, items and clients are left in the table", n)
 	}
 }
 
-// A client that waits gets its reply before it is told of what the reply's commit has changed.
+// A blocked client gets its reply before the invalidations of the commit that served it.
 func TestTrackingOfBlockedClients(t *testing.T) {
 	h := servertest.Start(t)
 	for _, tt := range []struct{ name, before, push string }{
-		{"served by the one who pushes", "RPUSH l a", "RPUSH k x"},
-		{"by itself, for want of a lock", "RPUSH l x", "COPY l k"}, // which holds the lock of l for reading
+		{"served by the client that pushes", "RPUSH l a", "RPUSH k x"},
+		{"served by itself", "RPUSH l x", "COPY l k"}, // COPY has only a read lock of l
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, w := h.Dial3(t), h.Dial(t)
@@ -186,7 +186,7 @@ func TestTrackingOptions(t *testing.T) {
 		c := h.Dial3(t)
 		c.Want("CLIENT TRACKING ON BCAST PREFIX user: PREFIX object:", "+OK\r\n")
 		w.Do("MSET", "user:1", "1", "none", "1", "object:2", "1")
-		c.Expect(servertest.Invalidated("object:2")) // one message a prefix
+		c.Expect(servertest.Invalidated("object:2")) // one message for each prefix
 		c.Expect(servertest.Invalidated("user:1"))
 		w.Do("MSET", "user:1", "1", "user:2", "1")
 		c.Expect(servertest.Invalidated("user:1", "user:2"))
@@ -249,7 +249,7 @@ func TestTrackingOptions(t *testing.T) {
 	})
 }
 
-// What CLIENT CACHING says is of the next command, also of one that is refused; in a transaction, of all of it.
+// CLIENT CACHING applies to the next command only, also if that is refused, or to the whole next transaction.
 func TestTrackingCaching(t *testing.T) {
 	h := servertest.Start(t)
 	for _, tc := range []struct {
@@ -282,8 +282,8 @@ func TestTrackingCaching(t *testing.T) {
 	}
 }
 
-// A client in broadcasting mode hears of keys that expire, and of hashes of which fields do, whether they were there
-// before it or not, without any events being asked for.
+// A client in broadcasting mode gets invalidations of keys that expire, and of hashes whose fields expire, whether or
+// not they existed before the client switched tracking on, and although keyspace events are off.
 func TestTrackingBroadcastExpiry(t *testing.T) {
 	h := servertest.Start(t)
 	w := h.Dial(t)
@@ -312,7 +312,7 @@ func TestTrackingBroadcastExpiry(t *testing.T) {
 			wanted = slices.Delete(wanted, i, i+1)
 		}
 	}
-	// The sweep outlasts the client until its next pass, and is there for the next one.
+	// The sweep still runs when the client has ended, until its next pass, and also runs for the next client.
 	c.Want("CLIENT TRACKING OFF", "+OK\r\n")
 	servertest.InTime(t, 100*time.Millisecond, func(life time.Duration) error {
 		c.Close()
@@ -322,7 +322,7 @@ func TestTrackingBroadcastExpiry(t *testing.T) {
 	})
 	c.Expect(servertest.Invalidated("between"))
 	c.Want("CLIENT TRACKING OFF", "+OK\r\n")
-	// Events that are switched on and off meanwhile change nothing.
+	// Keyspace events that are switched on and off change nothing.
 	for _, classes := range []string{"KEA", ""} {
 		w.Do("CONFIG", "SET", "notify-keyspace-events", classes)
 		c.Want("CLIENT TRACKING ON BCAST", "+OK\r\n")
@@ -333,7 +333,7 @@ func TestTrackingBroadcastExpiry(t *testing.T) {
 	}
 }
 
-// A flush is told also to the client that has sent it and does not want to hear of its own changes, as in Redis.
+// A client with NOLOOP gets the invalidation of its own flush, as in Redis.
 func TestTrackingOwnFlush(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial3(t)
@@ -346,7 +346,8 @@ func TestTrackingOwnFlush(t *testing.T) {
 	c.Expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
 }
 
-// A client that has the reply of its QUIT gets no messages any more, and the one that redirects to it is told.
+// After the reply to QUIT a connection gets no messages, and a client that redirects its invalidations to the
+// connection gets tracking-redir-broken.
 func TestTrackingRedirectToQuit(t *testing.T) {
 	h := servertest.Start(t)
 	for range 20 {
@@ -362,7 +363,7 @@ func TestTrackingRedirectToQuit(t *testing.T) {
 	}
 }
 
-// The table is bounded: what is dropped counts as changed.
+// The tracking table is bounded: a key that is dropped from the table is invalidated.
 func TestTrackingTableLimit(t *testing.T) {
 	h := servertest.Start(t, "tracking-table-max-keys", "100")
 	c := h.Dial3(t)
@@ -386,13 +387,13 @@ func TestTrackingTableLimit(t *testing.T) {
 		told++
 	}
 	if n := h.Sessions().Tracker.Keys(); int64(told)+n != 1000 {
-		t.Errorf("told of %d, %d are left", told, n)
+		t.Errorf("%d keys were invalidated and %d are left, want 1000 together", told, n)
 	}
 	c.Close()
 	servertest.Eventually(t, "the table is empty", func() bool { return h.Sessions().Tracker.Keys() == 0 })
 }
 
-// A client that caches what it reads until it is told otherwise never keeps an old value, with many writers.
+// A client that caches a value until it gets an invalidation does not keep an old value, with many writers.
 func TestTrackingLosesNothing(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial3(t)
@@ -440,7 +441,7 @@ func TestTrackingLosesNothing(t *testing.T) {
 		}
 		read()
 	}
-	// Whatever was sent before the last commit's reply is in the socket by now, or behind the next reply.
+	// All invalidations sent before the reply to the last write arrive before the reply to PING.
 	c.Send(servertest.Encode("PING"))
 	for got := c.Reply(); got != "+PONG\r\n"; got = c.Reply() {
 		known = false
@@ -473,11 +474,11 @@ func TestWait(t *testing.T) {
 	} {
 		c.Want(cmd, want)
 	}
-	// In a transaction nothing is waited for.
+	// In a transaction WAIT does not wait.
 	c.Want("MULTI", "+OK\r\n")
 	c.Want("WAIT 5 0", "+QUEUED\r\n")
 	c.Want("EXEC", "*1\r\n:0\r\n")
-	// One that waits for ever can be unblocked, and does not keep the connection from ending.
+	// A WAIT without a timeout can be unblocked, and does not prevent the end of the connection.
 	id := strings.Trim(c.Do("CLIENT", "ID"), ":\r\n")
 	c.Send(servertest.Encode("WAIT", "1", "0"))
 	servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })

@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Update runs f in a transaction of its own, see command.Control. It waits for the end of a pause before, and serves
-// the clients blocked on the keys.
+// Update runs f in a transaction of its own, with the locks of the keys, or all locks, see command.Control. It first
+// waits for the end of a pause. After f it serves the clients blocked on the keys, and commits.
 func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
 	defer c.tx.Release()
 	if err := c.lockPiece(keys, all); err != nil {

@@ -69,8 +69,8 @@ const (
 	finished           // the wait has ended
 )
 
-// claim takes mu for a try in the transaction of another client, unless a try is under way or there is nothing to try
-// for.
+// claim takes mu for a try in the transaction of another client, and reports whether it has. It does not while another
+// try is under way, nor when the client no longer waits.
 func (w *waiter) claim() bool {
 	w.missed.Store(true)
 	if !w.mu.TryLock() {
