@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
+// accept starts a session for each connection of a listener, until the server or the listener is closed.
 func (s *Server) accept(l net.Listener) {
 	secure := wire.IsTLS(l)
 	for {
@@ -27,7 +28,7 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		s.sessions.Stats.Connections.Add(1)
-		if most := s.maxClients.Load(); most > 0 && s.sessions.Clients() >= int(most) {
+		if limit := s.maxClients.Load(); limit > 0 && s.sessions.Clients() >= int(limit) {
 			s.sessions.Stats.RejectedConns.Add(1)
 			if !secure { // a TLS client would not understand the error
 				nc.SetWriteDeadline(time.Now().Add(time.Second))
@@ -49,14 +50,14 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// protectedMode is the error for clients that protected-mode refuses. It begins like Redis's, by which clients
-// recognize it.
+// protectedMode is the error for clients that protected-mode refuses. It begins like Redis's error, because clients
+// recognize that beginning.
 const protectedMode = "-DENIED Redis is running in protected mode because protected mode is enabled and no password " +
 	"is set for the default user. " +
-	"Only clients on the machine of the server itself are served then. To let others in, do one of these: " +
+	"In this mode only clients on the server's host are accepted. To accept other clients, do one of the following: " +
 	"1) set a password with requirepass; " +
-	"2) if the network cannot be reached from outside, run 'CONFIG SET protected-mode no' on the server's machine, and " +
-	"CONFIG REWRITE to keep it so; " +
+	"2) if the server cannot be reached from the Internet, run 'CONFIG SET protected-mode no' on the server's host, and " +
+	"CONFIG REWRITE to make the change permanent; " +
 	"3) write protected-mode no into the configuration file, or start the server with --protected-mode no.\r\n"
 
 // refuse returns the error for a client that protected-mode refuses, "" = the client is accepted. It refuses clients

@@ -15,7 +15,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// outside returns an address of this machine that is not loopback.
+// outside returns an address of this host that is not a loopback address.
 func outside(t *testing.T) string {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()
@@ -27,7 +27,7 @@ func outside(t *testing.T) string {
 			return n.IP.String()
 		}
 	}
-	t.Skip("this machine has no address but loopback")
+	t.Skip("this host has only loopback addresses")
 	return ""
 }
 
@@ -65,13 +65,13 @@ func TestProtectedMode(t *testing.T) {
 	open := dial("tcp", public)
 	open.Want("PING", "+PONG\r\n")
 	local.Want("CONFIG SET protected-mode yes", "+OK\r\n")
-	open.Want("PING", "+PONG\r\n") // who is in stays in, as in Redis
+	open.Want("PING", "+PONG\r\n") // connected clients are not affected, as in Redis
 	local.Want("CONFIG SET requirepass pw", "+OK\r\n")
 	dial("tcp", public).Want("PING", "-NOAUTH Authentication required.\r\n")
-	servertest.Eventually(t, "those who were refused are forgotten", func() bool { return h.Sessions().Clients() == 4 })
+	servertest.Eventually(t, "the refused clients are not counted", func() bool { return h.Sessions().Clients() == 4 })
 }
 
-// A web page that sends its form to us gets no reply, and nothing of it runs.
+// A web page that makes a browser send a form to the server gets no reply, and no command in the form runs.
 func TestCrossProtocol(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -93,12 +93,12 @@ func TestCrossProtocol(t *testing.T) {
 	if n := h.Logs.FilterMessageSnippet("HTTP request").Len(); n != 1 {
 		t.Errorf("%d log lines, want one a minute", n)
 	}
-	// Names that only resemble them are unknown commands.
+	// Names that only resemble POST and Host: are unknown commands.
 	c.Want("Hosts: x", "-ERR unknown command 'Hosts:', with args beginning with: 'x' \r\n")
 	c.Want("pos", "-ERR unknown command 'pos', with args beginning with: \r\n")
 }
 
-// A change of the timeout counts for those who are silent already.
+// A change of the timeout applies also to clients that are already idle, but not to subscribers and blocked clients.
 func TestTimeoutChanges(t *testing.T) {
 	h := servertest.Start(t)
 	idle, subscriber, blocked, admin := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial(t)
@@ -110,13 +110,13 @@ func TestTimeoutChanges(t *testing.T) {
 	if got := idle.Closed(); got != "" {
 		t.Errorf("the idle client got %q", got)
 	}
-	admin.Closed() // so is this one, by now
+	admin.Closed() // this client is idle, too
 	var other *servertest.Client
-	servertest.Eventually(t, "one that comes is not closed before it has changed that", func() bool {
+	servertest.Eventually(t, "a new client changes the timeout before it is disconnected", func() bool {
 		other = h.Dial(t)
 		return other.RoundTrip(servertest.Pipeline("CONFIG SET timeout 3600"), 1) == nil
 	})
-	time.Sleep(1100 * time.Millisecond) // nothing may happen: there is no event to wait for
+	time.Sleep(1100 * time.Millisecond) // nothing must happen meanwhile: there is no event to wait for
 	other.Want("PUBLISH ch x", ":1\r\n")
 	other.Want("RPUSH list x", ":1\r\n")
 	if got := subscriber.Reply(); !strings.HasSuffix(got, "$1\r\nx\r\n") {
@@ -132,23 +132,23 @@ func TestMaxClientsAtRunTime(t *testing.T) {
 	a, b := h.Dial(t), h.Dial(t)
 	a.Want("PING", "+PONG\r\n")
 	b.Want("CONFIG SET maxclients 1", "+OK\r\n")
-	a.Want("PING", "+PONG\r\n") // who is in stays in
+	a.Want("PING", "+PONG\r\n") // connected clients are not affected
 	if got := h.Dial(t).Closed(); got != "-ERR max number of clients reached\r\n" {
 		t.Errorf("%q", got)
 	}
 	b.Want("CONFIG SET maxclients 3", "+OK\r\n")
 	h.Dial(t).Want("PING", "+PONG\r\n")
-	most := server.MostClients()
+	limit := server.MaxOpenClients()
 	b.Want("CONFIG SET maxclients 2000000000",
 		fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+
-			"The operating system is not able to handle the specified number of clients, try with %d\r\n", most))
+			"The operating system is not able to handle the specified number of clients, try with %d\r\n", limit))
 	b.Want("CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$1\r\n3\r\n")
-	if most < 1<<30 {
-		b.Want(fmt.Sprintf("CONFIG SET maxclients %d", most), "+OK\r\n")
+	if limit < 1<<30 {
+		b.Want(fmt.Sprintf("CONFIG SET maxclients %d", limit), "+OK\r\n")
 	}
 	big := servertest.Start(t, "maxclients", "2000000000")
-	if got := big.MaxClients(); got != most {
-		t.Errorf("the limit at the start is %d, not %d", got, most)
+	if got := big.MaxClients(); got != limit {
+		t.Errorf("the limit at the start is %d, want %d", got, limit)
 	}
 }
 
@@ -164,7 +164,8 @@ func TestUnixSocketIsRemoved(t *testing.T) {
 	}
 }
 
-// A client that sends ever more of one command is cut off, when it has gone beyond the longest that is allowed.
+// A client that keeps sending arguments of one command is disconnected when the command exceeds
+// client-query-buffer-limit.
 func TestQueryBufferLimit(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -178,7 +179,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	c.SetDeadline(time.Now().Add(servertest.Patience))
 	io.WriteString(c, "*100\r\n$4\r\nMSET\r\n")
 	before := h.Sessions().Stats.NetIn.Load()
-	for range 100 { // what the sockets take is up to the system
+	for range 100 { // the buffers of the sockets take a part that depends on the system
 		if _, err := io.WriteString(c, arg); err != nil {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What a restricted user may do, in sessions of its own, in transactions, and after its rules have changed.
+// The rules of a restricted user apply to its commands, to its transactions, and to both after a change of the rules.
 func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -62,7 +62,8 @@ func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 	c.Closed()
 }
 
-// What a client waits for it must still be permitted when it comes; the others get it.
+// A blocked client that has lost the permission for its command gets an error when the data arrives, and the next
+// blocked client gets the data.
 func TestBlockedClientsLoseTheirRights(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c, d := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -99,7 +100,7 @@ func TestBlockedClientsLoseTheirRights(t *testing.T) {
 	}
 }
 
-// A subscriber that loses its channels is cut off.
+// A subscriber that loses the permission for its channels is disconnected.
 func TestUserLosesChannels(t *testing.T) {
 	h := servertest.Start(t)
 	admin, s := h.Dial(t), h.Dial(t)
@@ -113,7 +114,7 @@ func TestUserLosesChannels(t *testing.T) {
 	s.Closed()
 }
 
-// requirepass is the password of the default user; without it, and with the user on, none is asked for.
+// requirepass is the password of the default user. Setting it replaces the passwords that ACL SETUSER has added.
 func TestDefaultUser(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "secret")
 	c := h.Dial(t)
@@ -122,13 +123,13 @@ func TestDefaultUser(t *testing.T) {
 	c.Want("ACL SETUSER default >second", "+OK\r\n")
 	other := h.Dial(t)
 	other.Want("AUTH default second", "+OK\r\n")
-	c.Want("CONFIG SET maxclients 500", "+OK\r\n") // any other setting leaves the user alone
+	c.Want("CONFIG SET maxclients 500", "+OK\r\n") // other settings do not change the user
 	other.Want("AUTH second", "+OK\r\n")
 	c.Want("CONFIG SET requirepass third", "+OK\r\n")
 	other.Want("AUTH second", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 }
 
-// A user bound to a namespace sees only that, and is no administrator.
+// A user bound to a namespace sees the keys of this namespace only, and is no administrator.
 func TestUserOfANamespace(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -141,7 +142,8 @@ func TestUserOfANamespace(t *testing.T) {
 	admin.Want("GET k", "$7\r\noutside\r\n")
 }
 
-// Users come back from the aclfile, and a bad file ends the start.
+// Users are loaded from the aclfile at the start. With a bad file ACL LOAD changes nothing, and the server does not
+// start.
 func TestACLFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -160,7 +162,9 @@ func TestACLFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("user carol +nosuchcommand\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.Dial(t).Want("ACL LOAD", h.Dial(t).Do("ACL", "LOAD"))
+	if got := h.Dial(t).Do("ACL", "LOAD"); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "nosuchcommand") {
+		t.Errorf("ACL LOAD of a bad file: %q", got)
+	}
 	c.Want("GET k", "$-1\r\n")
 	cfg := servertest.Config(t, "aclfile", file)
 	s := server.New(cfg, h.DB, nil)
@@ -170,7 +174,7 @@ func TestACLFile(t *testing.T) {
 	}
 }
 
-// Users that the configuration declares are there from the start, and CONFIG REWRITE writes those that there are.
+// Users that the configuration declares exist from the start, and CONFIG REWRITE writes the present users.
 func TestUsersOfTheConfiguration(t *testing.T) {
 	for name, text := range map[string]string{
 		"kvrocks.conf": "user alice on >secret \"~a:*\" +@all -@admin\nuser gone on\nnamespace.ns t1\nrequirepass p\n",
@@ -212,7 +216,7 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 			c.Want("SET b v", "-NOPERM User bob has no permissions to run the 'set' command\r\n")
 			c.Want("AUTH gone x", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 			c.Want("AUTH p", "+OK\r\n")
-			// A default user that is more than requirepass says is written, and what is written counts.
+			// The default user is written if requirepass does not describe it completely, and is loaded at the next start.
 			c.Want("ACL SETUSER default >other", "+OK\r\n")
 			c.Want("CONFIG REWRITE", "+OK\r\n")
 			if h, err = s.serve(); err != nil {
@@ -227,13 +231,13 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 			c.Want("AUTH new", "+OK\r\n")
 			c.Want("CONFIG REWRITE", "+OK\r\n")
 			if written, _ := os.ReadFile(s.file); strings.Contains(string(written), "default") {
-				t.Errorf("the default user is what requirepass says, yet it is in the file:\n%s", written)
+				t.Errorf("requirepass describes the default user, but the user is in the file:\n%s", written)
 			}
 		})
 	}
 }
 
-// A rule that there is not ends the start, with the place where it stands.
+// A user with an invalid rule or name is an error with the file and the line.
 func TestBadUserOfTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kvrocks.conf")
 	for text, want := range map[string]string{
@@ -255,7 +259,8 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// ACL LOG shows the client with the command that was denied, or that has run the script that was.
+// In ACL LOG the field cmd of the client is the denied command, or the command that has run the script with the denied
+// command.
 func TestCommandOfDenial(t *testing.T) {
 	h := servertest.Start(t)
 	admin := h.Dial(t)

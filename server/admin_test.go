@@ -102,7 +102,7 @@ func TestBackup(t *testing.T) {
 	c.Want("SET k 1", "+OK\r\n")
 	save()
 	c.Want("SET k 2", "+OK\r\n")
-	c.Want("SAVE", "+OK\r\n") // takes the place of the first
+	c.Want("SAVE", "+OK\r\n") // replaces the first backup
 	c.Want("SET k 3", "+OK\r\n")
 	if _, err := os.Stat(dir + ".tmp"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary directory is left: %v", err)
@@ -136,7 +136,7 @@ func TestBackup(t *testing.T) {
 	c.Want("FLUSHBACKUP", "+OK\r\n")
 	servertest.Eventually(t, "the backup is removed", func() bool { return !exists() })
 
-	// A directory that cannot be made: the failure is reported, and the next one may succeed.
+	// A file with the name of the temporary directory is removed, and the backup succeeds.
 	if err := os.WriteFile(dir+".tmp", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func integer(t *testing.T, reply string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(reply, ":"), "\r\n"), 10, 64)
 	if err != nil {
-		t.Fatalf("%q is no integer reply", reply)
+		t.Fatalf("%q is not an integer reply", reply)
 	}
 	return n
 }
 
-// TestFlushToFiles: what the memtables hold is in files afterwards, and what the caches held is read again.
+// TestFlushToFiles: FLUSHMEMTABLE writes the memtables to files, and FLUSHBLOCKCACHE empties the block cache.
 func TestFlushToFiles(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -259,7 +259,7 @@ func TestProtectedConfigs(t *testing.T) {
 		far := command.Session{}
 		err := h.Sessions().Services.Settings.Set(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
 		if (err == nil) != (mode == "yes") {
-			t.Errorf("%s, from another machine: %v", mode, err)
+			t.Errorf("%s, from another host: %v", mode, err)
 		}
 	}
 }

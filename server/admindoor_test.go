@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// get asks the door for a page.
+// get requests a page of the admin listener.
 func get(h *servertest.Harness, t *testing.T, path, user, password string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+h.Admin().Addr().String()+path, nil)
@@ -36,8 +36,8 @@ func get(h *servertest.Harness, t *testing.T, path, user, password string) (stat
 	return resp.StatusCode, string(b)
 }
 
-// TestMetricsOfAServer: after a little of everything /metrics has each metric that the dashboard and the alert rules in
-// scripts/metrics name, each metric once.
+// TestMetricsOfAServer: after some commands, /metrics of a master, a replica and a node of a cluster together have all
+// metrics that the dashboard and the alert rules in scripts/metrics name, and each series once.
 func TestMetricsOfAServer(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "admin-cache-by-family", "yes")
 	c := h.Dial(t)
@@ -57,7 +57,7 @@ func TestMetricsOfAServer(t *testing.T) {
 		}
 		series := line[:strings.LastIndexByte(line, ' ')]
 		if seen[series] {
-			t.Errorf("%s stands there twice", series)
+			t.Errorf("the series %s occurs twice", series)
 		}
 		name, _, _ := strings.Cut(series, "{")
 		seen[series], seen[name] = true, true
@@ -72,7 +72,7 @@ func TestMetricsOfAServer(t *testing.T) {
 			t.Errorf("no series %s", series)
 		}
 	}
-	// What exists on replicas only.
+	// Metrics of replicas only.
 	r := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	rc := r.Dial(t)
 	rc.Send(servertest.Pipeline(replicaOf(r, h)))
@@ -83,7 +83,7 @@ func TestMetricsOfAServer(t *testing.T) {
 		return strings.Contains(replica, "\nbasalt_master_link_up 1\n")
 	})
 	seen["basalt_master_link_up"] = true
-	// What exists on masters only, and in clusters.
+	// Metrics of masters only, and of clusters.
 	replicas := 0
 	servertest.Eventually(t, "the replica is up to date", func() bool {
 		_, master := get(h, t, "/metrics", "", "")
@@ -98,7 +98,7 @@ func TestMetricsOfAServer(t *testing.T) {
 	nc := node.Dial(t)
 	id := strings.Repeat("a", 40)
 	if _, lonely := get(node, t, "/metrics", "", ""); !strings.Contains(lonely, "\nbasalt_cluster_ok 0\n") {
-		t.Error("a node that knows no cluster is well")
+		t.Error("basalt_cluster_ok of a node without a topology is not 0")
 	}
 	nc.Want("CLUSTERX SETNODEID "+id, "+OK\r\n")
 	nc.Send(servertest.Encode("CLUSTERX", "SETNODES", id+" 127.0.0.1 "+node.Addr()[len("127.0.0.1:"):]+" master - 0-99",
@@ -132,19 +132,19 @@ func TestMetricsOfAServer(t *testing.T) {
 		}
 	}
 	if n < 30 {
-		t.Errorf("%d metrics are named", n)
+		t.Errorf("the dashboard and the alert rules name only %d metrics", n)
 	}
 	if t.Failed() {
 		t.Log(body)
 	}
 }
 
-// promtool runs Prometheus's tool, if it is there; metrics are its input. It must have nothing to say against them.
+// promtool runs Prometheus's tool, if it is installed, with metrics as its input. It must find no problem.
 func promtool(t *testing.T, metrics string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Log("no promtool")
+		t.Log("promtool is not installed")
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
@@ -181,7 +181,8 @@ func TestNamespaceSeries(t *testing.T) {
 	}
 }
 
-// TestAdminDoor: health follows the server's state, and profiles ask for an administrator's password once there is one.
+// TestAdminDoor: /readyz follows the server's state, and profiles require an administrator's password if the default
+// user has one.
 func TestAdminDoor(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	want := func(path, user, password string, status int) {
@@ -192,7 +193,7 @@ func TestAdminDoor(t *testing.T) {
 	}
 	want("/healthz", "", "", 200)
 	want("/readyz", "", "", 200)
-	want("/debug/pprof/goroutine", "", "", 200) // nobody needs a password
+	want("/debug/pprof/goroutine", "", "", 200) // no password is set
 	c := h.Dial(t)
 	c.Send(servertest.Encode("ACL", "SETUSER", "reader", "on", ">r", "+get", "~*"))
 	c.Reply()
@@ -213,7 +214,7 @@ func TestAdminDoor(t *testing.T) {
 	want("/healthz", "", "", 200)
 }
 
-// An address that cannot be listened on ends the start.
+// The server does not start if the address of admin-listen is in use.
 func TestAdminListenInUse(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	_, err := servertest.TryStart(t, "admin-listen", h.Admin().Addr().String())

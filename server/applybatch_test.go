@@ -20,7 +20,7 @@ type updates struct {
 	batches      []string // bytes
 }
 
-// poll asks for everything after a sequence number that fits into one reply.
+// poll returns the reply to POLLUPDATES after a sequence number.
 func poll(c *servertest.Client, after int, options ...string) updates {
 	c.T.Helper()
 	reply := c.Do(append([]string{"POLLUPDATES", strconv.Itoa(after)}, options...)...)
@@ -47,7 +47,8 @@ func poll(c *servertest.Client, after int, options ...string) updates {
 	return u
 }
 
-// ship applies at one server what another one has written after a sequence number, and returns the last one.
+// ship applies to one server all batches that another server has written after a sequence number, and returns the last
+// sequence number.
 func ship(from, to *servertest.Client, after int, options ...string) int {
 	from.T.Helper()
 	for {
@@ -114,8 +115,8 @@ func TestPollUpdatesReplies(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		command    string
-		want       string // an error, else
-		n, to, all int    // how many batches, up to where
+		want       string // the error; "" = a reply with batches
+		n, to, all int    // number of batches, next_sequence, latest_sequence
 	}{
 		{"POLLUPDATES 0", "", 3, 4, 4},
 		{"POLLUPDATES 0 MAX 2", "", 2, 3, 4},
@@ -156,13 +157,13 @@ func TestPollUpdatesReplies(t *testing.T) {
 			t.Errorf("%s: %d batches up to %d of %d", tt.command, len(u.batches), u.next, u.latest)
 		}
 	}
-	// The bytes are those of the log, in capital letters; in RESP3 the reply is a map.
+	// The batches are those of the log, in hexadecimal digits with capital letters. In RESP3 the reply is a map.
 	rep := logged(h, t, 4)
 	c.Do("HELLO", "3")
 	want := fmt.Sprintf("%%3\r\n$15\r\nlatest_sequence\r\n:4\r\n$7\r\nupdates\r\n*1\r\n$%d\r\n%s\r\n$13\r\n"+
 		"next_sequence\r\n:4\r\n", 2*len(rep), strings.ToUpper(hex.EncodeToString(rep)))
 	c.Want("POLLUPDATES 3", want)
-	// A pipeline's earlier writes are there, a transaction's are not.
+	// The reply contains earlier writes of the same pipeline, but not earlier writes of the same transaction.
 	c.Send(servertest.Pipeline("SET k x", "POLLUPDATES 4", "MULTI", "SET k y", "POLLUPDATES 5", "EXEC"))
 	var replies []string
 	for range 6 {
@@ -181,12 +182,12 @@ func logged(h *servertest.Harness, t *testing.T, seq uint64) []byte {
 	t.Helper()
 	all := batchesSince(t, h.DB, seq)
 	if len(all) == 0 {
-		t.Fatal("the log holds nothing")
+		t.Fatalf("the log has no batch from sequence number %d on", seq)
 	}
 	return all[0]
 }
 
-// TestPollUpdatesBytes: a reply ends after some megabytes, but holds at least one batch.
+// TestPollUpdatesBytes: a reply has at most 8 MiB of batches, but at least one batch.
 func TestPollUpdatesBytes(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -200,8 +201,8 @@ func TestPollUpdatesBytes(t *testing.T) {
 	}
 }
 
-// TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which then answers the recorded reads as
-// that Kvrocks did.
+// TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which must then reply to the recorded reads
+// like that Kvrocks.
 func TestApplyBatchOfKvrocks(t *testing.T) {
 	h := servertest.Start(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken)
 	c := h.Dial(t)
@@ -220,14 +221,15 @@ func TestApplyBatchOfKvrocks(t *testing.T) {
 		c.Want("AUTH "+token, "+OK\r\n")
 		keys := strings.Count(c.Do("KEYS", "*"), "$")
 		if got, want := c.Do("DBSIZE"), fmt.Sprintf(":%d\r\n", keys); got != want || keys == 0 {
-			t.Errorf("%s: DBSIZE is %q, there are %d keys", token, got, keys)
+			t.Errorf("%s: DBSIZE is %q, KEYS returns %d keys", token, got, keys)
 		}
 	}
 }
 
-// pingPong is a random command, which replies the same on every server with the same data.
+// pingPong returns a random command that has the same reply on all servers with the same data. i is the number of the
+// command, for ids of streams.
 func pingPong(rng *rand.Rand, i int) []string {
-	n := func(most int) string { return strconv.Itoa(rng.IntN(most)) }
+	n := func(limit int) string { return strconv.Itoa(rng.IntN(limit)) }
 	all := []string{
 		"ZADD z " + n(2000) + " m" + n(3000), "ZREM z m" + n(3000), "ZPOPMIN z " +
 			n(3), "ZPOPMAX z", "ZPOPMIN z", "ZRANK z m" + n(3000),
@@ -251,10 +253,10 @@ func pingPong(rng *rand.Rand, i int) []string {
 	return strings.Fields(all[rng.IntN(len(all))])
 }
 
-// TestApplyBatchPingPong lets commands go to one of two servers by chance, each of which applies what the other one
-// writes, and to a third one that applies nothing. What a server remembers of a key (the counts of ranks, members to be
-// popped next, read-ahead of streams, HyperLogLogs, replies, records, which keys there are) must not survive a batch
-// that changes the key, else the replies differ.
+// TestApplyBatchPingPong sends each command to one of two servers, chosen at random, and to a third server. Each of the
+// two servers applies the batches of the other one; the third applies none. The data that a server caches about a key
+// (counts for ranks, members to pop next, prefetched stream entries, HyperLogLogs, replies, records, whether the key
+// exists) must not survive a batch that changes the key: otherwise the replies differ.
 func TestApplyBatchPingPong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	var h [3]*servertest.Harness
@@ -293,31 +295,33 @@ func TestApplyBatchPingPong(t *testing.T) {
 	}
 }
 
-// TestApplyBatchWakes: who waits for keys gets what a batch brings, in any namespace.
+// TestApplyBatchWakes: a batch serves clients that are blocked on its keys, in any namespace.
 func TestApplyBatchWakes(t *testing.T) {
 	source, h := servertest.Start(t, "redis-databases", "4"), servertest.Start(t, "redis-databases", "4")
 	from := source.Dial(t)
-	for _, tt := range []struct{ name, blocked, write, want, left string }{
-		{"list", "BLPOP l 0", "RPUSH l a b", servertest.Bulk("l", "a"), "LRANGE l 0 -1"},
-		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", servertest.Bulk("z", "b", "2"), "ZRANGE z 0 -1"},
+	for _, tt := range []struct{ name, blocked, write, want, check, left string }{
+		{"list", "BLPOP l 0", "RPUSH l a b", servertest.Bulk("l", "a"), "LRANGE l 0 -1", servertest.Bulk("b")},
+		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", servertest.Bulk("z", "b", "2"), "ZRANGE z 0 -1",
+			servertest.Bulk("a")},
 		{"stream", "XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 f v", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n" +
-			servertest.Bulk("f", "v"), "XLEN s"},
-		{"to a key of which the lock is not held", "BLMOVE o d LEFT LEFT 0", "RPUSH o a b", "$1\r\na\r\n", "LRANGE o 0 -1"},
-		{"a key that goes", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB",
-			"-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE"},
+			servertest.Bulk("f", "v"), "XLEN s", ":1\r\n"},
+		{"to a key whose lock is not held", "BLMOVE o d LEFT LEFT 0", "RPUSH o a b", "$1\r\na\r\n", "LRANGE o 0 -1",
+			servertest.Bulk("b")},
+		{"a deleted key", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB",
+			"-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE", ":0\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			waiting, other, c := h.Dial(t), h.Dial(t), h.Dial(t)
 			for _, c := range []*servertest.Client{from, waiting} {
 				c.Want("SELECT 3", "+OK\r\n")
 			}
-			if tt.name == "a key that goes" {
+			if tt.name == "a deleted key" {
 				at := int(source.DB.LatestSequence())
 				from.Want("XGROUP CREATE gone g 0 MKSTREAM", "+OK\r\n")
 				ship(from, c, at)
 			}
 			other.Send(servertest.Encode(strings.Fields(tt.blocked)...)) // the same key of another database
-			if tt.name == "a key that goes" {
+			if tt.name == "a deleted key" {
 				other.Reply()
 				other.Send(servertest.Encode("BLPOP", "gone", "0"))
 			}
@@ -329,6 +333,7 @@ func TestApplyBatchWakes(t *testing.T) {
 			if got := waiting.Reply(); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
+			waiting.Want(tt.check, tt.left)
 			h.BlockedClients(t, 1)
 			other.Close()
 			h.BlockedClients(t, 0)
@@ -336,7 +341,7 @@ func TestApplyBatchWakes(t *testing.T) {
 	}
 }
 
-// TestApplyBatchAbortsExec: a batch counts as a write for WATCH and for tracking.
+// TestApplyBatchAbortsExec: a batch is a write for WATCH and for tracking.
 func TestApplyBatchAbortsExec(t *testing.T) {
 	h := servertest.Start(t)
 	c, tracking, w := h.Dial(t), h.Dial3(t), h.Dial(t)
@@ -352,7 +357,7 @@ func TestApplyBatchAbortsExec(t *testing.T) {
 	c.Want("EXEC", "*-1\r\n")
 }
 
-// TestApplyBatchPaused: CLIENT PAUSE holds it like any write.
+// TestApplyBatchPaused: CLIENT PAUSE holds APPLYBATCH like any write.
 func TestApplyBatchPaused(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -373,7 +378,8 @@ func wantPausedBatch(h *servertest.Harness, t *testing.T, admin, c *servertest.C
 	admin.Want("GET k", "$1\r\nv\r\n")
 }
 
-// TestApplyBatchPausedMeanwhile: a pause that begins while APPLYBATCH waits for a key holds it too.
+// TestApplyBatchPausedMeanwhile: a pause that begins while APPLYBATCH waits for the lock of a key holds APPLYBATCH,
+// too.
 func TestApplyBatchPausedMeanwhile(t *testing.T) {
 	h := servertest.Start(t)
 	admin, c := h.Dial(t), h.Dial(t)
@@ -394,7 +400,7 @@ func TestApplyBatchPausedMeanwhile(t *testing.T) {
 	wantPausedBatch(h, t, admin, c)
 }
 
-// TestApplyBatchScripts: scripts and libraries come and go with the batches of another server.
+// TestApplyBatchScripts: batches of another server create and delete scripts and libraries.
 func TestApplyBatchScripts(t *testing.T) {
 	from, to := servertest.Start(t).Dial(t), servertest.Start(t).Dial(t)
 	at := 0
@@ -423,8 +429,8 @@ func TestApplyBatchScripts(t *testing.T) {
 	}
 }
 
-// TestApplyBatchNamespaces: where namespaces live in the database, a batch brings their tokens; elsewhere it would keep
-// the server from starting again, and is refused.
+// TestApplyBatchNamespaces: with repl-namespace-enabled, a batch may contain namespaces and their tokens. Otherwise
+// such a batch is refused, because the server could not start again with namespaces in the database.
 func TestApplyBatchNamespaces(t *testing.T) {
 	from := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled yes\n").admin()
 	site := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled yes\n")
@@ -449,7 +455,7 @@ func TestApplyBatchNamespaces(t *testing.T) {
 		}
 	}
 	to.Want("NAMESPACE GET c", "$2\r\ntc\r\n")
-	site.admin() // it starts again
+	site.admin() // the server starts again
 
 	for _, settings := range [][]string{{}, {"redis-databases", "4"}} {
 		other := servertest.Start(t, settings...).Dial(t)
@@ -466,7 +472,7 @@ func TestApplyBatchNamespaces(t *testing.T) {
 	}
 }
 
-// TestApplyBatchLowPriority ships with LOWPRI while others write.
+// TestApplyBatchLowPriority applies batches with LOWPRI while another client writes.
 func TestApplyBatchLowPriority(t *testing.T) {
 	a, b := servertest.Start(t), servertest.Start(t)
 	from, to, busy := a.Dial(t), b.Dial(t), b.Dial(t)
@@ -483,7 +489,7 @@ func TestApplyBatchLowPriority(t *testing.T) {
 	to.Want("DBSIZE", ":2\r\n")
 }
 
-// TestApplyBatchFailedWrite: when RocksDB does not write, nothing has happened.
+// TestApplyBatchFailedWrite: a batch that RocksDB fails to write has no effect.
 func TestApplyBatchFailedWrite(t *testing.T) {
 	h := servertest.Start(t)
 	c, w := h.Dial(t), h.Dial(t)

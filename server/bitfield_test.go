@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// BITFIELD numbers the bits of a bitmap as Kvrocks does, or, when it is asked to, as SETBIT and Redis do.
+// BITFIELD numbers the bits of a byte like Kvrocks, or, with redis-bitfield-compatible, like SETBIT and Redis.
 func TestBitfieldOrder(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -24,7 +24,7 @@ func TestBitfieldOrder(t *testing.T) {
 	}
 }
 
-// By default BITFIELD goes by who has made the database.
+// By default BITFIELD numbers the bits like the program that has created the database.
 func TestBitfieldOrderOfDatabase(t *testing.T) {
 	check := func(c *servertest.Client, want string) {
 		t.Helper()

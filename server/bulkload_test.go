@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// loadBatch is a write batch with a list under each key, for _ingest RECORDS.
+// loadBatch returns a write batch with a list of one element under each key, for _ingest RECORDS.
 func loadBatch(t *testing.T, ns string, keys ...string) (rep string) {
 	t.Helper()
 	s := engine.NewSorter(1 << 20)
@@ -33,7 +33,7 @@ func loadBatch(t *testing.T, ns string, keys ...string) (rep string) {
 	return rep
 }
 
-// load sends keys as table files.
+// load sends lists with these keys as table files.
 func load(t *testing.T, c *servertest.Client, keys ...string) {
 	t.Helper()
 	c.Want("_ingest BEGIN", "+OK\r\n")
@@ -43,12 +43,13 @@ func load(t *testing.T, c *servertest.Client, keys ...string) {
 	c.Want("_ingest END", "+OK\r\n")
 }
 
-// TestLoad: keys that come as table files replace others, and everybody whom that concerns is told.
+// TestLoad: keys in table files replace existing keys. Caches, counts, watched keys, tracking clients and blocked
+// clients notice the change.
 func TestLoad(t *testing.T) {
 	h := servertest.Start(t)
 	c, other, blocked, tracks := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial3(t)
 	other.Want("SET a old", "+OK\r\n")
-	other.Want("SET a v", "+OK\r\n") // it is known to exist now
+	other.Want("SET a v", "+OK\r\n") // the server remembers that the key exists
 	other.Want("HSET b f v g w", ":2\r\n")
 	other.Want("SET n 1 EX 1000", "+OK\r\n")
 	other.Want("RPUSH stays x", ":1\r\n")
@@ -81,13 +82,14 @@ func TestLoad(t *testing.T) {
 	if got := h.DB.KeyCount(cf.DefaultNamespace); !got.Exact || got.Expires != 0 {
 		t.Errorf("%+v", got)
 	}
-	servertest.Eventually(t, "the files are gone", func() bool {
+	servertest.Eventually(t, "the files are removed", func() bool {
 		_, err := os.Stat(filepath.Join(filepath.Dir(h.DB.Dir()), "importing_files"))
 		return os.IsNotExist(err)
 	})
 }
 
-// TestLoadRefused: table files are not taken where commands would do more.
+// TestLoadRefused: table files are refused in the wrong order, with keyspace events, from restricted users and for
+// unknown databases, and wait for the end of a pause.
 func TestLoadRefused(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "2")
 	c, other := h.Dial(t), h.Dial(t)
@@ -120,7 +122,7 @@ func TestLoadRefused(t *testing.T) {
 	if got := c.Do("_ingest", "RECORDS", loadBatch(t, cf.DatabaseNamespace(1), "b")); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
-	c.Want("_ingest BEGIN", "+OK\r\n") // which drops b
+	c.Want("_ingest BEGIN", "+OK\r\n") // a new BEGIN drops b
 	if got := c.Do("_ingest", "RECORDS", batch); got != "+OK\r\n" {
 		t.Fatal(got)
 	}

@@ -20,8 +20,7 @@ import (
 	"github.com/basaltdb/basalt/server/options"
 )
 
-// What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for
-// the rest of the server.
+// The server as a node of a cluster: package cluster has the topology; this file connects it to the rest of the server.
 
 // nodesFile returns the path of the stored topology.
 func nodesFile(cfg *config.Config) string { return filepath.Join(cfg.Dir(), "nodes.conf") }
@@ -42,7 +41,7 @@ func adoptRole(cfg *config.Config) error {
 	return cfg.SetMaster(master.Host + " " + strconv.Itoa(master.Port))
 }
 
-// newCluster creates the topology if cluster-enabled is on.
+// newCluster creates the topology if cluster-enabled is on. In both cases it sets the ingester of table files.
 func (s *Server) newCluster() {
 	if !s.cfg.Bool("cluster-enabled") {
 		s.sessions.Services.Ingester = bulkload.New(bulkload.Options{
@@ -65,7 +64,8 @@ func (s *Server) newCluster() {
 	s.sessions.Cluster, s.sessions.Services.Cluster, s.sessions.Services.Ingester = s.cluster, s.cluster, s.cluster
 }
 
-// filesDir is the directory of table files that come from elsewhere, on the file system of the database.
+// filesDir returns the directory of received table files before they are ingested. It is beside the directory of the
+// database, on the same file system.
 func (s *Server) filesDir() string { return filepath.Join(filepath.Dir(s.db.Dir()), "importing_files") }
 
 // startCluster loads the stored topology.
@@ -98,7 +98,7 @@ func (s *Server) followInCluster(host string, port int) error {
 	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
 		return errReplicaNoLog
 	case ok && h == host && p == port:
-		return nil // Serve starts following, unless it has already
+		return nil // the server follows the node already, or begins to do so in Serve
 	}
 	return s.becomeReplica(host, port, !s.IsReplica())
 }
@@ -127,7 +127,7 @@ func (s *Server) isSelf(host string, port int) bool {
 	})
 }
 
-// recordSlotMarks keeps in the database what migration has told of slots.
+// recordSlotMarks stores the marks of migrated slots in the database, from where replicas get them; "" deletes them.
 func (s *Server) recordSlotMarks(marks string) error {
 	return s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		if marks == "" {
@@ -139,7 +139,7 @@ func (s *Server) recordSlotMarks(marks string) error {
 	})
 }
 
-// recordedSlotMarks returns what recordSlotMarks has kept.
+// recordedSlotMarks returns the marks that recordSlotMarks has stored, "" = none.
 func (s *Server) recordedSlotMarks() (marks string, err error) {
 	err = s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateSlotMarks))
@@ -149,18 +149,19 @@ func (s *Server) recordedSlotMarks() (marks string, err error) {
 	return marks, err
 }
 
-// replicasLearn is how long the replicas are waited for before a migration ends. One that takes longer would also lose
-// this many seconds of writes if it became the master.
+// replicasLearn is the max time to wait for the replicas before a migration ends. A replica that is further behind
+// would also lose that many seconds of writes if it became the master.
 const replicasLearn = 5 * time.Second
 
-// awaitReplicas returns when the replicas that acknowledge have what was written before, or after replicasLearn.
+// awaitReplicas waits until all replicas that acknowledge writes have acknowledged the writes so far, but no longer
+// than replicasLearn.
 func (s *Server) awaitReplicas() {
 	if !s.master.AwaitAcks(s.db.LatestSequence(), replicasLearn) {
-		s.log.Warn("replicas do not keep up: one that becomes the master now would not know of the migration")
+		s.log.Warn("replicas lag behind: a replica that becomes the master now would not know of the migration")
 	}
 }
 
-// isEmpty reports whether there is no key.
+// isEmpty reports whether the default namespace has no keys, by a scan. It returns false after an error.
 func (s *Server) isEmpty() bool {
 	tx := s.db.NewTx()
 	tx.Begin(cf.DefaultNamespace)

@@ -12,20 +12,20 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// page is a browser without a picture.
+// page is a client of the console, like the console's page in a browser.
 type page struct {
 	t      *testing.T
 	base   string
-	cookie *http.Cookie
-	header string
-	host   string
+	cookie *http.Cookie // of the login
+	header string       // value of X-Basalt-Console
+	host   string       // value of Host, "" = the address
 }
 
 func open(t *testing.T, h *servertest.Harness) *page {
 	return &page{t: t, base: "http://" + h.Admin().Addr().String(), header: "1"}
 }
 
-// post sends a body to a path of the console and returns the status and the answer.
+// post sends a body to a path of the console and returns the status and the body of the response.
 func (p *page) post(path string, body any) (int, string) {
 	p.t.Helper()
 	b, err := json.Marshal(body)
@@ -72,7 +72,8 @@ type commands struct {
 
 type login struct{ User, Password string }
 
-// TestConsole: who signs in sees what the ACL lets them, and only reads unless the setting says otherwise.
+// TestConsole: users sign in with their passwords, can run the commands that the ACL permits, and can only read unless
+// admin-console-writes is on.
 func TestConsole(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "requirepass", "secret")
 	c := h.Dial(t)
@@ -115,7 +116,7 @@ func TestConsole(t *testing.T) {
 		!strings.Contains(text, `"family":"default"`) || !strings.Contains(text, `"type":"hash"`) {
 		t.Error(status, text)
 	}
-	p.header = "" // another site cannot send the header
+	p.header = "" // a page of another site cannot send the header
 	run("sign in", 401, []string{"INFO"})
 	p.header = "1"
 	c.Send(servertest.Encode("CONFIG", "SET", "admin-console-writes", "yes"))
@@ -137,8 +138,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestConsoleWithoutPassword: the console of a server without a password is open on its own machine, and not to a page
-// of another name that leads here.
+// TestConsoleWithoutPassword: the console of a server without a password is open to clients on the same host, but not
+// to a page of another site whose host name resolves to this host.
 func TestConsoleWithoutPassword(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	p := open(t, h)
@@ -156,7 +157,7 @@ func TestConsoleWithoutPassword(t *testing.T) {
 	}
 }
 
-// TestConsoleInBrowser loads pages in Chromium: a key and a value that look like HTML are text.
+// TestConsoleInBrowser loads pages in Chromium: a key and a value that look like HTML are shown as text.
 func TestConsoleInBrowser(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
@@ -177,9 +178,9 @@ func TestConsoleInBrowser(t *testing.T) {
 			[]string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x", "<title>basalt</title>",
 				"ldb --db=/", "--column_family=metadata"},
 			[]string{"<script>document", "<img src"}},
-		// The last page of a stream has no next one.
+		// The last page of a stream has no link to a next page.
 		{"Keys/s", []string{"1-1", "f, v", "stream"}, []string{"Next page"}},
-		// A setting that may be changed is explained like the others.
+		// The page of settings explains a setting that can be changed, and has a button for it.
 		{"Settings", []string{"Seconds after which an idle client is disconnected", ">Set</button>"}, nil},
 	} {
 		out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
@@ -205,7 +206,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	}
 }
 
-// TestConsoleFiles: the page needs nothing that the server does not have.
+// TestConsoleFiles: the server has all files that the page of the console links to.
 func TestConsoleFiles(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	status, page := get(h, t, "/", "", "")

@@ -12,12 +12,12 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// number reads the integer of a reply.
+// number returns the integer of a reply.
 func number(t *testing.T, reply string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimPrefix(reply, ":")), 10, 64)
 	if err != nil || reply[0] != ':' {
-		t.Fatalf("no integer: %q", reply)
+		t.Fatalf("not an integer: %q", reply)
 	}
 	return n
 }
@@ -38,7 +38,7 @@ func TestMemoryAndDiskUsage(t *testing.T) {
 	for key, size := range map[string]int64{"s": 10_000, "h": 1000 * 19, "z": 1000 * 2 * 18, "b": 1_000_000 / 1000} {
 		for _, cmd := range []string{"MEMORY USAGE " + key, "MEMORY USAGE " + key + " SAMPLES 0", "DISK USAGE " + key} {
 			if n := number(t, c.Do(strings.Fields(cmd)...)); n < size/2 || n > size*20+1_000_000/2 {
-				t.Errorf("%s: %d, the data alone is %d", cmd, n, size)
+				t.Errorf("%s: %d bytes, the data alone has %d", cmd, n, size)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestHeapProfiling(t *testing.T) {
 	}
 }
 
-// The digest tells what is there, not how it came to be.
+// The digest depends on the data only, not on the commands that have written it.
 func TestDebugDigest(t *testing.T) {
 	digest := func(commands ...string) (all, value string) {
 		c := servertest.Start(t).Dial(t)
@@ -115,14 +115,14 @@ func TestDebugDigest(t *testing.T) {
 	for _, change := range []string{"HSET h f 2", "RPUSH l c", "RENAME s t", "EXPIRE s 100", "SADD new x", "DEL z"} {
 		got, _ := digest("RPUSH l a b c", "HSET h f 1 g 2", "SET s v", "ZADD z 1 m", change)
 		if seen[got] {
-			t.Errorf("%s does not change the digest, or as another change does", change)
+			t.Errorf("%s does not change the digest, or changes it like another command", change)
 		}
 		seen[got] = true
 	}
 }
 
-// TestDebugInTransactions: what DEBUG locks for itself neither waits for the locks of the transaction nor gives them
-// back.
+// TestDebugInTransactions: a DEBUG command that takes locks neither waits for the locks of its transaction nor releases
+// them.
 func TestDebugInTransactions(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	c.Want("MULTI", "+OK\r\n")
@@ -225,15 +225,15 @@ func TestWaitAOFSyncs(t *testing.T) {
 	before := synced()
 	c.Want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
 	if synced() != before {
-		t.Error("synced unasked")
+		t.Error("WAITAOF 0 has synced the log")
 	}
 	c.Want("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n")
 	if synced() == before {
-		t.Error("not synced")
+		t.Error("WAITAOF 1 has not synced the log")
 	}
 }
 
-// The rates of INFO count what is read one key at a time and several at a time.
+// The rates of INFO count keys that are read one by one, and keys that are read in a batch.
 func TestReadsAreCounted(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -247,7 +247,7 @@ func TestReadsAreCounted(t *testing.T) {
 	}
 }
 
-// The containers that Redis does not have explain themselves as those of Redis do.
+// The container commands that Redis does not have reply to HELP like those of Redis.
 func TestHelpOfContainers(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for command, first := range map[string]string{
@@ -267,8 +267,8 @@ func TestScriptsHaveNoDebugger(t *testing.T) {
 	c.Want("SCRIPT DEBUG no", "+OK\r\n")
 }
 
-// TestHeapProfileElsewhere: like the paths of protected settings, a directory outside of dir needs
-// enable-protected-configs, also when it is reached over a symbolic link.
+// TestHeapProfileElsewhere: a heap profile in a directory outside of dir requires enable-protected-configs, like the
+// paths of protected settings, also when a symbolic link leads to the directory.
 func TestHeapProfileElsewhere(t *testing.T) {
 	for mode, allowed := range map[string]bool{"no": false, "local": true, "yes": true} {
 		h := servertest.Start(t, "enable-protected-configs", mode)

@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
-// What the tests of this package see of a server's inside.
+// The tests of this package access the internals of a server through this file.
 
 func (s *Server) Config() *config.Config    { return s.cfg }
 func (s *Server) Master() *master.Master    { return s.master }
@@ -23,16 +23,16 @@ func (s *Server) Auth() *auth.Auth    { return s.auth }
 func (s *Server) Port() int           { return s.port() }
 func (s *Server) Sweep() *sweep.Sweep { return s.sweep }
 
-// MaxClients is how many clients may be connected.
+// MaxClients returns the max number of connected clients.
 func (s *Server) MaxClients() int64 { return s.maxClients.Load() }
 
-// KeysRead is the ticker of keys read.
+// KeysRead returns the number of keys read so far.
 func (s *Server) KeysRead() int64 { return s.report.KeysRead() }
 
-// SetDiskSize replaces what tells the size of the database.
+// SetDiskSize replaces the function that returns the size of the database on disk in bytes.
 func (s *Server) SetDiskSize(f func() uint64) { s.diskSize = f }
 
-// SetMaxClients is MaxClients from now on.
+// SetMaxClients sets the max number of connected clients.
 func (s *Server) SetMaxClients(n int64) { s.maxClients.Store(n) }
 
 // IsPaused reports whether there is a pause.
@@ -42,9 +42,9 @@ func (s *Server) IsPaused() bool {
 }
 
 var (
-	MostClients  = options.MaxOpenClients
-	CheckClients = options.CheckClients
-	ErrSamePort  = options.ErrSamePort
+	MaxOpenClients = options.MaxOpenClients
+	CheckClients   = options.CheckClients
+	ErrSamePort    = options.ErrSamePort
 )
 
 const ProtectedMode = protectedMode

@@ -9,8 +9,9 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// The fields of INFO that exporters for Prometheus read, without those of other products (modules, KeyDB, Tile38, cloud
-// services): redis_exporter 1.8x and kvrocks_exporter 1.0, exporter/exporter.go of each.
+// exported are the fields of INFO that exporters for Prometheus read, by exporter: redis_exporter 1.8x and
+// kvrocks_exporter 1.0, exporter/exporter.go of each. Fields of other products (modules, KeyDB, Tile38, cloud services)
+// are left out.
 var exported = map[string]string{
 	"redis_exporter": `
 uptime_in_seconds process_id io_threads_active hz configured_hz
@@ -66,7 +67,7 @@ role version git_sha1 os tcp_port gcc_version master_host master_port master_lin
 master_last_io_seconds_ago slave_repl_offset slave_read_only`,
 }
 
-// TestExportedFields: each field that an exporter plots is in INFO, or docs/metrics.md says why it has no meaning here.
+// TestExportedFields: each field that an exporter reads is in INFO, or docs/metrics.md explains why it does not exist.
 func TestExportedFields(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	c := h.Dial(t)
@@ -86,7 +87,7 @@ func TestExportedFields(t *testing.T) {
 	}
 	_, section, ok := strings.Cut(string(docs), "\n## Fields that do not exist here\n")
 	if !ok {
-		t.Fatal("docs/metrics.md has lost its section")
+		t.Fatal("docs/metrics.md has no section \"Fields that do not exist here\"")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	absent := map[string]bool{}
@@ -111,7 +112,7 @@ func TestExportedFields(t *testing.T) {
 	}
 	for name := range absent {
 		if !known[name] {
-			t.Errorf("docs/metrics.md explains %s, which no exporter plots", name)
+			t.Errorf("docs/metrics.md explains %s, which no exporter reads", name)
 		}
 	}
 	if fields["total_net_repl_output_bytes"] == "0" || ofReplica["total_net_repl_input_bytes"] == "0" {
@@ -120,7 +121,7 @@ func TestExportedFields(t *testing.T) {
 	}
 }
 
-// TestExpiredCounts: keys and fields count when they have expired, whether somebody deletes them or not.
+// TestExpiredCounts: INFO counts keys and fields that have expired, whether or not they are replaced or deleted.
 func TestExpiredCounts(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -131,7 +132,7 @@ func TestExpiredCounts(t *testing.T) {
 	servertest.Eventually(t, "the keys and the field have expired", func() bool {
 		return c.Do("EXISTS", "a", "b") == ":0\r\n" && c.Do("HEXISTS", "h", "f") == ":0\r\n"
 	})
-	c.Want("SET a 2", "+OK\r\n") // over the expired one
+	c.Want("SET a 2", "+OK\r\n") // replaces the expired key
 	c.Do("HSET", "h", "f", "w")
 	var fields map[string]string
 	servertest.Eventually(t, "both keys are counted", func() bool {
@@ -148,7 +149,7 @@ func TestExpiredCounts(t *testing.T) {
 	}
 }
 
-// TestWatchedKeys: a key that two clients watch counts once.
+// TestWatchedKeys: INFO counts a key once if two clients watch it.
 func TestWatchedKeys(t *testing.T) {
 	h := servertest.Start(t)
 	a, b := h.Dial(t), h.Dial(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestFailover: while clients write, a master and its replica change places, and back; every write that was confirmed
-// is on both, and no full synchronisation was needed.
+// TestFailover: while clients write, a master and its replica swap roles, and swap back. Both then have every write
+// that was confirmed, without a full synchronisation.
 func TestFailover(t *testing.T) {
 	for _, rsid := range []string{"no", "yes"} {
 		t.Run("rsid="+rsid, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFailover(t *testing.T) {
 						}
 					})
 				}
-				servertest.Eventually(t, "something is written", func() bool {
+				servertest.Eventually(t, "100 keys are written", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(confirmed) > 100*(round+1)
@@ -73,7 +73,7 @@ func TestFailover(t *testing.T) {
 					return strings.Contains(admin.Do("INFO", "replication"), "master_failover_state:no-failover")
 				})
 				if to.IsReplica() || !from.IsReplica() {
-					t.Fatal("they have not changed places")
+					t.Fatal("the master and the replica have not swapped roles")
 				}
 				caughtUp(t, from, to)
 			}

@@ -15,11 +15,11 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// Faults between a master and its replica: a proxy stands between them. Clients write to the master all the time. In
-// the end both have the same records, byte by byte, and the same key count.
+// Faults between a master and its replica: the connection goes through a proxy. Clients write to the master all the
+// time. In the end both have the same records, byte by byte, and the same key count.
 
-// throughProxy starts a master with some data and its replica behind a proxy, and clients that write until stop is
-// called. The replica follows whoever the proxy leads to.
+// throughProxy is a master m with some data, its replica r, the proxy p between them, and clients that write to the
+// master until stop is called. The replica follows the target of the proxy.
 type throughProxy struct {
 	t    *testing.T
 	m, r *servertest.Harness
@@ -38,7 +38,8 @@ func newThroughProxy(t *testing.T, master, replica engine.Options, settings ...s
 	return x
 }
 
-// startBeside is startWith for tests that run in parallel, in which native objects cannot be attributed to a test.
+// startBeside is startWith for tests that run in parallel: it does not check for leaked native objects, which cannot be
+// attributed to one of the tests.
 func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
 	t.Helper()
 	if o.Dir == "" {
@@ -136,11 +137,11 @@ func TestFaults(t *testing.T) {
 			x.follows()
 			x.p.Slow(0, 0)
 		}, 0},
-		// No end notices, until the master disconnects the replica; then the network works again.
+		// Neither side notices the fault until the master disconnects the replica. Then the network works again.
 		{"half-open", true, func(x *throughProxy) {
 			x.follows()
 			x.p.Hold(true)
-			servertest.Eventually(x.t, "the master has given it up", func() bool { return x.m.Master().Connected() == 0 })
+			servertest.Eventually(x.t, "the replica is disconnected", func() bool { return x.m.Master().Connected() == 0 })
 			x.p.Cut()
 			x.p.Hold(false)
 		}, 0},
@@ -152,7 +153,7 @@ func TestFaults(t *testing.T) {
 			x.p.Hold(true)
 			c := x.m.Dial(x.t)
 			c.Want("CONFIG SET repl-timeout 1", "+OK\r\n")
-			servertest.Eventually(x.t, "the master has given it up", func() bool { return x.m.Master().Connected() == 0 })
+			servertest.Eventually(x.t, "the replica is disconnected", func() bool { return x.m.Master().Connected() == 0 })
 			c.Want("CONFIG SET repl-timeout 60", "+OK\r\n")
 			x.p.Cut()
 			x.p.Hold(false)
@@ -162,7 +163,7 @@ func TestFaults(t *testing.T) {
 			x.follows()
 			x.p.Target("")
 			x.p.Cut()
-			servertest.Eventually(x.t, "it is down", func() bool {
+			servertest.Eventually(x.t, "the link is down", func() bool {
 				st, _ := x.r.Replica().Status()
 				return st.Err != ""
 			})
@@ -186,7 +187,7 @@ func TestFaults(t *testing.T) {
 			c.Want("REPLICAOF 127.0.0.1 "+strconv.Itoa(x.p.Port()), "+OK\r\n")
 			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() == 1 })
 		}, 1},
-		// Another master replaces the first at the same address, with fewer or more writes than the replica has.
+		// Another master with another history replaces the first one at the same address.
 		{"another history", false, func(x *throughProxy) {
 			x.follows()
 			x.stop()
@@ -216,7 +217,8 @@ func TestFaults(t *testing.T) {
 
 // TestFaultsOfFullSync applies faults to a replica that synchronises in full, because its master keeps no log.
 func TestFaultsOfFullSync(t *testing.T) {
-	lose := func(x *throughProxy) { // what the replica lacks is in the log no more
+	// lose disconnects the replica until the master's log no longer has the writes that the replica lacks.
+	lose := func(x *throughProxy) {
 		x.p.Target("")
 		x.p.Cut()
 		at := x.m.DB.LatestSequence()
@@ -241,7 +243,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			}
 			x.p.Target(x.m.Addr())
 		}},
-		// Clients are told about the keys of the copy.
+		// Watching, tracking and blocked clients of the replica notice the changes in the copy.
 		{"clients of the replica", false, func(x *throughProxy) {
 			x.stop()
 			c := x.m.Dial(x.t)
@@ -315,7 +317,7 @@ func TestFaultsOfFullSync(t *testing.T) {
 			x.p.Target(x.m.Addr())
 			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() > 0 })
 			x.r.DB.InjectWriteError(syscall.ENOSPC)
-			servertest.Eventually(x.t, "it is down", func() bool {
+			servertest.Eventually(x.t, "the link is down", func() bool {
 				st, _ := x.r.Replica().Status()
 				return strings.Contains(st.Err, syscall.ENOSPC.Error())
 			})
@@ -337,8 +339,8 @@ func TestFaultsOfFullSync(t *testing.T) {
 	}
 }
 
-// TestReplicaDiskFull fills the disk of a replica while files of a full synchronisation come. The replica says so and
-// serves its old data. When there is room again it synchronises.
+// TestReplicaDiskFull fills the disk of a replica while it fetches the files of a full synchronisation. The replica
+// shows the error and serves its old data. When the disk has free space again, it synchronises.
 func TestReplicaDiskFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -360,14 +362,14 @@ func TestReplicaDiskFull(t *testing.T) {
 	for i := range 8 {
 		rnd.Read(big)
 		m.Do("SET", "big"+strconv.Itoa(i), string(big))
-		flushFiles(t, x.m.DB) // what the replica lacks is in the log no more
+		flushFiles(t, x.m.DB) // the log loses the writes that the replica lacks
 	}
 	before := x.fulls()
-	x.p.After(3_000_000, func() { // amid the table files of the big values
+	x.p.After(3_000_000, func() { // during the transfer of the table files of the big values
 		enginetest.FillDisk(t, disk+"/ballast")
 	})
 	x.p.Target(x.m.Addr())
-	servertest.Eventually(t, "the replica says why it is down", func() bool {
+	servertest.Eventually(t, "the replica shows the error", func() bool {
 		st, _ := x.r.Replica().Status()
 		return strings.Contains(st.Err, syscall.ENOSPC.Error())
 	})

@@ -13,14 +13,14 @@ type applier struct {
 	names []string
 	// apply applies the values. An error refuses the change.
 	apply func() error
-	// changesOnly says that nothing must be done at the start, or that it is done before or by Serve.
+	// changesOnly: apply is not called at the start, because nothing must be done then, or other code does it.
 	changesOnly bool
 }
 
 // follow makes the server and the engine follow changes of settings at run time.
 func (s *Server) follow() {
-	if most := options.MaxOpenClients(); int64(s.cfg.MaxClients()) > most {
-		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
+	if limit := options.MaxOpenClients(); int64(s.cfg.MaxClients()) > limit {
+		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", limit))
 	}
 	for _, f := range s.appliers() {
 		if !f.changesOnly {
@@ -114,7 +114,7 @@ func (s *Server) applyEvents() {
 	s.sweep.Want(classes&sweptEvents != 0, classes&fieldEvents != 0)
 }
 
-// applyDiagnostics applies what is measured of commands.
+// applyDiagnostics applies the settings of the slow log, the latency monitor, profiling and tracking.
 func (s *Server) applyDiagnostics() {
 	s.sessions.SetDiagnostics(options.Diagnostics(s.cfg))
 	s.sessions.Tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))

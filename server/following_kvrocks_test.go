@@ -14,7 +14,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// startWith starts a server with a database of its own. When the test has failed, its log is shown.
+// startWith starts a server with a new database. If the test fails, it prints the server's log.
 func startWith(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
 	t.Helper()
 	if o.Dir == "" {
@@ -23,7 +23,7 @@ func startWith(t *testing.T, o engine.Options, settings ...string) *servertest.H
 	return startOn(t, enginetest.OpenWith(t, o), settings...)
 }
 
-// startOn starts a server for a database.
+// startOn starts a server for a database. If the test fails, it prints the server's log.
 func startOn(t *testing.T, db *engine.DB, settings ...string) *servertest.Harness {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
@@ -42,8 +42,8 @@ func startOn(t *testing.T, db *engine.DB, settings ...string) *servertest.Harnes
 	return h
 }
 
-// TestKvrocksIsTheMaster: this server follows a real Kvrocks, from the log or after a full synchronisation, through an
-// interruption, and has what its master has, record by record.
+// TestKvrocksIsTheMaster: this server follows a real Kvrocks, from the log or after a full synchronisation, also after
+// an interruption, and replies like its master.
 func TestKvrocksIsTheMaster(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for _, rsid := range []string{"no", "yes"} {
@@ -62,7 +62,7 @@ func TestKvrocksIsTheMaster(t *testing.T) {
 				fill(k, 0)
 				if full {
 					k.Do("COMPACT")
-					for i := range 40 { // files, and logs that are gone
+					for i := range 40 { // many table files, and writes that are no longer in the log
 						fill(k, 1)
 						k.Do("SET", "big", fmt.Sprint(i))
 					}
@@ -71,7 +71,7 @@ func TestKvrocksIsTheMaster(t *testing.T) {
 				fill(k, 1)
 				h := startWith(t, engine.Options{}, "use-rsid-psync", rsid, "masterauth", "secret")
 				c := h.Dial(t)
-				if full || rsid == "yes" { // nothing else tells that it is another history
+				if full || rsid == "yes" { // own writes, so that the histories differ
 					c.Want("SET own history", "+OK\r\n")
 					c.Want("SET own past", "+OK\r\n")
 				}
@@ -110,6 +110,7 @@ func TestKvrocksIsTheMaster(t *testing.T) {
 	}
 }
 
+// port returns the TCP port of a client's server.
 func port(c *servertest.Client) int {
 	var port int
 	fmt.Sscan(field(c, "server", "tcp_port"), &port)

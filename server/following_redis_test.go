@@ -25,7 +25,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// redisMaster is a Redis master played by a test: its data are an RDB file and a stream, and its backlog is the whole
+// redisMaster simulates a Redis master: its data is an RDB file and a stream of commands, and its backlog is the whole
 // stream.
 type redisMaster struct {
 	t    *testing.T
@@ -35,14 +35,14 @@ type redisMaster struct {
 
 	file   string
 	stream string
-	psyncs []string // the arguments of PSYNC
+	psyncs []string // the arguments of all PSYNC commands
 	conns  []net.Conn
-	acked  int
+	acked  int // the largest acknowledged offset
 }
 
 const redisID = "0123456789abcdef0123456789abcdef01234567"
 
-// playRedis starts a master with some strings in database 0.
+// playRedis starts a master that has strings under keys in database 0.
 func playRedis(t *testing.T, keys ...string) *redisMaster {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *redisMaster) replicaOf() string {
 	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.l.Addr().(*net.TCPAddr).Port)
 }
 
-// say appends commands, one per line, to the stream.
+// say appends commands to the stream.
 func (m *redisMaster) say(lines ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *redisMaster) caughtUp() {
 	})
 }
 
-// asked returns the arguments of all PSYNC so far.
+// asked returns the arguments of all PSYNC commands so far.
 func (m *redisMaster) asked() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,7 +238,7 @@ func TestRedisMaster(t *testing.T) {
 		}
 	}
 	m.cut()
-	m.say("SADD s 3") // of database 3 still
+	m.say("SADD s 3") // database 3 is still selected
 	m.caughtUp()
 	c.Want("SCARD s", ":3\r\n")
 
@@ -274,11 +274,11 @@ func TestRedisMasterEnds(t *testing.T) {
 		m.say("SELECT 0", "SET b 1")
 		m.caughtUp()
 		if !hasRedisState(t, h.DB) {
-			t.Error("there is no record of where the database is")
+			t.Error("the database has no record of its position in the stream")
 		}
 		c.Want("REPLICAOF NO ONE", "+OK\r\n")
 		if hasRedisState(t, h.DB) {
-			t.Error("the record of where the database was is left")
+			t.Error("the record of the position in the stream is left")
 		}
 		m.say("SET b 2")
 		c.Want("SET c 1", "+OK\r\n")
@@ -292,6 +292,7 @@ func TestRedisMasterEnds(t *testing.T) {
 	}
 }
 
+// hasRedisState reports whether the database has a record of its position in the stream of a Redis master.
 func hasRedisState(t *testing.T, db *engine.DB) (has bool) {
 	t.Helper()
 	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
@@ -332,7 +333,7 @@ func TestRedisMasterUnknown(t *testing.T) {
 		{"too few arguments", "SET k", "SET"},
 		{"not supported", "SWAPDB 0 1", "SWAPDB"},
 		{"a command that fails", "LPUSH a x", "LPUSH \"a\" in database 0: Operation against a key"},
-		{"one for clients", "MONITOR", "MONITOR in database 0: the command does not belong in a stream of writes"},
+		{"a command for clients only", "MONITOR", "MONITOR in database 0: the command does not belong in a stream of writes"},
 		{"another database", "SELECT 1", "redis-databases is 0"},
 	} {
 		m := playRedis(t, "a")
@@ -376,8 +377,8 @@ func TestRedisMasterExpiry(t *testing.T) {
 	c.Want("HMGET h f g", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n")
 }
 
-// TestRedisMasterIsHeardOf: subscribers, blocked clients and scripts see the master's writes.
-func TestRedisMasterIsHeardOf(t *testing.T) {
+// TestClientsSeeWritesOfRedisMaster: the master's writes reach subscribers and blocked clients, and change scripts.
+func TestClientsSeeWritesOfRedisMaster(t *testing.T) {
 	m := playRedis(t)
 	h := startWith(t, quiet())
 	c, sub, wait := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -423,7 +424,8 @@ func TestRedisMasterInChain(t *testing.T) {
 	}
 }
 
-// TestRedisMasterThenBasalt: a server that has followed a Redis master shares no history with another one.
+// TestRedisMasterThenBasalt: a server that has followed a Redis master can follow another server of this program. They
+// share no history, so the replica synchronises in full.
 func TestRedisMasterThenBasalt(t *testing.T) {
 	m, other := playRedis(t, "a"), startWith(t, quiet())
 	co := other.Dial(t)

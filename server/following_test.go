@@ -17,19 +17,21 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// withoutLogs are options of a database that keeps no logs beyond those that it needs, with nothing compacted.
+// withoutLogs returns options of a database that deletes logs as soon as possible, without automatic compactions.
 func withoutLogs() engine.Options {
 	o := engine.DefaultRocksOptions()
 	o.WALTTLSeconds, o.WALSizeLimitMB, o.DisableAutoCompactions = 0, 0, true
 	return engine.Options{Rocks: o}
 }
 
+// quiet returns options of a database without automatic compactions.
 func quiet() engine.Options {
 	o := engine.DefaultRocksOptions()
 	o.DisableAutoCompactions = true
 	return engine.Options{Rocks: o}
 }
 
+// flushFiles writes all memtables to files.
 func flushFiles(t testing.TB, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {
@@ -50,12 +52,13 @@ func caughtUp(t testing.TB, replica, master *servertest.Harness) {
 	})
 }
 
+// replicaOf returns the command that makes h a replica of m.
 func replicaOf(h *servertest.Harness, m *servertest.Harness) string {
 	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.Port())
 }
 
-// TestReplicaOf: a server follows another one from the log and by a full synchronisation, and has its own replica. Each
-// has the same records as its master, with the same sequence numbers.
+// TestReplicaOf: a server follows another server from the log or after a full synchronisation, and has its own replica.
+// Each replica has the same records as its master, with the same sequence numbers.
 func TestReplicaOf(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for _, rsid := range []string{"no", "yes"} {
@@ -112,7 +115,7 @@ func TestReplicaOf(t *testing.T) {
 				c.Want("NAMESPACE DEL ns", "+OK\r\n")
 				servertest.Eventually(t, "the namespace is forgotten",
 					func() bool { return r.Dial(t).Do("AUTH", "token") != "+OK\r\n" })
-				for range 3 { // into the caches
+				for range 3 { // so that the caches have the value
 					cr.Want("GET s0:1", "$9\r\nvaluemore\r\n")
 				}
 				c.Want("SET s0:1 changed", "+OK\r\n")
@@ -208,14 +211,14 @@ func TestReplicaStates(t *testing.T) {
 	r := startWith(t, quiet())
 	cr := r.Dial(t)
 	cr.Want("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")
-	// Sentinel's way.
+	// Sentinel sends SLAVEOF in a transaction.
 	cr.Want("MULTI", "+OK\r\n")
 	cr.Want(fmt.Sprintf("SLAVEOF 127.0.0.1 %d", m.Port()), "+QUEUED\r\n")
 	cr.Want("PING", "+QUEUED\r\n")
 	cr.Want("EXEC", "*2\r\n+OK\r\n+PONG\r\n")
 	caughtUp(t, r, m)
 	cr.Want("ROLE", fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$9\r\nconnected\r\n:1\r\n", m.Port()))
-	cr.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", m.Port()), "+OK\r\n") // the same
+	cr.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", m.Port()), "+OK\r\n") // the same master again
 	for name, want := range map[string]string{
 		"role": "slave", "master_host": "127.0.0.1", "master_port": strconv.Itoa(m.Port()), "master_link_status": "up",
 		"master_sync_in_progress": "0", "slave_repl_offset": "1", "slave_priority": "100", "slave_read_only": "1",
@@ -240,7 +243,7 @@ func TestReplicaStates(t *testing.T) {
 	}
 	c.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", r.Port()), "-ERR can't replicate your own replicas\r\n")
 
-	// Without a master:
+	// The master has ended.
 	cr.Want("CONFIG SET slave-serve-stale-data no", "+OK\r\n")
 	cr.Want("GET a", "$1\r\n1\r\n")
 	m.Close()
@@ -262,8 +265,8 @@ func TestReplicaStates(t *testing.T) {
 	cr.Want("ROLE", fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:%d\r\n*0\r\n", r.DB.LatestSequence()))
 }
 
-// TestReplicaUnderLoad: clients write to the master and read from the replica during full synchronisations. They see
-// only values, or the error that the database is being replaced, and in the end both servers are equal.
+// TestReplicaUnderLoad: clients write to the master and read from the replica during full synchronisations. They get
+// replies, or the error LOADING while the database is being replaced. In the end both servers have the same records.
 func TestReplicaUnderLoad(t *testing.T) {
 	m := startWith(t, withoutLogs())
 	r := startWith(t, quiet())
@@ -308,7 +311,7 @@ func TestReplicaUnderLoad(t *testing.T) {
 		at := m.DB.LatestSequence() + 500
 		servertest.Eventually(t, "the replica follows", func() bool { return r.DB.LatestSequence() > at })
 		c.Want("REPLICAOF NO ONE", "+OK\r\n")
-		c.Want("SET own write", "+OK\r\n") // so that the next one is a full one
+		c.Want("SET own write", "+OK\r\n") // so that the next synchronisation is a full one
 	}
 	c.Want(replicaOf(r, m), "+OK\r\n")
 	servertest.Eventually(t, "the link is up", r.Replica().Up)
@@ -320,7 +323,8 @@ func TestReplicaUnderLoad(t *testing.T) {
 	t.Logf("%d full synchronisations, sequence %d", st.FullSyncs, m.DB.LatestSequence())
 }
 
-// TestReplicaAfterRestart: a restarted replica follows the master in its settings, and continues from the master's log.
+// TestReplicaAfterRestart: a restarted replica follows the master that the settings name, and continues from the
+// master's log.
 func TestReplicaAfterRestart(t *testing.T) {
 	m := startWith(t, quiet())
 	c := m.Dial(t)
@@ -340,12 +344,13 @@ func TestReplicaAfterRestart(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(dir + ".tmp"); err == nil {
-		t.Error("db.tmp is there")
+		t.Error("the directory db.tmp exists")
 	}
 }
 
-// TestFormerMaster: with use-rsid-psync a master that starts again, or that goes on after a pause, is its successor's
-// replica without a full synchronisation unless it has written something meanwhile. Sentinel's greetings are no writes.
+// TestFormerMaster: with use-rsid-psync, a former master becomes a replica of its successor without a full
+// synchronisation, whether or not it was restarted, unless clients have written to it meanwhile. Sentinel's
+// announcements do not count as writes.
 func TestFormerMaster(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, writes := range []bool{false, true} {
@@ -376,7 +381,7 @@ func TestFormerMaster(t *testing.T) {
 					m.Dial(t).Want("SET k other", "+OK\r\n")
 					full = 1
 				}
-				servertest.Eventually(t, "the new master is no replica any more", func() bool {
+				servertest.Eventually(t, "the new master is no longer listed as a replica", func() bool {
 					return m.Dial(t).Do(strings.Fields(replicaOf(m, r))...) == "+OK\r\n"
 				})
 				caughtUp(t, m, r)

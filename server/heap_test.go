@@ -11,10 +11,11 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back in
-// the next quiet moment.
+// TestLargeValuesLeaveNoMemory: when large values were written and read, the server returns the heap memory that they
+// took to the system soon.
 func TestLargeValuesLeaveNoMemory(t *testing.T) {
-	const little = 136 << 20 // the growth that causes a cleaning, and garbage of the start that was collected before
+	// The allowed growth: the growth that triggers a cleanup, and the garbage of the start, which is freed before.
+	const allowed = 136 << 20
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	heap := func() (held, allocated uint64) {
@@ -24,7 +25,7 @@ func TestLargeValuesLeaveNoMemory(t *testing.T) {
 		}
 		return held, samples[0].Value.Uint64()
 	}
-	debug.FreeOSMemory() // garbage of other tests would raise what the server takes as its base
+	debug.FreeOSMemory() // garbage of other tests would raise the size that the server measures at its start
 	c := servertest.Start(t).Dial(t)
 	c.Do("PING")
 	before, begin := heap()
@@ -37,16 +38,16 @@ func TestLargeValuesLeaveNoMemory(t *testing.T) {
 	}
 	value = nil
 	grown, allocated := heap() // the server may have cleaned up already
-	if allocated -= begin; allocated < 2*little {
-		t.Fatalf("%d bytes were allocated: the test shows nothing", allocated)
+	if allocated -= begin; allocated < 2*allowed {
+		t.Fatalf("only %d bytes were allocated, too few for the test", allocated)
 	}
 	for end := time.Now().Add(servertest.Patience); ; time.Sleep(time.Millisecond) {
 		held, _ := heap()
-		if held-min(held, before) <= little {
+		if held-min(held, before) <= allowed {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d MiB are held, %d before the values, %d after them", held>>20, before>>20, grown>>20)
+			t.Fatalf("the heap has %d MiB; it had %d before the values and %d after them", held>>20, before>>20, grown>>20)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestHotKeys: a key that gets most commands is found, and OBJECT FREQ says so.
+// TestHotKeys: a key that most commands access is found as the hottest key, and OBJECT FREQ shows its frequency.
 func TestHotKeys(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
 	c.Want("MSET hot 1 cold 1", "+OK\r\n")
-	servertest.Eventually(t, "the key is noticed", func() bool {
+	servertest.Eventually(t, "the key is the hottest one", func() bool {
 		for range 100 {
 			c.Want("GET hot", "$1\r\n1\r\n")
 		}
@@ -31,7 +31,7 @@ func TestHotKeys(t *testing.T) {
 	}
 }
 
-// get sends a request without a body.
+// get requests a path of the console and returns the status and the body of the response.
 func (p *page) get(path string) (int, string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), "GET", p.base+"/console/"+path, nil)
@@ -54,8 +54,8 @@ func (p *page) get(path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestConsoleOfAdministrators: the hottest keys are for those who may call MONITOR, and what settings are for those who
-// may read them.
+// TestConsoleOfAdministrators: the console shows the hottest keys to users who may call MONITOR, and the settings to
+// users who may call CONFIG GET.
 func TestConsoleOfAdministrators(t *testing.T) {
 	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "requirepass", "secret")
 	c := h.Dial(t)

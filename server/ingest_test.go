@@ -10,8 +10,8 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// TestIngest: slots come by table files over the wire, in the order of a migration only, and not to a master with a
-// replica.
+// TestIngest: a node receives the table files of a slot, only in the order of the commands of a migration, and not if
+// it has a replica.
 func TestIngest(t *testing.T) {
 	h := startWith(t, engine.Options{Slots: true}, "cluster-enabled", "yes")
 	c := h.Dial(t)

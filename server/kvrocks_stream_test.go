@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestKvrocksStreams answers the recorded reads of streams on Kvrocks's data directory. Where Kvrocks replies
-// otherwise than Redis, ours is Redis's reply about what Kvrocks has stored.
+// TestKvrocksStreams runs the recorded reads of streams on Kvrocks's data directory. Where Kvrocks's reply differs from
+// Redis's, the expected reply is Redis's for the data that Kvrocks has stored.
 func TestKvrocksStreams(t *testing.T) {
 	h, _ := serveFixture(t)
 	c := h.Dial(t)
@@ -48,9 +48,10 @@ func TestKvrocksStreams(t *testing.T) {
 	}
 }
 
-// streamReplyPattern returns a pattern of Redis's reply where Kvrocks gave another one: an empty string is not a null,
-// XINFO STREAM tells more, and XPENDING tells how long ago an entry was delivered, a number that is captured, and not
-// when. These times are returned in milliseconds since the epoch.
+// streamReplyPattern returns a pattern of Redis's reply for a recorded reply of Kvrocks. They differ in these ways:
+// Redis replies with an empty string where Kvrocks replies with null; XINFO STREAM has more fields; XPENDING has the
+// time since an entry was delivered, which the pattern captures, where Kvrocks has the time of the delivery. delivered
+// are these times of delivery, in milliseconds since the epoch.
 func streamReplyPattern(args []string, r fixture.Reply) (pattern string, delivered []int64) {
 	bulk := func(s string) fixture.Reply { return fixture.Reply{Kind: fixture.Bulk, Text: s} }
 	integer := func(n int) fixture.Reply { return fixture.Reply{Kind: fixture.Int, Text: strconv.Itoa(n)} }
@@ -87,8 +88,8 @@ func streamReplyPattern(args []string, r fixture.Reply) (pattern string, deliver
 	return strings.ReplaceAll(pattern, ":idle\r\n", `:(\d+)`+"\r\n"), delivered
 }
 
-// TestStreamBatchesAreKvrocks compares the batches of the recorded commands on streams with ours, record by record
-// and field by field. What Kvrocks gets wrong is corrected first: see streamRecord.
+// TestStreamBatchesAreKvrocks compares the write batches of the recorded commands on streams with the batches of this
+// server, record by record and field by field. Errors in Kvrocks's records are corrected first: see streamRecord.
 func TestStreamBatchesAreKvrocks(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -116,6 +117,7 @@ func TestStreamBatchesAreKvrocks(t *testing.T) {
 	}
 }
 
+// streamRecords prints the records of a batch. kvrocks: Kvrocks has written the batch.
 func streamRecords(t *testing.T, rep []byte, kvrocks bool) (lines []string) {
 	t.Helper()
 	r, err := batch.NewReader(rep)
@@ -135,9 +137,9 @@ func streamRecords(t *testing.T, rep []byte, kvrocks bool) (lines []string) {
 	return lines
 }
 
-// streamRecord prints a record of a batch, the i-th from 0 on. Of Kvrocks's own it corrects these: a consumer that
-// was made has not got anything yet; a delivered entry has the time of its delivery, and was delivered once; the
-// first entry that a group reads is the first one and not number 0.
+// streamRecord prints the record with the index i of a batch. In records of Kvrocks it corrects three errors: a new
+// consumer has not got an entry yet; a delivered entry has the time of its delivery, and a delivery count of 1; the
+// number of entries that a group has read begins with 1.
 func streamRecord(rec *batch.Record, kvrocks bool, i int) (string, error) {
 	switch {
 	case rec.Kind == batch.LogData:
@@ -172,7 +174,7 @@ func streamRecord(rec *batch.Record, kvrocks bool, i int) (string, error) {
 		return fmt.Sprintf("%s = %+v", line, v), err
 	case cf.StreamConsumer:
 		v, err := cf.DecodeStreamConsumer(rec.Value)
-		if kvrocks && i == 1 { // it was made: other changes of a consumer come after that of the group
+		if kvrocks && i == 1 { // a new consumer: other changes of a consumer come after the record of the group
 			v.LastSucceeded = 0
 		}
 		return fmt.Sprintf("%s = %+v", line, v), err

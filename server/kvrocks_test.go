@@ -39,7 +39,7 @@ func serveFixture(t *testing.T) (*servertest.Harness, string) {
 	return &servertest.Harness{Server: s, DB: db}, dir
 }
 
-// permitted are the recorded reads that we answer otherwise on purpose.
+// permitted are the recorded reads whose replies differ from Kvrocks's on purpose, with the reasons.
 var permitted = map[string]string{
 	"FUNCTION LIST":        "as Redis, with the engine and the functions",
 	"STRLEN bitmap:sparse": "in Redis a bitmap is a string; Kvrocks replies with an error",
@@ -53,8 +53,8 @@ func onStream(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "stream:") })
 }
 
-// wantFixture checks that the recorded reads get the replies that Kvrocks gave, and returns how many. Left out are
-// those that have a test of their own.
+// wantFixture checks that the recorded reads get Kvrocks's replies, and returns the number of the reads checked. It
+// leaves out the reads that have their own tests.
 func wantFixture(c *servertest.Client) (checked int) {
 	c.T.Helper()
 	for _, r := range fixture.Reads(c.T) {
@@ -71,8 +71,8 @@ func wantFixture(c *servertest.Client) (checked int) {
 	return checked
 }
 
-// TestKvrocksDataDirectory answers the recorded reads on Kvrocks's own data directory as Kvrocks did, writes to
-// it, and lets RocksDB's ldb read it afterwards.
+// TestKvrocksDataDirectory runs the recorded reads on a data directory of Kvrocks and expects Kvrocks's replies. Then
+// it writes to the directory, which RocksDB's ldb must be able to read afterwards.
 func TestKvrocksDataDirectory(t *testing.T) {
 	h, dir := serveFixture(t)
 	c := h.Dial(t)
@@ -105,8 +105,8 @@ func TestKvrocksDataDirectory(t *testing.T) {
 	}
 }
 
-// sameNumbers compares two replies line by line, where a line may also be the same number in another form: we print
-// doubles as Redis 7.2 does, 0.1, and not as Kvrocks does, 0.10000000000000001.
+// sameNumbers compares two replies line by line. Two lines are also equal if they are the same number in two forms:
+// this server prints doubles like Redis 7.2, 0.1, and Kvrocks prints 0.10000000000000001.
 func sameNumbers(a, b string) bool {
 	x, y := strings.Split(a, "\r\n"), strings.Split(b, "\r\n")
 	if len(x) != len(y) {
@@ -125,21 +125,22 @@ func sameNumbers(a, b string) bool {
 	return true
 }
 
-// deliberate are the commands whose records have other values on purpose; their keys are Kvrocks's.
+// deliberate are the commands whose records have other values than Kvrocks's on purpose, with the reasons. The keys of
+// the records are the same.
 var deliberate = map[string]string{
-	"XREADGROUP": "an entry is delivered at the present time, once, and counts as read; Kvrocks notes no time, no count " +
-		"and not always the reading",
-	"XACK": "what XREADGROUP has counted is still there",
+	"XREADGROUP": "an entry is delivered at the present time, once, and counts as read; Kvrocks stores no time and no " +
+		"count, and does not always count the reading",
+	"XACK": "the record of the group has the count of XREADGROUP",
 }
 
-// unlogged are the commands that Kvrocks writes to the log for its replicas only; here there are none.
+// unlogged are the commands that are written to the log for replicas only; the server of the test has none.
 var unlogged = map[string]bool{"PUBLISH": true}
 
 var streamValue = regexp.MustCompile(`(?m)(put stream .*) = .*$`)
 
-// TestWriteBatchesAreKvrocks compares the write batch of each recorded command with the one that Kvrocks made:
-// the same records in the same families in the same order, log data included. Versions are numbered by their
-// first appearance in the batch.
+// TestWriteBatchesAreKvrocks compares the write batch of each recorded command with Kvrocks's batch: both must have the
+// same records in the same families in the same order, log data included. Versions are replaced by numbers, in the
+// order of their first occurrence in the batch.
 func TestWriteBatchesAreKvrocks(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -181,14 +182,15 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 	}
 }
 
-// recentTime matches times near the recording's and near now: those of EXPIRE.
+// recentTime matches times near the time of the recording and near the present: the expiries that EXPIRE writes.
 var recentTime = regexp.MustCompile(`\b1[789]\d{11}\b`)
 
-// normalise joins the lines of a batch without what depends on the clock.
+// normalise joins the lines of a batch and replaces the times that depend on the clock.
 func normalise(lines []string) string {
 	return recentTime.ReplaceAllString(strings.Join(lines, "\n"), "TIME")
 }
 
+// batchesSince returns the batches in the log from a sequence number on.
 func batchesSince(t *testing.T, db *engine.DB, from uint64) [][]byte {
 	t.Helper()
 	if db.LatestSequence() < from {

@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// A server may listen on several addresses; they share the port that the system has picked.
+// A server may listen on several addresses. With port 0 all TCP addresses have the port that the system has chosen.
 func TestSeveralAddresses(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	for range 2 {
@@ -49,7 +49,8 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestSettingsOfRedis checks that Redis's settings are answered by name and by pattern, and are not in CONFIG GET *.
+// TestSettingsOfRedis: CONFIG GET returns settings that only Redis has by name and by pattern, but not for the pattern
+// *.
 func TestSettingsOfRedis(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, tt := range []struct{ command, want string }{
@@ -135,7 +136,7 @@ func TestConfigCommands(t *testing.T) {
 	if got := c.Do("CONFIG", "REWRITE"); !strings.HasPrefix(got, "-ERR ") {
 		t.Errorf("CONFIG REWRITE without a file: %q", got)
 	}
-	// From now on a password is needed, but not by those who are in.
+	// New clients need the password, connected clients do not.
 	c.Want("CONFIG SET requirepass pw", "+OK\r\n")
 	c.Want("PING", "+PONG\r\n")
 	other := h.Dial(t)

@@ -13,13 +13,15 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// migrated are commands whose replies are the same where the keys were and where they are.
+// migrated are commands whose replies must be the same at the source before a migration and at the destination after
+// it.
 var migrated = []string{"GET {s}str", "PEXPIRETIME {s}str", "HGETALL {s}hash", "LRANGE {s}list 0 -1", "SMEMBERS {s}set",
 	"ZRANGE {s}zset 0 -1 WITHSCORES", "BITCOUNT {s}bit", "SIRANGE {s}int 0 100", "XRANGE {s}stream - +",
 	"XPENDING {s}stream g", "XINFO GROUPS {s}stream", "JSON.GET {s}json", "BF.MEXISTS {s}bloom a b c d", "PFCOUNT {s}hll",
 	"PEXPIRETIME {s}hash", "TYPE {s}gone"}
 
-// TestMigrationWithKvrocks moves a slot with keys of all types to a real Kvrocks and from one, in both ways, and back.
+// TestMigrationWithKvrocks moves a slot with keys of all types to a real Kvrocks, and from a real Kvrocks, with each
+// migrate-type.
 func TestMigrationWithKvrocks(t *testing.T) {
 	if os.Getenv(kvrocksServer) == "" {
 		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
@@ -56,7 +58,7 @@ func TestMigrationWithKvrocks(t *testing.T) {
 				}
 				for i, cmd := range migrated {
 					if strings.HasPrefix(cmd, "XPENDING") && fromKvrocks && kind == "redis-command" {
-						continue // without a group Kvrocks answers whatever its memory holds
+						continue // for a missing group Kvrocks's reply is uninitialized memory
 					}
 					if got := to.Do(strings.Fields(cmd)...); got != want[i] {
 						t.Errorf("%s: %q at the source, %q at the destination", cmd, want[i], got)
@@ -76,7 +78,8 @@ func TestMigrationWithKvrocks(t *testing.T) {
 	}
 }
 
-// fillMigrated writes keys of all types; with few, only those that Kvrocks's commands carry.
+// fillMigrated writes keys of all types; with few, only the types that Kvrocks migrates with migrate-type
+// redis-command.
 func fillMigrated(c *servertest.Client, few bool) {
 	at := time.Now().Add(time.Hour).UnixMilli()
 	lines := []string{fmt.Sprintf("SET {s}str v PXAT %d", at), "HSET {s}hash f v g w",
@@ -93,8 +96,8 @@ func fillMigrated(c *servertest.Client, few bool) {
 	}
 }
 
-// TestKvrocksReplicasOfMigration: the source and the destination of a migration keep in the database what they have
-// told of the slots, and a real Kvrocks that is a replica of either takes these records as others: it goes on.
+// TestKvrocksReplicasOfMigration: the source and the destination of a migration store marks of the slots in the
+// database. A real Kvrocks that is a replica of either one accepts these records and keeps following.
 func TestKvrocksReplicasOfMigration(t *testing.T) {
 	if os.Getenv(kvrocksServer) == "" {
 		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")

@@ -19,15 +19,15 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// site is a configuration file and a database that outlive a server.
+// site is a configuration file and a database for several servers, one after the other.
 type site struct {
 	t    testing.TB
 	file string
 	db   *engine.DB
-	last *server.Server
+	last *server.Server // the present server, nil before the first one
 }
 
-// newSite writes a configuration file, the extension of whose name says its format.
+// newSite writes a configuration file. The extension of its name, .conf or .toml, determines its format.
 func newSite(t testing.TB, name, text string) *site {
 	t.Helper()
 	s := &site{t: t, file: filepath.Join(t.TempDir(), name), db: enginetest.Open(t)}
@@ -37,7 +37,7 @@ func newSite(t testing.TB, name, text string) *site {
 	return s
 }
 
-// serve starts a server with what is there, after the end of the one before, and options of the command line.
+// serve ends the present server and starts another one, with the file, the database and command line options.
 func (s *site) serve(options ...string) (*servertest.Harness, error) {
 	s.t.Helper()
 	if s.last != nil {
@@ -56,6 +56,7 @@ func (s *site) serve(options ...string) (*servertest.Harness, error) {
 	return &servertest.Harness{Server: s.last, DB: s.db}, nil
 }
 
+// admin is serve, and returns a client that has logged in as the administrator.
 func (s *site) admin(options ...string) *servertest.Client {
 	s.t.Helper()
 	h, err := s.serve(options...)
@@ -67,6 +68,7 @@ func (s *site) admin(options ...string) *servertest.Client {
 	return c
 }
 
+// text returns the contents of the configuration file.
 func (s *site) text() string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file)
@@ -76,7 +78,7 @@ func (s *site) text() string {
 	return string(text)
 }
 
-// stored returns what the propagate family has.
+// stored returns the record of the namespaces in the column family propagate, "none" if it does not exist.
 func (s *site) stored() (value string) {
 	s.t.Helper()
 	err := s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
@@ -135,7 +137,7 @@ func TestNamespaceCommand(t *testing.T) {
 		{"CONFIG SET requirepass t3",
 			"-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace " +
 				"tokens\r\n"},
-		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // two quotes, not nothing
+		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // the value is two quotes, not empty
 		{"CONFIG SET requirepass p", "+OK\r\n"},
 	} {
 		c.Want(tt.command, tt.want)
@@ -145,10 +147,10 @@ func TestNamespaceCommand(t *testing.T) {
 		"while the namespace exists\r\n" {
 		t.Errorf("no requirepass: %q", got)
 	}
-	c.Want("HELLO 3", c.Do("HELLO", "3"))
+	c.Do("HELLO", "3")
 	c.Want("NAMESPACE GET nosuch", "_\r\n")
 
-	// Without the password of the administrator.
+	// A user of a namespace is no administrator.
 	u := (&servertest.Harness{Server: s.last}).Dial(t)
 	u.Want("NAMESPACE CURRENT", "-NOAUTH Authentication required.\r\n")
 	u.Want("AUTH t3", "+OK\r\n")
@@ -180,7 +182,7 @@ func TestNamespaceCommand(t *testing.T) {
 	c.Want("NAMESPACE ADD a t", "-ERR forbidden to add namespace when cluster mode was enabled\r\n")
 }
 
-// Each namespace has its own keys, whatever becomes of its token.
+// Each namespace has its own keys, also after its token was changed or deleted.
 func TestNamespacesAreApart(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", conf)
 	c := s.admin()
@@ -208,7 +210,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	b.Want("DBSIZE", ":0\r\n")
 	a.Want("DBSIZE", ":2\r\n")
 	c.Want("DBSIZE", ":2\r\n")
-	// A namespace that is deleted: who is in it stays, nobody comes in, the data waits.
+	// NAMESPACE DEL: connected clients stay in the namespace, no client can log in any more, and the data is kept.
 	c.Want("NAMESPACE DEL ns1", "+OK\r\n")
 	a.Want("GET k", "$1\r\n0\r\n")
 	a.Want("SET k2 v", "+OK\r\n")
@@ -227,7 +229,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	d.Want("GET k2", "$1\r\nv\r\n")
 }
 
-// Namespaces in the file, in both of its formats, over restarts.
+// Namespaces are stored in the configuration file, in both formats, and survive restarts.
 func TestNamespacesInTheFile(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"kvrocks.conf", "requirepass p\n# kept\nnamespace.old told\n",
@@ -259,7 +261,8 @@ func TestNamespacesInTheFile(t *testing.T) {
 	}
 }
 
-// Namespaces in the database with repl-namespace-enabled, over restarts, and the ways there and back.
+// With repl-namespace-enabled, namespaces are stored in the database and survive restarts. Changing the setting moves
+// them from the file to the database, or the other way round.
 func TestNamespacesInTheDatabase(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", "requirepass p\nnamespace.f tf\n")
 	c := s.admin()
@@ -283,7 +286,7 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	u.Want("AUTH T", "+OK\r\n")
 	u.Want("NAMESPACE CURRENT", "$1\r\na\r\n")
 
-	// Without the file, but with the database.
+	// While the database has namespaces, the server does not start with settings that exclude them.
 	if _, err := s.serve("--repl-namespace-enabled", "no"); err == nil ||
 		err.Error() != "cannot switch off repl_namespace_enabled when namespaces exist in db" {
 		t.Errorf("a start with repl-namespace-enabled no: %v", err)
@@ -302,7 +305,7 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	if want := `{"t3":"a"}`; s.stored() != want {
 		t.Errorf("stored %s, want %s", s.stored(), want)
 	}
-	// A database that cannot write.
+	// After a failed write, the namespaces are unchanged.
 	s.db.InjectWriteError(engine.NewError("ERR", "disk full"))
 	c.Want("NAMESPACE ADD x tx", "-ERR disk full\r\n")
 	c.Want("NAMESPACE DEL a", "-ERR disk full\r\n")
@@ -317,11 +320,11 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	if s.stored() != "{}" || !strings.Contains(s.text(), "namespace.a t\n") {
 		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
 	}
-	// Without a file the database will do.
+	// With the database, no configuration file is needed.
 	c = servertest.Start(t, "requirepass", "p", "repl-namespace-enabled", "yes").Dial(t)
 	c.Do("AUTH", "p")
 	c.Want("NAMESPACE ADD a t", "+OK\r\n")
-	// On a replica they are the master's.
+	// A replica has the namespaces of its master.
 	c = servertest.Start(t, "requirepass", "p", "repl-namespace-enabled", "yes", "slaveof", "127.0.0.1 1").Dial(t)
 	c.Do("AUTH", "p")
 	for _, cmd := range []string{"ADD a t", "SET a t", "DEL a"} {
@@ -330,7 +333,7 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	c.Want("NAMESPACE GET a", "$-1\r\n")
 }
 
-// A record that is no JSON object keeps the server from starting, with an error that names it.
+// If the record of the namespaces is corrupt, the server does not start, and the error names the record.
 func TestNamespacesCorrupt(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", conf)
 	err := s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
@@ -376,7 +379,7 @@ func TestNamespacesConcurrently(t *testing.T) {
 	}
 }
 
-// MOVEX as Kvrocks has it.
+// MOVEX works like in Kvrocks.
 func TestMoveX(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", conf+"namespace.ns1 t1\nnamespace.ns2 t2\n")
 	c := s.admin()
@@ -412,12 +415,12 @@ func TestMoveX(t *testing.T) {
 	}
 	// A wrong token is a failed login.
 	if n := s.last.Auth().Failures(); n != 1 {
-		t.Errorf("%d failed logins, want that of MOVEX", n)
+		t.Errorf("%d failed logins, want 1, of MOVEX", n)
 	}
 	if log := c.Do("ACL", "LOG"); !strings.Contains(log, "$5\r\nMOVEX\r\n") {
 		t.Errorf("ACL LOG: %q", log)
 	}
-	// It wakes who waits there.
+	// MOVEX serves clients that are blocked in the other namespace.
 	u.Send(servertest.Encode("BLPOP", "l", "0"))
 	servertest.Eventually(t, "the client waits", func() bool { return s.last.Sessions().Counts().Blocked == 1 })
 	c.Want("MOVEX l t1", ":1\r\n")

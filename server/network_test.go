@@ -24,9 +24,9 @@ import (
 // inNamespace is an environment variable of the process that TestNetwork starts in a network namespace of its own.
 const inNamespace = "BASALT_TEST_NETWORK"
 
-// TestNetwork takes the network away from a master, its replica and its clients, as a pulled cable does: nobody is
-// told, and what is on its way arrives late or never. Unlike in TestFaults the TCP of the kernel decides what comes of
-// it. The test runs in a process that has a loopback interface of its own.
+// TestNetwork switches off the network between a master, its replica and its clients, like a pulled cable: no
+// connection ends, and packets arrive late or never. Unlike in TestFaults, the kernel's TCP determines the
+// consequences. The test runs in a process that has its own loopback interface.
 func TestNetwork(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		runInNamespace(t)
@@ -37,18 +37,18 @@ func TestNetwork(t *testing.T) {
 		name  string
 		fault func(x *throughProxy)
 	}{
-		{"away for a moment", func(x *throughProxy) {
+		{"off for a moment", func(x *throughProxy) {
 			network(x.t, false)
-			servertest.Eventually(x.t, "the replica hears nothing", func() bool {
+			servertest.Eventually(x.t, "the replica receives nothing", func() bool {
 				st, _ := x.r.Replica().Status()
 				return time.Since(st.LastIO) > 300*time.Millisecond
 			})
 			network(x.t, true)
 		}},
-		{"away until the master gives the replica up", func(x *throughProxy) {
+		{"off until the master disconnects the replica", func(x *throughProxy) {
 			network(x.t, false)
-			message := make([]byte, 256<<10) // more and more of them do not fit the buffers of the sockets
-			servertest.Eventually(x.t, "the master has given it up", func() bool {
+			message := make([]byte, 256<<10) // several messages are larger than the buffers of the sockets
+			servertest.Eventually(x.t, "the replica is disconnected", func() bool {
 				err := x.m.DB.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 					tx.Put(cf.PubSub, []byte("channel"), message)
 					return nil
@@ -60,7 +60,7 @@ func TestNetwork(t *testing.T) {
 			})
 			network(x.t, true)
 		}},
-		// For the master the old connection ends after the new one has come.
+		// The master accepts the new connection before it notices the end of the old one.
 		{"a new connection before the end of the old one", func(x *throughProxy) {
 			network(x.t, false)
 			x.r.Replica().Follow("127.0.0.1", portOf(x.t, x.m), false)
@@ -84,6 +84,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// portOf returns the TCP port of a server.
 func portOf(t *testing.T, h *servertest.Harness) int {
 	t.Helper()
 	addr, err := net.ResolveTCPAddr("tcp", h.Addr())
@@ -93,8 +94,8 @@ func portOf(t *testing.T, h *servertest.Harness) int {
 	return addr.Port
 }
 
-// runInNamespace runs the test in a process of its own network and user namespaces. It skips the test where the system
-// does not allow them.
+// runInNamespace runs the test in a process with its own network and user namespaces. It skips the test if the system
+// does not allow such namespaces.
 func runInNamespace(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

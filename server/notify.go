@@ -5,7 +5,8 @@ import (
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
-// The events that the sweep generates: of keys, and of hash fields, the last of which deletes its key.
+// sweptEvents are the classes of the events that the sweep publishes. fieldEvents are the classes for hash fields:
+// hexpired, and del when the last field of a hash has expired.
 const (
 	sweptEvents = command.EventExpired | fieldEvents
 	fieldEvents = command.EventHash | command.EventGeneric

@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// What commands publish about keys: event:key in their order.
+// The keyspace events of commands, in order, each as event:key.
 func TestKeyspaceEvents(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "AEn")
 	s, c := h.Dial(t), h.Dial(t)
@@ -55,7 +55,7 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"HGETEX h PERSIST FIELDS 1 f", "hpersist:h"},
 		{"HGETEX h PX 100000 FIELDS 1 f", "hexpire:h"},
 		{"HGETEX h PXAT 9999999999123 FIELDS 1 f", "hexpire:h"},
-		{"HGETEX h PXAT 9999999999123 FIELDS 2 missing f", "hexpire:h"}, // the same is a change too
+		{"HGETEX h PXAT 9999999999123 FIELDS 2 missing f", "hexpire:h"}, // the same expiry is an event, too
 		{"HEXPIREAT h 9999999999 FIELDS 1 f;HEXPIREAT h 9999999999 FIELDS 1 f", "hexpire:h hexpire:h"},
 		{"HGETEX h PX 100000 FIELDS 1 missing;HGETEX h FIELDS 1 f", ""},
 		{"HSETEX h KEEPTTL FIELDS 1 f w", "hset:h"},
@@ -156,7 +156,8 @@ func TestKeyspaceEvents(t *testing.T) {
 	}
 }
 
-// A blocked client that is served is a pop like any other; a failed commit is nothing; keymiss is for readers.
+// A served blocked client causes the events of its pop, a failed commit causes no event, and commands that read missing
+// keys cause keymiss.
 func TestEventsOfOthers(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "KEAm")
 	s, c, w := h.Dial(t), h.Dial(t), h.Dial(t)
@@ -208,7 +209,7 @@ func TestEventsOfOthers(t *testing.T) {
 			next("keymiss:" + key)
 		}
 	}
-	// In a pipeline, between writes.
+	// keymiss of a read between two writes of a pipeline.
 	c.Send(servertest.Encode("SET", "k", "v") + servertest.Encode("GET", "m") + servertest.Encode("SET", "k", "w"))
 	c.Reply()
 	c.Reply()
@@ -225,8 +226,8 @@ func TestEventsOfOthers(t *testing.T) {
 	}
 }
 
-// Keys that expire are published without anybody looking at them: those that were there when the setting was made,
-// and those that come later; and not those whose expiry was taken back.
+// The events of expired keys are published although no command accesses the keys, whether or not the keys existed when
+// notify-keyspace-events was set. A key whose expiry was removed has no event.
 func TestExpiredEvents(t *testing.T) {
 	const ok, one = "+OK\r\n", ":1\r\n"
 	var s, c *servertest.Client
@@ -258,8 +259,8 @@ func TestExpiredEvents(t *testing.T) {
 	c.Want("CONFIG GET notify-keyspace-events", servertest.Bulk("notify-keyspace-events", "xE"))
 }
 
-// events reads messages of events, event:key each, until the last of those that are wanted has come. Those of keys
-// that are given up are passed over.
+// events reads the messages of events up to the event until, and returns each as event:key. It ignores the events of
+// the keys givenUp.
 func events(c *servertest.Client, until string, givenUp ...string) (got []string) {
 	c.T.Helper()
 	for len(got) == 0 || got[len(got)-1] != until {
@@ -271,7 +272,8 @@ func events(c *servertest.Client, until string, givenUp ...string) (got []string
 	return got
 }
 
-// Fields of hashes that expire are published without anybody looking at them; with the last one the key goes.
+// The events of expired hash fields are published although no command accesses the hash. With its last field the hash
+// is deleted.
 func TestFieldExpiredEvents(t *testing.T) {
 	const ok, one = "+OK\r\n", ":1\r\n"
 	var h *servertest.Harness
@@ -294,8 +296,8 @@ func TestFieldExpiredEvents(t *testing.T) {
 	check("hexpired:before")
 	c.Want("HLEN before", ":1\r\n")
 
-	// Fields one after the other, and with the last one the key. The event of the first has to come before the time of
-	// the second, or both may share one.
+	// Fields expire one after the other, and the key with the last field. The event of the first field must come before
+	// the second field expires, because otherwise both may share one event.
 	var key string
 	servertest.InTime(t, 90*time.Millisecond, func(life time.Duration) error {
 		givenUp = append(givenUp, key)
@@ -319,14 +321,14 @@ func TestFieldExpiredEvents(t *testing.T) {
 	c.Do("HPEXPIRE", "all", "20", "FIELDS", "2", "a", "b")
 	check("hset:all", "hexpire:all", "hexpired:all", "del:all")
 
-	// The bound of the record, that of a field which is gone, is later than the last expiry.
+	// The record's bound of the expiries is that of a, which is later than the expiry of b.
 	c.Do("HSET", "bound", "keep", "1", "a", "1", "b", "2")
 	c.Do("HPEXPIRE", "bound", "100000", "FIELDS", "1", "a")
 	c.Do("HPEXPIRE", "bound", "20", "FIELDS", "1", "b")
 	check("hset:bound", "hexpire:bound", "hexpire:bound", "hexpired:bound")
 	c.Want("HGET bound a", "$1\r\n1\r\n")
 
-	// The expiry of the key comes first, or is taken back.
+	// The key expires before its field; or the expiry of a field is removed.
 	c.Do("HSET", "key", "a", "1")
 	c.Do("HPEXPIRE", "key", "100000", "FIELDS", "1", "a")
 	c.Do("PEXPIRE", "key", "20")
@@ -343,7 +345,7 @@ func TestFieldExpiredEvents(t *testing.T) {
 	check("hset:"+key, "hexpire:"+key, "hpersist:"+key, "hexpire:"+key, "hexpired:"+key)
 	c.Want("HLEN "+key, ":1\r\n")
 
-	// Only the classes that are asked for.
+	// Only events of the configured classes are published.
 	c.Want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
 	c.Do("HSET", "silent", "a", "1")
 	c.Do("HPEXPIRE", "silent", "10", "FIELDS", "1", "a")
@@ -351,15 +353,15 @@ func TestFieldExpiredEvents(t *testing.T) {
 	check("expired:end")
 }
 
-// What has expired and is replaced before the sweep comes is told of by the one who replaces it, once, and before
-// what it does; what is still there is left to the sweep.
+// If a command replaces an expired key or field before the sweep has found it, the command publishes the events of the
+// expiry once, before its own events. Expired keys and fields that are not replaced are left to the sweep.
 func TestReplacedAfterExpiry(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "EA")
 	s, c := h.Dial(t), h.Dial(t)
 	s.Do("PSUBSCRIBE", "__keyevent*")
 	c.Do("SET", "probe", "v", "PX", "1")
-	events(s, "expired:probe") // the sweep has been over all keys
-	h.DB.OnExpiry(nil)         // and hears of no other
+	events(s, "expired:probe") // the sweep has visited all keys
+	h.DB.OnExpiry(nil)         // the sweep does not learn of later expiries
 	c.Do("SET", "src", "v")
 	c.Do("HSET", "live", "f", "v")
 	for _, tt := range []struct{ end, commands, want string }{
@@ -396,10 +398,10 @@ func TestReplacedAfterExpiry(t *testing.T) {
 			fallthrough
 		case "fields":
 			c.Do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
-			servertest.Eventually(t, "it has expired", func() bool { return c.Do("HEXISTS", "h", "f") == ":0\r\n" })
+			servertest.Eventually(t, "the field has expired", func() bool { return c.Do("HEXISTS", "h", "f") == ":0\r\n" })
 		default:
 			c.Do("SET", "h", "v", "PX", "1")
-			servertest.Eventually(t, "it has expired", func() bool { return c.Do("EXISTS", "h") == ":0\r\n" })
+			servertest.Eventually(t, "the key has expired", func() bool { return c.Do("EXISTS", "h") == ":0\r\n" })
 		}
 		c.Do("PUBLISH", "__keyevent@0__:begin", "x")
 		events(s, "begin:x")
@@ -414,14 +416,14 @@ func TestReplacedAfterExpiry(t *testing.T) {
 	}
 }
 
-// The same with a key of another database, in whose place MOVE or COPY puts something.
+// TestReplacedAfterExpiry for a key of another database that MOVE or COPY replaces.
 func TestReplacedInOtherDatabase(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "EA", "redis-databases", "2")
 	s, c := h.Dial(t), h.Dial(t)
 	s.Do("PSUBSCRIBE", "__keyevent*")
 	c.Do("SET", "probe", "v", "PX", "1")
-	events(s, "expired:probe")                                 // the sweep has been over all keys
-	h.DB.OnExpiry(nil)                                         // and hears of no other
+	events(s, "expired:probe")                                 // the sweep has visited all keys
+	h.DB.OnExpiry(nil)                                         // the sweep does not learn of later expiries
 	for _, tt := range []struct{ end, commands, want string }{ // 1: is an event of database 1
 		{"fields", "MOVE h 1", "1:hexpired:h 1:del:h move_from:h 1:move_to:h"},
 		{"fields", "COPY src h DB 1", "1:hexpired:h 1:del:h 1:copy_to:h"},
@@ -460,7 +462,7 @@ func TestReplacedInOtherDatabase(t *testing.T) {
 	}
 }
 
-// A hash with many fields that expire one by one is swept, and each field is gone when its event comes.
+// The sweep deletes a hash with many fields that expire one by one. It has at most about one entry for each field.
 func TestManyFieldsExpire(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "Eg")
 	s, c := h.Dial(t), h.Dial(t)
@@ -476,11 +478,11 @@ func TestManyFieldsExpire(t *testing.T) {
 	c.Want("EXISTS h", ":0\r\n")
 	c.Want("DBSIZE", ":0\r\n")
 	if n := h.Sweep().Len(); n > 302 {
-		t.Errorf("%d entries are kept of one hash", n)
+		t.Errorf("the sweep has %d entries of one hash", n)
 	}
 }
 
-// The letters are shown in the order in which Redis shows them, whatever the order in which they were given.
+// CONFIG GET shows the classes in Redis's order, whatever the order in CONFIG SET.
 func TestEventClasses(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
@@ -500,6 +502,6 @@ func TestEventClasses(t *testing.T) {
 		}
 	}
 	if _, ok := command.ParseEvents("Ky"); ok {
-		t.Error("y is no class")
+		t.Error("the unknown class y was accepted")
 	}
 }

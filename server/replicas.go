@@ -30,9 +30,10 @@ func (s *Server) startMaster() {
 		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, options.Master(s.cfg))
 }
 
-// beginHistory creates a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
-// one. The id is stored with the next write. A master that restarts after Sentinel has promoted another one is made a
-// replica before anyone writes, and then has stored nothing that the new master lacks.
+// beginHistory creates a replication id if use-rsid-psync is on. It is called when the server starts as a master, and
+// when it becomes one. The id is stored with the next write only: a former master that restarts after Sentinel has
+// promoted a replica becomes a replica before any client writes to it, and must not store anything that the new master
+// lacks.
 func (s *Server) beginHistory() {
 	if !s.cfg.Bool("use-rsid-psync") {
 		return
@@ -122,10 +123,10 @@ func (l replicaLink) Read(b []byte) (int, error) {
 const sentinelChannel = "__sentinel__:hello"
 
 // replicate writes a message to the log for the subscribers of replicas, as Kvrocks does, while replicas are connected.
-// Each message has a batch of its own, because a replica looks at the last record of each batch. Sentinel's
-// announcements are not replicated: a master that was stopped and continues would find some waiting, and writing them
-// would make it diverge from its successor. A replica only replicates the messages of its master, and only those of a
-// Redis master need that.
+// Each message has its own batch, because a replica looks for a message in the last record of each batch only.
+// Sentinel's announcements are not replicated: a master that was stopped and continues may find announcements in its
+// sockets, and writing them would make its log diverge from the log of its successor. fromMaster: the message comes
+// from a Redis master. A replica replicates no other messages.
 func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 	if s.master.Connected() == 0 || s.IsReplica() && !fromMaster || string(channel) == sentinelChannel {
 		return
@@ -140,7 +141,7 @@ func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 			return nil
 		})
 	}
-	// it has become a replica: the message is not for its replicas
+	// ErrReplica: the server has become a replica meanwhile, which does not replicate the messages of its clients.
 	if err != nil && !errors.Is(err, engine.ErrReplica) {
 		s.sessions.WriteFailed(err)
 	}

@@ -73,7 +73,7 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Cli
 	}
 }
 
-// field returns a field of INFO.
+// field returns a field of INFO, "" if it does not exist.
 func field(c *servertest.Client, section, name string) string {
 	for line := range strings.Lines(c.Do("INFO", section)) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
@@ -83,7 +83,7 @@ func field(c *servertest.Client, section, name string) string {
 	return ""
 }
 
-// fill writes some keys of each type; round makes the keys different.
+// fill writes some keys of each type. The names of the keys depend on round.
 func fill(c *servertest.Client, round int) {
 	for i := range 30 {
 		k := fmt.Sprintf("%d:%d", round, i)
@@ -106,7 +106,7 @@ func fill(c *servertest.Client, round int) {
 	c.Do("EVAL", "redis.call('set', KEYS[1], ARGV[1])", "1", fmt.Sprint("lua", round), "1")
 }
 
-// same compares what two servers have of the keys of some rounds.
+// same checks that two servers have the same values of the keys that fill writes in the rounds below rounds.
 func same(t *testing.T, a, b *servertest.Client, rounds int) {
 	t.Helper()
 	for round := range rounds {
@@ -129,8 +129,8 @@ func same(t *testing.T, a, b *servertest.Client, rounds int) {
 	}
 }
 
-// TestKvrocksIsAReplica: a real Kvrocks follows, from the log or after a full synchronisation, through an
-// interruption, and has what its master has.
+// TestKvrocksIsAReplica: a real Kvrocks follows this server, from the log or after a full synchronisation, also after
+// an interruption, and replies like its master.
 func TestKvrocksIsAReplica(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for _, rsid := range []string{"no", "yes"} {
@@ -168,7 +168,7 @@ func TestKvrocksIsAReplica(t *testing.T) {
 					return field(k, "replication", "master_link_status") == "up" &&
 						field(k, "replication", "slave_repl_offset") == fmt.Sprint(db.LatestSequence())
 				}
-				fill(c, 2) // while it comes
+				fill(c, 2) // while the replica connects
 				servertest.Eventually(t, "the replica has caught up", caughtUp)
 				k2 := dial()
 				k2.Want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")

@@ -13,14 +13,14 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// follower is a replica as a test plays it.
+// follower simulates a replica.
 type follower struct {
 	*servertest.Client
-	next uint64
-	buf  []byte
+	next uint64 // the next sequence number
+	buf  []byte // received bytes that were not returned yet
 }
 
-// follow makes a connection that of a replica.
+// follow makes a connection the connection of a replica that has the sequence numbers below next.
 func follow(t *testing.T, c *servertest.Client, next uint64) *follower {
 	t.Helper()
 	c.Want("REPLCONF listening-port 7999 ip-address replica.example", "+OK\r\n")
@@ -29,6 +29,7 @@ func follow(t *testing.T, c *servertest.Client, next uint64) *follower {
 	return &follower{Client: c, next: next}
 }
 
+// frame returns the next frame.
 func (f *follower) frame() proto.Frame {
 	f.T.Helper()
 	f.SetReadDeadline(time.Now().Add(servertest.Patience))
@@ -49,7 +50,7 @@ func (f *follower) frame() proto.Frame {
 	}
 }
 
-// batch returns the next batch. kind tells of other frames in between.
+// batch returns the next batch, and ignores other frames before it.
 func (f *follower) batch() []byte {
 	f.T.Helper()
 	for {
@@ -63,7 +64,7 @@ func (f *follower) batch() []byte {
 	}
 }
 
-// TestReplicaConversation: what a replica sends and gets, as recorded of a Kvrocks.
+// TestReplicaConversation: the requests of a replica get the replies that were recorded from a Kvrocks.
 func TestReplicaConversation(t *testing.T) {
 	h := servertest.Start(t)
 	for _, s := range fixture.LoadReplication(t, fixture.PlainReplication).Transcript {
@@ -91,8 +92,8 @@ func TestReplicaConversation(t *testing.T) {
 	}
 }
 
-// TestReplicaIsFed: writes, transactions, scripts, messages and a flush reach a replica in their order; INFO and ROLE
-// show it.
+// TestReplicaIsFed: writes, transactions, messages and a flush reach a replica in order, and INFO and ROLE show the
+// replica.
 func TestReplicaIsFed(t *testing.T) {
 	for _, layer := range []string{"plain", "TLS"} {
 		t.Run(layer, func(t *testing.T) {
@@ -133,14 +134,14 @@ func TestReplicaIsFed(t *testing.T) {
 	}
 }
 
-// TestWaitForReplicas: WAIT counts what was acknowledged, and asks for it.
+// TestWaitForReplicas: WAIT counts the replicas that have acknowledged the writes, and requests acknowledgements.
 func TestWaitForReplicas(t *testing.T) {
 	h := servertest.Start(t)
 	c, w := h.Dial(t), h.Dial(t)
 	f := follow(t, h.Dial(t), 1)
 	c.Want("SET k v", "+OK\r\n")
 	c.Want("WAIT 0 0", ":0\r\n")
-	c.Want("WAIT 1 1", ":0\r\n") // its time is up before anything is acknowledged
+	c.Want("WAIT 1 1", ":0\r\n") // the timeout passes before an acknowledgement
 	w.Send(servertest.Pipeline("WAIT 1 0", "PING"))
 	servertest.Eventually(t, "the client waits", func() bool {
 		return strings.Contains(c.Do("INFO", "clients"),
@@ -156,7 +157,7 @@ func TestWaitForReplicas(t *testing.T) {
 	if got := w.Reply(); got != "+PONG\r\n" {
 		t.Errorf("%q", got)
 	}
-	c.Want("WAIT 1 0", ":1\r\n") // nothing was written since
+	c.Want("WAIT 1 0", ":1\r\n") // there is no later write
 	c.Want("SET k w", "+OK\r\n")
 	c.Want("MULTI", "+OK\r\n")
 	c.Want("WAIT 1 0", "+QUEUED\r\n")
@@ -166,7 +167,7 @@ func TestWaitForReplicas(t *testing.T) {
 		return strings.Contains(c.Do("INFO", "clients"),
 			"blocked_clients:1\r\n")
 	})
-	f.batch() // what was not sent cannot be acknowledged
+	f.batch() // the master ignores acknowledgements of writes that it has not sent
 	f.Send(string(proto.AppendAck(nil, 2)))
 	if got := w.Reply(); got != ":1\r\n" {
 		t.Errorf("%q", got)
@@ -185,12 +186,12 @@ func TestWaitForReplicas(t *testing.T) {
 	}
 }
 
-// TestWaitForSyncedReplicas: WAITAOF counts the replicas that have brought the writes to their disks, and asks those
-// that can, also one that comes later.
+// TestWaitForSyncedReplicas: WAITAOF counts the replicas that have synced the writes to disk. It asks the replicas that
+// have the capability sync, also a replica that connects later.
 func TestWaitForSyncedReplicas(t *testing.T) {
 	h := servertest.Start(t)
 	c, w := h.Dial(t), h.Dial(t)
-	old := follow(t, h.Dial(t), 1) // does not know the question
+	old := follow(t, h.Dial(t), 1) // a replica without the capability sync
 	c.Want("SET k v", "+OK\r\n")
 	old.batch()
 	old.Send(string(proto.AppendAck(nil, 1)))
@@ -207,7 +208,7 @@ func TestWaitForSyncedReplicas(t *testing.T) {
 	}
 	f.Send(string(proto.AppendAck(nil, 1)))
 	c.Want("WAIT 2 0", ":2\r\n")
-	c.Want("WAITAOF 0 1 1", "*2\r\n:0\r\n:0\r\n") // it has not said so yet
+	c.Want("WAITAOF 0 1 1", "*2\r\n:0\r\n:0\r\n") // the replica has acknowledged the write, but not that it is synced
 	f.Send(string(proto.AppendSyncedAck(nil, 1, 1)))
 	if got := w.Reply(); got != "*2\r\n:1\r\n:1\r\n" {
 		t.Errorf("%q", got)
@@ -215,7 +216,7 @@ func TestWaitForSyncedReplicas(t *testing.T) {
 	c.Want("WAITAOF 0 2 1", "*2\r\n:0\r\n:1\r\n")
 }
 
-// TestTooFewReplicas: without enough replicas that acknowledge there are no writes.
+// TestTooFewReplicas: writes are refused while fewer than min-replicas-to-write replicas send acknowledgements.
 func TestTooFewReplicas(t *testing.T) {
 	h := servertest.Start(t, "min-replicas-to-write", "1")
 	c := h.Dial(t)
@@ -223,7 +224,7 @@ func TestTooFewReplicas(t *testing.T) {
 	c.Want("SET k v", lacking)
 	c.Want("GET k", "$-1\r\n")
 	f := follow(t, h.Dial(t), 1)
-	c.Want("SET k v", lacking) // it has acknowledged nothing
+	c.Want("SET k v", lacking) // the replica has not sent an acknowledgement
 	f.Send(string(proto.AppendAck(nil, 0)))
 	servertest.Eventually(t, "the replica counts", func() bool { return c.Do("SET", "k", "v") == "+OK\r\n" })
 	if info := c.Do("INFO", "replication"); !strings.Contains(info, "\r\nmin_slaves_good_slaves:1\r\n") {
@@ -235,8 +236,8 @@ func TestTooFewReplicas(t *testing.T) {
 	c.Want("SET k v", "+OK\r\n")
 }
 
-// TestReplicationID: with use-rsid-psync a master begins a history, each of its batches ends with it, and PSYNC
-// compares.
+// TestReplicationID: with use-rsid-psync a master creates a replication id, which it adds to the end of each batch, and
+// PSYNC with another id is refused.
 func TestReplicationID(t *testing.T) {
 	h := servertest.Start(t, "use-rsid-psync", "yes")
 	c := h.Dial(t)
@@ -251,7 +252,7 @@ func TestReplicationID(t *testing.T) {
 	c.Want("PSYNC "+id+" 2", "+OK\r\n")
 }
 
-// TestClosingWithReplicas: the end of the server ends the links of replicas, also of those that fetch files.
+// TestClosingWithReplicas: Close ends the links of replicas. The log can still be read afterwards.
 func TestClosingWithReplicas(t *testing.T) {
 	h := servertest.Start(t)
 	f := follow(t, h.Dial(t), 1)

@@ -18,7 +18,7 @@ import (
 func TestRenameCommand(t *testing.T) {
 	h := servertest.Start(t, "rename-command", "CONFIG b840fc02d524045429941cc15f59e41cb7be6c52", "rename-command",
 		`FLUSHALL ""`, "rename-command", "get fetch")
-	plain := servertest.Start(t) // in the same process, with a table of its own
+	plain := servertest.Start(t) // in the same process, with its own table of commands
 	c := h.Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG GET port", "-ERR unknown command 'CONFIG', with args beginning with: 'GET' 'port' \r\n"},
@@ -32,7 +32,7 @@ func TestRenameCommand(t *testing.T) {
 	} {
 		c.Want(tt.command, tt.want)
 	}
-	// Pipelines mix what is there and what is not.
+	// A pipeline with known and unknown names.
 	c.Send(servertest.Pipeline("SET k w", "GET k", "fetch k", "get k", "fetch k"))
 	for _, want := range []string{"+OK\r\n", "-ERR unknown command 'GET', with args beginning with: 'k' \r\n",
 		"$1\r\nw\r\n",
@@ -43,7 +43,7 @@ func TestRenameCommand(t *testing.T) {
 	}
 	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "commandstats"))
 	if fields["cmdstat_get"] == "" || fields["cmdstat_fetch"] != "" {
-		t.Errorf("statistics are not under the command's own name: %v", fields)
+		t.Errorf("the statistics are not under the command's original name: %v", fields)
 	}
 	p := plain.Dial(t)
 	p.Want("SET k v", "+OK\r\n")
@@ -77,7 +77,7 @@ func TestCheckRenames(t *testing.T) {
 	}
 }
 
-// TestMaxDBSize lets the database seem to grow and shrink.
+// TestMaxDBSize: a database that has reached max-db-size refuses the commands that add data. The test sets the size.
 func TestMaxDBSize(t *testing.T) {
 	var used atomic.Uint64
 	s := server.New(servertest.Config(t, "max-db-size", "2"), enginetest.Open(t), zap.NewNop())
@@ -121,7 +121,7 @@ func TestMaxDBSize(t *testing.T) {
 		fields["used_percent"] != " 100%" {
 		t.Errorf("INFO: %v", fields)
 	}
-	// A new limit counts at once.
+	// A new limit applies at once.
 	c.Want("CONFIG SET max-db-size 3", "+OK\r\n")
 	c.Want("SET a 3", "+OK\r\n")
 	c.Want("CONFIG SET max-db-size 1", "+OK\r\n")
@@ -169,7 +169,7 @@ func TestBuildVersion(t *testing.T) {
 	}
 }
 
-// TestRedisSettings checks the settings that clients and files of other servers bring along.
+// TestRedisSettings: settings and notations that clients and configuration files for Redis and Kvrocks use.
 func TestRedisSettings(t *testing.T) {
 	c := servertest.Start(t, "redis-databases", "16").Dial(t)
 	for _, tt := range []struct{ command, want string }{

@@ -146,7 +146,8 @@ func (s *Server) Start() error {
 	return s.Serve(l)
 }
 
-// Serve serves the connections of the listeners in the background. It takes ownership of the listeners.
+// Serve serves the connections of the listeners in the background. It takes ownership of the listeners, and closes them
+// if it returns an error.
 func (s *Server) Serve(listeners wire.Listeners) error {
 	if s.sessions.Closing() {
 		listeners.Close()
@@ -199,7 +200,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	return nil
 }
 
-// Addr returns the address of the first listener.
+// Addr returns the address of the first listener, "" before Serve.
 func (s *Server) Addr() string {
 	if len(s.listeners) == 0 {
 		return ""
@@ -216,8 +217,8 @@ func (s *Server) Addrs() []string {
 	return all
 }
 
-// Close stops accepting connections, lets running commands finish and their replies be sent, closes all connections,
-// and waits for the background work. It cancels compactions.
+// Close stops accepting connections, lets running commands finish, sends their replies, closes all connections, and
+// waits for the end of the background work. It cancels compactions. It may be called several times.
 func (s *Server) Close() {
 	s.stopOnce.Do(func() {
 		s.sessions.Close()

@@ -44,7 +44,7 @@ func (s settings) MaxBulk() int64 { return s.sessions.Limits.Bulk.Load() }
 // Databases returns redis-databases.
 func (s settings) Databases() int64 { return s.cfg.Databases() }
 
-// Get returns the value of a setting as text.
+// Get returns the value of a setting as text, and whether the setting exists.
 func (s settings) Get(name string) (string, bool) { return s.cfg.Get(name) }
 
 // Match returns the settings with matching names, sorted by name.
@@ -56,7 +56,7 @@ func (s settings) Match(match func(name string) bool) []command.Setting {
 	return all
 }
 
-// Set changes settings for a session: all of them, or none if it returns an error.
+// Set changes settings at the request of a session: all of them, or none if it returns an error.
 func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 	var pairs []string
 	for _, c := range changes {
@@ -78,6 +78,7 @@ func (s settings) BecomeMaster() error {
 	return s.becomeMaster()
 }
 
+// becomeMaster makes the server stop following its master, if any, and accept writes.
 func (s *Server) becomeMaster() error {
 	if s.failingOver() {
 		return errFailingOver

@@ -15,7 +15,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// kvrocksSettings returns the fields of the table of Kvrocks's settings: name, type, default, range, "set" or "fixed".
+// kvrocksSettings returns the rows of the table of Kvrocks's settings. The fields of a row are name, type, default,
+// range, and "set" or "fixed".
 func kvrocksSettings(t *testing.T) (rows [][]string) {
 	t.Helper()
 	data, err := os.ReadFile("config/setting/testdata/kvrocks-2.10.tsv")
@@ -33,7 +34,7 @@ func kvrocksSettings(t *testing.T) (rows [][]string) {
 	return rows
 }
 
-// another returns a value that a setting can take and does not have.
+// another returns a valid value of a setting that differs from its present value; "" if it has none for the type.
 func another(kind, value, bounds string) string {
 	switch kind {
 	case "bool":
@@ -55,8 +56,8 @@ func another(kind, value, bounds string) string {
 	return strconv.FormatInt(n+1, 10)
 }
 
-// TestSetEveryKvrocksSetting sets each key that Kvrocks lets change at run time to another value and back, from a
-// client, and sees that the others are refused.
+// TestSetEveryKvrocksSetting sets each setting that can be changed at run time in Kvrocks to another value and back, by
+// CONFIG SET. Changes of the other settings must be refused.
 func TestSetEveryKvrocksSetting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kvrocks.conf")
 	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() +
@@ -74,7 +75,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	c := (&servertest.Harness{Server: s}).Dial(t)
-	// What has a grammar of its own, or needs another setting.
+	// Values of settings that have a special format, or depend on other settings.
 	values := map[string]string{
 		"compact-cron": "0 3 * * *", "bgsave-cron": "0 3 * * *", "dbsize-scan-cron": "0 3 * * *",
 		"compaction-checker-cron": "0 3 * * *", "compaction-checker-range": "", "log-level": "warning",
@@ -108,7 +109,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 			continue
 		}
 		if name == "rocksdb.level_compaction_dynamic_level_bytes" {
-			// Kvrocks tries, and RocksDB refuses.
+			// As in Kvrocks, RocksDB refuses the change.
 			if !strings.HasSuffix(got, "Option not changeable: level_compaction_dynamic_level_bytes\r\n") {
 				t.Errorf("CONFIG SET %s %s: %q", name, value, got)
 			}
@@ -142,12 +143,11 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	}
 }
 
-// TestSettingsTakeEffect sees that what was set counts from then on, for the settings whose effect a client can see
-// and no other test looks at.
+// TestSettingsTakeEffect checks that CONFIG SET has an effect at once, for settings that no other test checks.
 func TestSettingsTakeEffect(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
-	// All or none: the good ones before and after a bad one change nothing, in the server neither.
+	// CONFIG SET changes all settings or none: valid values beside an invalid one have no effect, in the server either.
 	c.Want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb",
 		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 "+
 			"inclusive\r\n")
@@ -160,7 +160,7 @@ func TestSettingsTakeEffect(t *testing.T) {
 	if h.MaxClients() != 5 || h.Sessions().Limits.Bulk.Load() != 2<<20 || h.Sessions().Limits.Query.Load() != 2<<20 {
 		t.Error("CONFIG SET has had no effect")
 	}
-	// The hooks of the first are undone when the one of the second fails.
+	// If the second change fails when it is applied, the first one is undone.
 	c.Want("CONFIG SET timeout 9 maxclients 2000000000",
 		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+server.CheckClients(2000000000).Error()+
 			"\r\n")

@@ -35,8 +35,9 @@ func optionsFile(t *testing.T, db *engine.DB) string {
 	return string(text)
 }
 
-// rocksSettings are settings with a value other than the default, and a line of RocksDB's OPTIONS file that it leads
-// to: once, of an option of the database, or once a column family. later is a value for CONFIG SET.
+// rocksSettings are settings, each with a value other than the default and the line of RocksDB's OPTIONS file for this
+// value. The line occurs once if db is true, else once for each column family. later is a value for CONFIG SET, and
+// lineLater is its line.
 var rocksSettings = []struct {
 	name, value, line string
 	db                bool
@@ -81,7 +82,7 @@ var rocksSettings = []struct {
 	{"rocksdb.block_size", "8kb", "block_size=8192", false, "", ""},
 }
 
-// startDir runs a server with settings on a database that is opened with what follows from them.
+// startDir starts a server with settings, and opens its database with the options that follow from the settings.
 func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	t.Helper()
 	cfg := servertest.Config(t, settings...)
@@ -103,7 +104,7 @@ func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	return &servertest.Harness{Server: s, DB: db}
 }
 
-// TestRocksSettings checks that settings arrive in RocksDB, at the start and with CONFIG SET.
+// TestRocksSettings checks that settings have an effect on RocksDB's options, at the start and with CONFIG SET.
 func TestRocksSettings(t *testing.T) {
 	var settings []string
 	for _, tt := range rocksSettings {
@@ -116,12 +117,12 @@ func TestRocksSettings(t *testing.T) {
 		if db {
 			want = 1
 		}
-		if !strings.HasSuffix(line, ";") { // else it is one of a list
+		if !strings.HasSuffix(line, ";") { // a line with a semicolon is an element of a list
 			line = "  " + line + "\n"
 		}
 		have := strings.Count(text, line)
 		if have < want {
-			t.Errorf("%s: %q stands %d times in RocksDB's options, want %d", name, line, have, want)
+			t.Errorf("%s: %q occurs %d times in RocksDB's options, want %d", name, line, have, want)
 		}
 	}
 	text := optionsFile(t, h.DB)
@@ -144,7 +145,7 @@ func TestRocksSettings(t *testing.T) {
 	c.Want("SET a 1", "+OK\r\n")
 }
 
-// TestDirectIO checks that reads and writes past the page cache are asked for, and work.
+// TestDirectIO checks that the settings of direct I/O reach RocksDB, and that reads and writes work with them.
 func TestDirectIO(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.OpenFile(filepath.Join(dir, "probe"), os.O_CREATE|os.O_WRONLY|syscall.O_DIRECT, 0o600)

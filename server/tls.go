@@ -25,8 +25,8 @@ func (s *Server) startTLS(listeners wire.Listeners) error {
 	return nil
 }
 
-// ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. On an error the old ones
-// stay.
+// ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. After an error the server
+// keeps using the old ones. Without a TLS port ReloadTLS does nothing.
 func (s *Server) ReloadTLS() error {
 	if s.tls.Load() == nil {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// TestReplicaTLS: with tls-replication a replica gets files and the stream over TLS, from a master that has no other
-// port and asks for certificates; one that the other does not trust gets nothing.
+// TestReplicaTLS: with tls-replication a replica gets files and the stream over TLS, from a master that has only a TLS
+// port and requires certificates. If the master or the replica does not trust the other one's certificate, the replica
+// gets nothing.
 func TestReplicaTLS(t *testing.T) {
 	m, ca := servertest.StartTLS(t, "tls-auth-clients", "yes")
 	stranger := testcert.New(t)
@@ -32,7 +33,7 @@ func TestReplicaTLS(t *testing.T) {
 			r := servertest.Start(t, "tls-replication", "yes", "tls-ca-cert-file", tt.ca, "tls-cert-file", tt.cert,
 				"tls-key-file", tt.key)
 			cr := r.Dial(t)
-			cr.Want("SET own past", "+OK\r\n") // so that it synchronises in full
+			cr.Want("SET own past", "+OK\r\n") // so that the replica synchronises in full
 			cr.Want("REPLICAOF 127.0.0.1 "+port, "+OK\r\n")
 			if tt.err != "" {
 				servertest.Eventually(t, "an error", func() bool {

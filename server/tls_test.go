@@ -21,7 +21,7 @@ func TestTLS(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		h, ca := servertest.StartTLS(t)
 		if len(h.Addrs()) != 1 {
-			t.Fatalf("with port 0 there is not only the TLS port: %v", h.Addrs())
+			t.Fatalf("with port 0 the server must have only the TLS port: %v", h.Addrs())
 		}
 		config := ca.Client("")
 		config.MaxVersion = version
@@ -50,7 +50,7 @@ func TestTLS(t *testing.T) {
 			i := h.Sessions().Services.Clients.List()[0]
 			return i.QueryBuf+i.QueryFree <= wire.ReadBuffer
 		})
-		// The end is told by TLS, so the client knows that nothing was cut off.
+		// The connection ends with a TLS alert, so the client knows that the replies are complete.
 		c.Send(servertest.Pipeline("ECHO last", "QUIT", "PING"))
 		all, err := io.ReadAll(c.R)
 		if err != nil || string(all) != "$4\r\nlast\r\n+OK\r\n" {
@@ -63,7 +63,7 @@ func TestTLSBesidePlain(t *testing.T) {
 	ca := testcert.New(t)
 	cert, key := ca.Issue("server")
 	second := "127.0.0.2"
-	if l, err := net.Listen("tcp", "[::1]:0"); err == nil { // else this machine has no IPv6
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil { // this host has IPv6
 		l.Close()
 		second = "::1"
 	}
@@ -117,12 +117,12 @@ func TestTLSBesidePlain(t *testing.T) {
 	}
 }
 
-// Clients that do not get through the handshake hold nobody up, are told nothing in the clear, and leave nothing
-// behind.
+// Clients that do not complete the TLS handshake do not delay other clients, get no reply in plain text, and leave
+// nothing behind.
 func TestTLSHandshakes(t *testing.T) {
 	h, ca := servertest.StartTLS(t, "tls-auth-clients", "yes")
 	silent := h.Dial(t)
-	servertest.Eventually(t, "the silent one is a client", func() bool { return h.Sessions().Clients() == 1 })
+	servertest.Eventually(t, "the silent client is counted", func() bool { return h.Sessions().Clients() == 1 })
 	for name, text := range map[string]string{
 		"plain":       servertest.Pipeline("PING"),
 		"http":        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -163,7 +163,7 @@ func TestTLSHandshakes(t *testing.T) {
 	servertest.NewClient(t, late).Want("PING", "+PONG\r\n")
 	servertest.Eventually(t, "the others are forgotten", func() bool { return h.Sessions().Clients() == 2 })
 	if n := h.Logs.FilterMessage("a TLS handshake failed").Len(); n == 0 {
-		t.Error("nothing is logged")
+		t.Error("the failed handshakes are not logged")
 	}
 	c.Want("CONFIG SET maxclients 2", "+OK\r\n")
 	if got := h.Dial(t).Closed(); got != "" {
@@ -173,15 +173,15 @@ func TestTLSHandshakes(t *testing.T) {
 	c.Want("CONFIG SET maxclients 3", "+OK\r\n")
 	began := time.Now()
 	third := h.Dial(t)
-	servertest.Eventually(t, "it is a client", func() bool { return h.Sessions().Clients() == 3 })
+	servertest.Eventually(t, "the third client is counted", func() bool { return h.Sessions().Clients() == 3 })
 	h.Close()
 	third.Closed()
 	if d := time.Since(began); d > servertest.Patience {
-		t.Errorf("Close has waited until the time for the handshake was over: %v", d)
+		t.Errorf("Close has waited for the handshake: %v", d)
 	}
 }
 
-// The files are read again by CONFIG SET of the name that is set already, and what is wrong changes nothing.
+// CONFIG SET of tls-cert-file to its present value reads the files again. An invalid file or setting changes nothing.
 func TestTLSReload(t *testing.T) {
 	h, ca := servertest.StartTLS(t)
 	cert, key := h.Config().Text("tls-cert-file"), h.Config().Text("tls-key-file")
@@ -224,13 +224,13 @@ func TestTLSReload(t *testing.T) {
 	if got := name(h.DialTLS(t, ca.Client(""))); got != "third" {
 		t.Errorf("after CONFIG SET of both: %s", got)
 	}
-	// All or none, whatever else is in the command.
+	// CONFIG SET changes all settings or none, also when a setting that is not of TLS is refused.
 	if got := first.Do("CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "maxclients",
 		"2000000000"); !strings.Contains(got, "argument 'maxclients'") {
 		t.Errorf("%q", got)
 	}
 	if got := name(h.DialTLS(t, ca.Client(""))); got != "third" {
-		t.Errorf("after a change that was taken back: %s", got)
+		t.Errorf("after a change that was undone: %s", got)
 	}
 	for _, tt := range []struct{ set, want string }{
 		{"tls-protocols TLSv1.2", "+OK\r\n"},
@@ -265,7 +265,7 @@ func TestTLSReload(t *testing.T) {
 	if err := tls.Client(nc, ca.Client("")).Handshake(); err == nil {
 		t.Error("a client without a certificate is let in")
 	}
-	first.Want("PING", "+PONG\r\n") // those who are in stay in
+	first.Want("PING", "+PONG\r\n") // connected clients are not affected
 	// Without a TLS port the settings are only kept.
 	plain := servertest.Start(t)
 	plain.Dial(t).Want("CONFIG SET tls-cert-file /nonexistent", "+OK\r\n")

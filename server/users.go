@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/options"
 )
 
-// newAuth returns the users, without those declared by the settings.
+// newAuth creates the users. loadUsers adds the users that the settings declare.
 func (s *Server) newAuth() *auth.Auth {
 	return auth.New(auth.Options{
 		Settings: s.cfg,
@@ -66,12 +66,12 @@ func (s *Server) loadNamespaces() error {
 	}
 	s.auth.Refresh()
 	if len(s.cfg.Namespaces()) > 0 && s.cfg.RequirePass() == "" {
-		s.log.Warn("requirepass is empty: the tokens of the namespaces in the database are not asked for")
+		s.log.Warn("requirepass is empty, so the namespaces in the database do not require their tokens")
 	}
 	return nil
 }
 
-// refreshNamespaces applies namespaces that have arrived in the database by replication.
+// refreshNamespaces reads the namespaces in the database again, after another server's writes have changed them.
 func (s *Server) refreshNamespaces() {
 	if err := s.cfg.ReloadNamespaces(); err != nil {
 		s.log.Error("the namespaces cannot be read", zap.Error(err))
