@@ -15,7 +15,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// aclServer is a server with users and some connections.
+// aclServer is a server with users and four connections. It records which connections are closed.
 type aclServer struct {
 	Users
 	Clients
@@ -149,7 +149,7 @@ func TestACL(t *testing.T) {
 		t.Errorf("ACL HELP: %q", got)
 	}
 
-	// Connections of deleted users are closed, this one after the reply.
+	// ACL DELUSER closes the connections of deleted users, the connection that sends the command after the reply.
 	if s.closed != nil || control.closing {
 		t.Fatalf("closed %v", s.closed)
 	}
@@ -159,7 +159,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// Loading closes the connections of those who are not as they were.
+// ACL LOAD closes the connections of users that it has changed.
 func TestACLLoadCloses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
 	if err := os.WriteFile(path, []byte("user bob on\nuser amy off\n"), 0o600); err != nil {

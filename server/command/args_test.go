@@ -147,7 +147,7 @@ func TestEqualFold(t *testing.T) {
 		{"E", "EX", false},
 		{"EXX", "EX", false},
 		{"", "", true},
-		{"[", "{", false}, // differ in the bit that case differs in
+		{"[", "{", false}, // no letters, but they differ in the same bit as the cases of a letter
 		{"\xc3", "\xe3", false},
 	} {
 		if got := EqualFold([]byte(c.arg), c.word); got != c.want {

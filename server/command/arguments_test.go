@@ -7,9 +7,10 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestArgumentsOfCommands: every command that takes arguments has them described, and nothing else has.
+// TestArgumentsOfCommands: every command that takes arguments has a description of its arguments, and no other command
+// has one.
 func TestArgumentsOfCommands(t *testing.T) {
-	// What Redis does not describe, and the containers of subcommands of our own.
+	// Commands that Redis does not describe, and commands that Redis does not have and that have subcommands.
 	without := " debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex namespace " +
 		"perflog|get json.debug json.info "
 	for id := range NumSpecs() {
@@ -25,13 +26,13 @@ func TestArgumentsOfCommands(t *testing.T) {
 	}
 }
 
-// TestArgumentKeys: the number of a key specification is that of one that the command has.
+// TestArgumentKeys: an argument that is a key names a key specification that the command has.
 func TestArgumentKeys(t *testing.T) {
 	var check func(s *Spec, list []argument)
 	check = func(s *Spec, list []argument) {
 		for _, a := range list {
 			if n := len(s.facts.keys); a.keySpec >= n {
-				t.Errorf("%s has %d key specifications, and %s is found by number %d", s.FullName(), n, a.name, a.keySpec)
+				t.Errorf("%s has %d key specifications, the argument %s names number %d", s.FullName(), n, a.name, a.keySpec)
 			}
 			check(s, a.parts)
 		}
@@ -61,7 +62,7 @@ func TestArgumentNotation(t *testing.T) {
 	}
 }
 
-// TestCommandDocsArguments looks at one of each kind.
+// TestCommandDocsArguments checks COMMAND DOCS for an argument of each kind.
 func TestCommandDocsArguments(t *testing.T) {
 	db := enginetest.Open(t)
 	for name, want := range map[string][]string{
@@ -87,7 +88,7 @@ func TestCommandDocsArguments(t *testing.T) {
 	}
 }
 
-// readable is a reply of RESP3: the words, maps in braces, arrays and sets in brackets.
+// readable prints a RESP3 reply: words, maps in braces, arrays and sets in brackets.
 func readable(t *testing.T, reply string) string {
 	lines := strings.Split(reply, "\r\n")
 	var one func() string

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// script runs commands, in the words of a line each, and compares their RESP2 replies.
+// script runs commands and compares their RESP2 replies. A line is a command, split at blanks, and its reply.
 func script(t *testing.T, db *engine.DB, lines [][2]string) {
 	t.Helper()
 	for _, l := range lines {
@@ -44,7 +44,7 @@ func TestBitmapCommands(t *testing.T) {
 		{"SETBIT b 0 2", "-ERR bit is not an integer or out of range\r\n"},
 		{"SETBIT b 0 x", "-ERR bit is not an integer or out of range\r\n"},
 		{"BITFIELD b GET u8 4294967296", badOffset},
-		{"BITFIELD b GET u8 #536870911", "*1\r\n:128\r\n"}, // its order is that of Kvrocks, see package bitmap
+		{"BITFIELD b GET u8 #536870911", "*1\r\n:128\r\n"}, // Kvrocks's order of bits, see package bitmap
 		{"BITFIELD b GET u8 #536870912", badOffset},
 		{"BITFIELD_RO b SET u8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand\r\n"},
 		{"BITFIELD_RO b GET u64 0",
@@ -93,11 +93,11 @@ func TestBitmapCommands(t *testing.T) {
 		{"BITOP OR d c h", wrongType + "\r\n"},
 		{"SETBIT h 0 1", wrongType + "\r\n"}, {"GETBIT h 0", wrongType + "\r\n"}, {"BITCOUNT h", wrongType +
 			"\r\n"}, {"BITPOS h 1", wrongType + "\r\n"}, {"BITFIELD h GET u8 0", wrongType + "\r\n"},
-		{"BITOP OR h c", ":1\r\n"}, // the destination may be anything
+		{"BITOP OR h c", ":1\r\n"}, // the destination may have any type
 		{"TYPE h", "+bitmap\r\n"},
 	})
-	// The bit is looked at before the key, and the key before the range, as in Redis 7.2 (later ones read the range
-	// first).
+	// As in Redis 7.2, errors of the bit come before errors of the key, and these before errors of the range. (Later
+	// versions check the range first.)
 	for _, c := range []struct{ line, missing, wrong string }{
 		{"BITCOUNT %s x 1", ":0\r\n", badInt},
 		{"BITCOUNT %s 1 x", ":0\r\n", badInt},
@@ -133,8 +133,8 @@ func TestBitmapCommands(t *testing.T) {
 	}
 }
 
-// TestStringCommandsOnBitmap: the commands on strings see the string that a bitmap is in Redis, and make it one when
-// they change it.
+// TestStringCommandsOnBitmap: string commands see a bitmap as the string that it is in Redis. A command that changes
+// the bitmap makes the key a string.
 func TestStringCommandsOnBitmap(t *testing.T) {
 	db := enginetest.Open(t)
 	// "B" is 0100 0010, "a" is 0110 0001.
@@ -169,7 +169,7 @@ func TestStringCommandsOnBitmap(t *testing.T) {
 		{"SETRANGE k 1 xy", ":3\r\n", "$3\r\nBxy\r\n", "string"},
 		{"INCR k", badInt, "$2\r\nBa\r\n", "bitmap"},
 		{"INCRBYFLOAT k 1", "-ERR value is not a valid float\r\n", "$2\r\nBa\r\n", "bitmap"},
-		{"CAS k Ba x", wrongType + "\r\n", "$2\r\nBa\r\n", "bitmap"}, // Kvrocks's own, as Kvrocks
+		{"CAS k Ba x", wrongType + "\r\n", "$2\r\nBa\r\n", "bitmap"}, // a command of Kvrocks, with Kvrocks's reply
 		{"CAD k Ba", wrongType + "\r\n", "$2\r\nBa\r\n", "bitmap"},
 		{"BITOP OR k k", ":2\r\n", "$2\r\nBa\r\n", "bitmap"},
 		{"RENAME k k2", "+OK\r\n", "$-1\r\n", "none"},
@@ -182,7 +182,7 @@ func TestStringCommandsOnBitmap(t *testing.T) {
 		{"GET k2", "$2\r\nBa\r\n"},
 		{"OBJECT ENCODING k2", "$3\r\nraw\r\n"},
 		{"SETRANGE k2 0 ", "-ERR wrong number of arguments for 'setrange' command\r\n"},
-		// 0011 0001 is "1": a number of bits.
+		// The bits 0011 0001 are the string "1", a number.
 		{"SETBIT n 2 1", ":0\r\n"}, {"SETBIT n 3 1", ":0\r\n"}, {"SETBIT n 7 1", ":0\r\n"},
 		{"EXPIREAT n 4102444800", ":1\r\n"},
 		{"INCRBY n 9", ":10\r\n"},
@@ -205,7 +205,7 @@ func TestStringCommandsOnBitmap(t *testing.T) {
 	script(t, db, [][2]string{{"TYPE k", "+bitmap\r\n"}})
 }
 
-// bitmapSettings have some value of max-bitmap-to-string-mb, and count how often they are asked for it.
+// bitmapSettings have a value of max-bitmap-to-string-mb, and count how often a setting is read.
 type bitmapSettings struct {
 	testSettings
 	limit string
@@ -217,7 +217,7 @@ func (s *bitmapSettings) Get(name string) (string, bool) {
 	return s.limit, name == "max-bitmap-to-string-mb"
 }
 
-// TestBitmapLimitSetting: the setting is looked at for bitmaps only, and holds when it does.
+// TestBitmapLimitSetting: max-bitmap-to-string-mb is read for bitmaps only, and limits their size.
 func TestBitmapLimitSetting(t *testing.T) {
 	db := enginetest.Open(t)
 	settings := &bitmapSettings{limit: "1"}
@@ -256,7 +256,7 @@ func TestBitmapLimitSetting(t *testing.T) {
 		}
 	}
 	if settings.asked > 0 {
-		t.Errorf("without a bitmap, settings were asked for %d times", settings.asked)
+		t.Errorf("without a bitmap, settings were read %d times", settings.asked)
 	}
 	for key, want := range map[string]string{"fits": "$1048576\r\n", "long": "-ERR Operation aborted"} {
 		if got := doOn(t, srv, 2, "GET", key); !strings.HasPrefix(got, want) {
@@ -265,7 +265,7 @@ func TestBitmapLimitSetting(t *testing.T) {
 	}
 }
 
-// TestBitmapLimit: without the setting a bitmap of more than 16 MiB is no string.
+// TestBitmapLimit: without the setting, string commands refuse a bitmap of more than 16 MiB.
 func TestBitmapLimit(t *testing.T) {
 	db := enginetest.Open(t)
 	const tooLong = "-ERR Operation aborted: The size of the bitmap string exceeds the configuration item " +
@@ -288,7 +288,7 @@ func TestBitmapLimit(t *testing.T) {
 	}
 }
 
-// FuzzParseFieldOps: whatever parses is within the bounds of a field.
+// FuzzParseFieldOps: operations that parse without an error are within the bounds of a field.
 func FuzzParseFieldOps(f *testing.F) {
 	f.Add("GET u8 0 SET i64 #3 -1 OVERFLOW SAT INCRBY u63 4294967295 9223372036854775807")
 	f.Add("OVERFLOW FAIL OVERFLOW wrap get i1 #67108863")
@@ -298,7 +298,7 @@ func FuzzParseFieldOps(f *testing.F) {
 		ops, err := parseFieldOps(bytesOf(strings.Split(line, " ")...))
 		if err != nil {
 			if _, ok := err.(*engine.Error); !ok {
-				t.Errorf("%v is no error for a client", err)
+				t.Errorf("%v is not an error reply", err)
 			}
 			return
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMayBlock: a command with the option BLOCK is always known to wait, whatever its keys are called.
+// TestMayBlock: a command with the option BLOCK may block, whatever the names of its keys, groups and consumers are.
 func TestMayBlock(t *testing.T) {
 	for _, tt := range []struct {
 		command string

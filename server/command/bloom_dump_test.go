@@ -10,12 +10,13 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// piece is what BF.SCANDUMP returns.
+// piece is a reply of BF.SCANDUMP.
 type piece struct {
 	next int64
 	data string
 }
 
+// scanDump returns all pieces of a filter.
 func scanDump(t *testing.T, db *engine.DB, key string) (pieces []piece) {
 	t.Helper()
 	for at := int64(0); ; {
@@ -98,7 +99,7 @@ func TestBloomDump(t *testing.T) {
 	}
 }
 
-// FuzzBloomLoad: what comes from outside is refused, or makes a filter that can be asked and dumped.
+// FuzzBloomLoad: BF.LOADCHUNK refuses invalid data, or creates a filter that can be queried and dumped.
 func FuzzBloomLoad(f *testing.F) {
 	f.Add(int64(1), []byte("basaltBF\x01"+strings.Repeat("\x00",
 		7)+"\x05\x00\x01\x00\x02\x00\x00\x00\x05\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00\x20"))

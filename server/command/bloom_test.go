@@ -11,10 +11,10 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// probabilistic is a command, given as its words, with its reply in RESP2, and that in RESP3 where it differs.
+// probabilistic is a command, split at blanks, with its reply in RESP2, and its reply in RESP3 where it differs.
 type probabilistic struct{ args, want, want3 string }
 
-// talk runs a script in each protocol, on a database of its own.
+// talk runs a script in each protocol, each time on a new database.
 func talk(t *testing.T, script []probabilistic) {
 	t.Helper()
 	for _, proto := range []int{2, 3} {
@@ -31,7 +31,7 @@ func talk(t *testing.T, script []probabilistic) {
 	}
 }
 
-// bloomInfo is the reply of BF.INFO.
+// bloomInfo returns the reply of BF.INFO.
 func bloomInfo(header string, capacity, size, filters, items int, expansion string) string {
 	return fmt.Sprintf("%s\r\n+Capacity\r\n:%d\r\n+Size\r\n:%d\r\n+Number of filters\r\n:%d\r\n+Number of items "+
 		"inserted\r\n:%d\r\n+Expansion rate\r\n%s\r\n",
@@ -42,7 +42,7 @@ func TestBloom(t *testing.T) {
 	const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 	const full = "-ERR nonscaling filter is full\r\n"
 	talk(t, []probabilistic{
-		// The recorded commands of Kvrocks and its replies to BF.INFO.
+		// Recorded commands with Kvrocks's replies to BF.INFO.
 		{"BF.RESERVE bloom:reserved 0.01 100 EXPANSION 2", "+OK\r\n", ""},
 		{"BF.MADD bloom:reserved a b c d e", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n#t\r\n#t\r\n#t\r\n#t\r\n#t\r\n"},
 		{"BF.ADD bloom:default item1", ":1\r\n", "#t\r\n"},
@@ -130,7 +130,7 @@ func TestBloom(t *testing.T) {
 		{"BF.CARD s", wrongType, ""},
 		{"LLEN bloom:default", wrongType, ""},
 
-		// What works on every type.
+		// Commands that work on every type.
 		{"COPY bloom:scaled copy", ":1\r\n", ""},
 		{"RENAME copy renamed", "+OK\r\n", ""},
 		{"BF.INFO renamed", bloomInfo("*10", 35, 96, 3, 20, ":2"), bloomInfo("%5", 35, 96, 3, 20, ":2")},
@@ -144,7 +144,7 @@ func TestBloom(t *testing.T) {
 	})
 }
 
-// A reply says which key is corrupt.
+// The error for a corrupt key names the key.
 func TestBloomCorrupt(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("broken")

@@ -34,7 +34,7 @@ func TestResolve(t *testing.T) {
 		{[]string{"nosuch", "a\x00b"}, "", "unknown command 'nosuch', with args beginning with: 'a' "},
 		{[]string{long, long, "z"}, "", "unknown command '" + long[:128] + "', with args beginning with: '" +
 			long[:128] + "' "},
-		// What is echoed ends when 128 bytes are reached, quotes and blanks included.
+		// The error echoes at most 128 bytes of the arguments, quotes and blanks included.
 		{[]string{"nosuch", long[:120], long[:20], "z"}, "", "unknown command 'nosuch', with args beginning with: '" +
 			long[:120] + "' '" + long[:5] + "' "},
 		{[]string{"client", "nosuch"}, "", "unknown subcommand 'nosuch'. Try CLIENT HELP."},
@@ -47,9 +47,9 @@ func TestResolve(t *testing.T) {
 		{[]string{""}, "", "unknown command '', with args beginning with: "},
 	} {
 		spec, err := Resolve(bytesOf(tt.args...))
-		for range 2 { // the second time it may be remembered
+		for range 2 { // the second time the Resolver may remember the command
 			if again, err2 := resolver.Resolve(bytesOf(tt.args...)); again != spec || fmt.Sprint(err2) != fmt.Sprint(err) {
-				t.Errorf("%.60q: the Resolver gives %v %v", tt.args, again, err2)
+				t.Errorf("%.60q: the Resolver returns %v %v", tt.args, again, err2)
 			}
 		}
 		switch {
@@ -76,13 +76,13 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// What every row of the table must keep.
+// Conditions for every row of the table of commands.
 func TestTable(t *testing.T) {
 	seen := map[int]bool{}
 	check := func(s *Spec) {
 		name := s.FullName()
 		if seen[s.ID] || ByID(s.ID) != s {
-			t.Errorf("%s: its ID is not its own", name)
+			t.Errorf("%s: the ID belongs to another command", name)
 		}
 		seen[s.ID] = true
 		if s.Handler == nil && len(s.Sub) == 0 {
@@ -95,16 +95,16 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: arity or documentation is missing", name)
 		}
 		if s.Flags&Write != 0 && s.Flags&ReadOnly != 0 {
-			t.Errorf("%s both writes and only reads", name)
+			t.Errorf("%s has the flags Write and ReadOnly", name)
 		}
 		if s.Flags&Single != 0 && (s.Flags&ReadOnly == 0 || s.first == 0 && s.Keys == nil) {
 			t.Errorf("%s: only readers with keys can be Single", name)
 		}
 		if s.first > 0 && s.step <= 0 {
-			t.Errorf("%s: keys without a step", name)
+			t.Errorf("%s: the positions of keys have no step", name)
 		}
 		if s.Flags&Solo != 0 && s.Flags&Single != 0 {
-			t.Errorf("%s: Solo and Single", name)
+			t.Errorf("%s has the flags Solo and Single", name)
 		}
 	}
 	for _, s := range All() {
@@ -118,7 +118,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// No arguments, however odd, make a key finder panic or find what is no argument.
+// With any arguments, the key finders neither panic nor return an index outside of the arguments.
 func TestKeyFinders(t *testing.T) {
 	for id := range NumSpecs() {
 		s := ByID(id)
@@ -158,7 +158,7 @@ func TestAppendKeys(t *testing.T) {
 		for _, k := range s.AppendKeys(nil, make([][]byte, tt.args)) {
 			got = append(got, k.Arg)
 			if !k.Write {
-				t.Error("a key of a writer is not for writing")
+				t.Error("a key of a command that writes is not marked as written")
 			}
 		}
 		if !slices.Equal(got, tt.want) {

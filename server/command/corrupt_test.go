@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// corruptTypes are the types whose records can contradict their format, with commands that make a key k of each and
-// commands that meet its records.
+// corruptTypes are the types whose records can violate their format, with commands that make a key k of the type, and
+// commands that read its records.
 var corruptTypes = []struct {
 	name     string
 	make     []string
@@ -61,7 +61,7 @@ var corruptTypes = []struct {
 		"TDIGEST.MERGE k2 1 k", "TDIGEST.TRIMMED_MEAN k 0.1 0.9", "TDIGEST.BYRANK k 1", "COPY k k2"}},
 }
 
-// corruptions spoil the records of a key. Each one is called with all of the records, metadata first.
+// corruptions make the records of a key corrupt. spoil gets the metadata record and the other records.
 var corruptions = []struct {
 	name  string
 	spoil func(tx *engine.Tx, meta record, subs []record)
@@ -98,7 +98,7 @@ type record struct {
 	key, value, prefix []byte
 }
 
-// records returns the metadata record of the key k, and the others.
+// records returns the metadata record and the other records of the key k.
 func records(t *testing.T, db *engine.DB) (meta record, subs []record) {
 	t.Helper()
 	err := db.View(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
@@ -127,7 +127,8 @@ func records(t *testing.T, db *engine.DB) (meta record, subs []record) {
 	return meta, subs
 }
 
-// TestCorruptRecordsAreNamed: whatever a command finds, it does not panic, and an error about a record names the key.
+// TestCorruptRecordsAreNamed: no command panics because of a corrupt record, and an error about a corrupt record names
+// the key.
 func TestCorruptRecordsAreNamed(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, typ := range corruptTypes {
@@ -167,7 +168,7 @@ func TestCorruptRecordsAreNamed(t *testing.T) {
 						t.Errorf("%s, %s: %s: %q does not name the key once", typ.name, how.name, command, reply)
 					}
 				}
-				// What cannot be read cannot be deleted either; a later round is to begin anew.
+				// DEL may fail for a corrupt key, but the next round must begin without the key.
 				if err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 					tx.Delete(cf.Metadata, meta.key)
 					return nil
@@ -177,7 +178,7 @@ func TestCorruptRecordsAreNamed(t *testing.T) {
 			}
 		}
 		if found < len(typ.commands)/2 {
-			t.Errorf("%s: only %d corrupt records were noticed by %d commands", typ.name, found, len(typ.commands))
+			t.Errorf("%s: the %d commands have found only %d corrupt records", typ.name, len(typ.commands), found)
 		}
 	}
 }

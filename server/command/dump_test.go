@@ -18,7 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// payload ends a body as DUMP does.
+// payload appends the footer of DUMP, with a version and a checksum, to a body.
 func payload(body string, version uint16) string {
 	return string(rdb.AppendFooter([]byte(body), version))
 }
@@ -65,7 +65,7 @@ func TestDump(t *testing.T) {
 				t.Errorf("%s: %q, want %q", tt.make, got, bulk(want))
 			}
 		}
-		// An expiry is not part of it.
+		// The payload does not contain the expiry.
 		do(t, db, "EXPIRE", "k", "100")
 		if got := do(t, db, "DUMP", "k"); got != bulk(want) {
 			t.Errorf("%s, with an expiry: %q", tt.make, got)
@@ -85,7 +85,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestDumpUnsupported dumps what Redis has no type for.
+// TestDumpUnsupported dumps keys of types that Redis does not have.
 func TestDumpUnsupported(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tt := range []struct{ make, want string }{
@@ -103,7 +103,7 @@ func TestDumpUnsupported(t *testing.T) {
 	}
 }
 
-// TestDumpLimit dumps values that would be longer than a command may make a string.
+// TestDumpLimit dumps values that are larger than the max length of a string.
 func TestDumpLimit(t *testing.T) {
 	db := enginetest.Open(t)
 	long := strings.Repeat("x", 600)
@@ -171,7 +171,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%q: %q", tt.args, got)
 		}
 		if got := do(t, db, "EXISTS", "bad"); got != ":0\r\n" {
-			t.Fatalf("%q made a key", tt.args)
+			t.Fatalf("%q has created a key", tt.args)
 		}
 	}
 	if got := do(t, db, "GET", "k"); got != "$5\r\nhello\r\n" {
@@ -182,8 +182,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreTooLarge restores what becomes more than maxRestore: few bytes that are a string of many, and elements
-// each of which carries a long key.
+// TestRestoreTooLarge restores payloads whose records are larger than maxRestore: a compressed string, and many
+// elements, whose records each contain a long key.
 func TestRestoreTooLarge(t *testing.T) {
 	db := enginetest.Open(t)
 	zeros := bytes.Repeat([]byte{0xe0, 0xff, 0x00}, 1<<22)
@@ -201,7 +201,7 @@ func TestRestoreTooLarge(t *testing.T) {
 	}
 }
 
-// TestRestoreIsOneWrite counts the writes to the WAL.
+// TestRestoreIsOneWrite: RESTORE of a collection is one commit.
 func TestRestoreIsOneWrite(t *testing.T) {
 	db := enginetest.Open(t)
 	var body []byte
@@ -215,7 +215,7 @@ func TestRestoreIsOneWrite(t *testing.T) {
 		t.Fatal(got)
 	}
 	if n := db.Stats.Commits.Load() - before; n != 1 {
-		t.Errorf("%d writes", n)
+		t.Errorf("%d commits", n)
 	}
 	if got := do(t, db, "HLEN", "k"); got != ":5000\r\n" {
 		t.Error(got)
@@ -225,7 +225,7 @@ func TestRestoreIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestDumpExpiringFields moves a hash of which fields expire.
+// TestDumpExpiringFields dumps and restores a hash whose fields expire.
 func TestDumpExpiringFields(t *testing.T) {
 	db := enginetest.Open(t)
 	const at = 1 << 45
@@ -253,7 +253,7 @@ func TestDumpExpiringFields(t *testing.T) {
 		"copy"); got != "*8\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n$1\r\nd\r\n$1\r\n4\r\n" {
 		t.Error(got)
 	}
-	// Fields whose time has passed do not come back.
+	// RESTORE drops fields whose time has passed.
 	past := string(binary.LittleEndian.AppendUint64(nil, 1))
 	do(t, db, "RESTORE", "past", "0", payload("\x18"+past+"\x02\x01\x01a\xc0\x01\x00\x01b\xc0\x02", 12))
 	if got := do(t, db, "HGETALL", "past"); got != "*2\r\n$1\r\nb\r\n$1\r\n2\r\n" {
@@ -263,7 +263,7 @@ func TestDumpExpiringFields(t *testing.T) {
 	if got := do(t, db, "EXISTS", "gone"); got != ":0\r\n" {
 		t.Error(got)
 	}
-	// Without an expiry left the form is the plain one.
+	// A hash without expiries is dumped in the plain encoding.
 	updateKey(t, db, "k", func(tx *engine.Tx) error {
 		_, err := hash.Delete(tx, []byte("k"), bytesOf("a", "c"))
 		return err
@@ -273,7 +273,7 @@ func TestDumpExpiringFields(t *testing.T) {
 	}
 }
 
-// TestDumpCorrupt dumps keys whose records are not what they should be: an error that names the key.
+// TestDumpCorrupt: DUMP of a key with corrupt records is an error that names the key.
 func TestDumpCorrupt(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "HSET", "hash", "f", "v")
@@ -309,7 +309,8 @@ func TestDumpCorrupt(t *testing.T) {
 	}
 }
 
-// FuzzRestore restores anything with a valid footer. What becomes a key can be dumped, and that restores to the same.
+// FuzzRestore restores any payload with a valid footer. If RESTORE creates a key, the key can be dumped, and the dump
+// can be restored to an equal key.
 func FuzzRestore(f *testing.F) {
 	for _, body := range []string{"\x00\x05hello", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x05\x01\x01a" +
 		f64(1.5), "\x04\x01\x01a\x01b",
@@ -331,7 +332,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		one := do(t, db, "DUMP", "k")
-		if one == "$-1\r\n" { // a hash of which all fields have expired
+		if one == "$-1\r\n" { // a hash whose fields have all expired
 			return
 		}
 		dumped := one[strings.Index(one, "\n")+1 : len(one)-2]
@@ -344,7 +345,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestRestoreHyperLogLog restores what is a string in Redis as what it is here.
+// TestRestoreHyperLogLog: a HyperLogLog, which is a string in Redis, is restored as a key of its own type. An invalid
+// one is restored as a string.
 func TestRestoreHyperLogLog(t *testing.T) {
 	db := enginetest.Open(t)
 	sparse := "HYLL\x01" + strings.Repeat("\x00", 11) + "\x7f\xff"
@@ -357,7 +359,7 @@ func TestRestoreHyperLogLog(t *testing.T) {
 			t.Errorf("%s: %q", tt.command, got)
 		}
 	}
-	broken := sparse[:len(sparse)-1] + "\xfe" // one register less
+	broken := sparse[:len(sparse)-1] + "\xfe" // one register is missing
 	do(t, db, "RESTORE", "string", "0", payload("\x00"+string(rune(len(broken)))+broken, 11))
 	if got := do(t, db, "GET", "string"); got != bulk(broken) {
 		t.Errorf("%q", got)
@@ -371,7 +373,7 @@ func TestRestoreHyperLogLog(t *testing.T) {
 	})
 }
 
-// TestRestoreStreamOrder looks at what only the library can be given wrong.
+// TestRestoreStreamOrder checks errors of stream.Restore that RESTORE cannot cause.
 func TestRestoreStreamOrder(t *testing.T) {
 	db := enginetest.Open(t)
 	updateKey(t, db, "s", func(tx *engine.Tx) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// versionOf makes a version of Redis comparable.
+// versionOf returns the three numbers of a version of Redis.
 func versionOf(t *testing.T, text string) (v [3]int) {
 	t.Helper()
 	parts := strings.Split(text, ".")
@@ -25,17 +25,18 @@ func versionOf(t *testing.T, text string) (v [3]int) {
 	return v
 }
 
-// TestFacts: every fact is about a command that exists; versions are in order; what is deprecated is replaced.
+// TestFacts: facts are about existing commands, the versions of a history are in order, and a deprecated command has a
+// replacement.
 func TestFacts(t *testing.T) {
 	for name, f := range factsOf {
 		if byFullName(name) == nil {
-			t.Errorf("there is no command %s", name)
+			t.Errorf("the command %s does not exist", name)
 		}
 		if f.summary == "" || f.since == "" {
 			t.Errorf("%s has no summary or no version", name)
 		}
 		versionOf(t, f.since)
-		var last [3]int // some changes are said to be older than the command
+		var last [3]int // not the version of the command: Redis lists some changes as older than the command
 		for _, h := range f.history {
 			v := versionOf(t, h.version)
 			if slices.Compare(v[:], last[:]) < 0 || h.change == "" {

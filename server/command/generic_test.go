@@ -140,7 +140,7 @@ func TestGetAllocations(t *testing.T) {
 	}
 }
 
-// TestKeysOfCommands: the rows of the table name the keys and what is done with them.
+// TestKeysOfCommands: the rows of the table name the positions of the keys, and whether the command writes them.
 func TestKeysOfCommands(t *testing.T) {
 	for line, want := range map[string][]KeyRef{
 		"COPY a b":        {{1, false}, {2, true}},

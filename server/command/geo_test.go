@@ -140,7 +140,7 @@ func TestWriteCoordinate(t *testing.T) {
 	}
 }
 
-// The keys that are locked: all that a command may touch.
+// The keys of a command, which are locked, are all keys that the command may read or write.
 func TestGeoKeys(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// ints is an array of integers as a reply.
+// ints returns the reply of an array of integers.
 func ints(all ...int64) string {
 	s := "*" + strconv.Itoa(len(all)) + "\r\n"
 	for _, n := range all {
@@ -21,7 +21,7 @@ func ints(all ...int64) string {
 	return s
 }
 
-// bulks is an array of strings; "(nil)" stands for a null.
+// bulks returns the reply of an array of strings. The string "(nil)" stands for null.
 func bulks(null string, all ...string) string {
 	s := "*" + strconv.Itoa(len(all)) + "\r\n"
 	for _, b := range all {
@@ -34,7 +34,7 @@ func bulks(null string, all ...string) string {
 	return s
 }
 
-// values is [bulks] in both protocols, for a command line.
+// values returns a command line with its reply [bulks] in both protocols.
 func values(line string, all ...string) exchange {
 	return exchange{line, bulks(replyNull, all...), bulks("_\r\n", all...)}
 }
@@ -87,7 +87,7 @@ func TestHexpire(t *testing.T) {
 		{"EXISTS h", ":0\r\n", ""},
 		{"TYPE h", "+none\r\n", ""},
 
-		// A plain hash stays one until it needs to be another.
+		// A hash keeps the plain encoding until a field gets an expiry.
 		{"HSET p a 1", ":1\r\n", ""},
 		{"HTTL p FIELDS 2 a x", ints(-1, -2), ""},
 		{"HPERSIST p FIELDS 2 a x", ints(-1, -2), ""},
@@ -128,7 +128,7 @@ func TestHexpire(t *testing.T) {
 		{"HPERSIST p FIELDS x a", errReplyPositive, ""},
 		{"HPERSIST p a 1 a", errReplyFields, ""},
 
-		// The type of the key comes before the arguments.
+		// The type of the key is checked before the arguments.
 		{"SET s v", "+OK\r\n", ""},
 		{"HEXPIRE s abc FIELDS 1 a", replyWrongType, ""},
 		{"HEXPIRE s 10 FIELDS 1 a", replyWrongType, ""},
@@ -188,7 +188,7 @@ func TestHsetex(t *testing.T) {
 		{"HSETEX h EX -1 FIELDS 1 a b", errReplyNegative, ""},
 		{"HSETEX h EX 70368744177 FIELDS 1 a b", replyExpire("hsetex"), ""},
 		{"SET s v", "+OK\r\n", ""},
-		{"HSETEX s EX abc FIELDS 1 a b", replyNotInteger, ""}, // here the arguments come first
+		{"HSETEX s EX abc FIELDS 1 a b", replyNotInteger, ""}, // HSETEX checks the arguments first
 		{"HSETEX s EX 10 FIELDS 1 a b", replyWrongType, ""},
 	})
 }
@@ -245,8 +245,8 @@ func TestHgetexAndHgetdel(t *testing.T) {
 	})
 }
 
-// putExpired writes a hash of which the field "gone" has expired, "late" has not and, unless all expire, "kept" never
-// will. With size above what is there, compactions have dropped other fields.
+// putExpired writes a hash whose field "gone" has expired and whose field "late" has not. Unless all is set, the field
+// "kept" has no expiry. The size is one too large, as after a compaction that has dropped an expired field.
 func putExpired(t testing.TB, db *engine.DB, key string, all bool) {
 	t.Helper()
 	now := uint64(time.Now().UnixMilli())
@@ -263,7 +263,7 @@ func putExpired(t testing.TB, db *engine.DB, key string, all bool) {
 			rec.Size++
 			tx.Put(cf.Default, tx.Subkey(&rec, []byte(field)), cf.AppendHashValue(nil, expire, []byte("7")))
 		}
-		rec.Size++ // one that a compaction has dropped
+		rec.Size++ // for the field that a compaction has dropped
 		rec.SetFieldsEnd(ttl.FieldsEnd())
 		tx.Save(&rec, cf.AppendHashTail(nil, ttl))
 		return nil
@@ -280,7 +280,7 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 	}
 	for _, e := range []struct {
 		exchange
-		then, reply string // what the command leaves behind
+		then, reply string // a command that checks the hash afterwards, and its reply
 	}{
 		{exchange{"HLEN h", ":2\r\n", ""}, "HLEN h", ":2\r\n"},
 		{exchange{"HGET h gone", replyNull, "_\r\n"}, "", ""},
@@ -344,7 +344,8 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 	}
 }
 
-// TestHashWithoutLiveFields: a hash that loses its last live field while one that has expired is still stored.
+// TestHashWithoutLiveFields: a hash does not exist any more when it loses its last live field, although an expired
+// field is still stored.
 func TestHashWithoutLiveFields(t *testing.T) {
 	for _, line := range []string{"HDEL h late", "HGETDEL h FIELDS 1 late", "HEXPIRE h 0 FIELDS 1 late",
 		"HSETEX h EX 0 FIELDS 1 late v", "HGETEX h EX 0 FIELDS 1 late"} {
@@ -367,7 +368,7 @@ func TestHashWithoutLiveFields(t *testing.T) {
 	}
 }
 
-// TestHscanOverExpired goes over a hash of which most fields have expired: every call ends, and all live fields come.
+// TestHscanOverExpired scans a hash most of whose fields have expired: the scan ends, and returns all live fields.
 func TestHscanOverExpired(t *testing.T) {
 	db := enginetest.Open(t)
 	now := uint64(time.Now().UnixMilli())
@@ -404,11 +405,11 @@ func TestHscanOverExpired(t *testing.T) {
 		}
 	}
 	if len(found) != 10 {
-		t.Errorf("%d fields came: %q", len(found), found)
+		t.Errorf("HSCAN has returned %d fields: %q", len(found), found)
 	}
 }
 
-// The encoding of a hash is the one that Redis 7.4 has once a field has been given an expiry.
+// OBJECT ENCODING of a hash is Redis 7.4's, also after a field has got an expiry.
 func TestEncodingOfExpiringHash(t *testing.T) {
 	db := enginetest.Open(t)
 	long := strings.Repeat("x", 64)
@@ -429,7 +430,8 @@ func TestEncodingOfExpiringHash(t *testing.T) {
 	}
 }
 
-// What COMMAND says of these commands, where Redis says something else of one than of the others.
+// The facts of these commands that differ from command to command in Redis: the access of HGETDEL and HGETEX, the flag
+// denyoom, and the tips.
 func TestHashExpireCommandInfo(t *testing.T) {
 	converse(t, []exchange{
 		{"COMMAND GETKEYSANDFLAGS HGETDEL h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n",

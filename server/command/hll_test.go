@@ -70,8 +70,9 @@ func TestPFDebugGetReg(t *testing.T) {
 	}
 }
 
-// A HyperLogLog is a string in Redis: commands on strings see that string, those that change it make the key one, and
-// a string that holds a HyperLogLog counts as one, so that GET and SET carry it from Redis and back.
+// A HyperLogLog is a string in Redis. String commands see this string, and a string command that changes it makes the
+// key a string. A string with a valid HyperLogLog is accepted by the PF commands, so that GET and SET can copy a
+// HyperLogLog from Redis and back.
 func TestStringCommandsOnHyperLogLog(t *testing.T) {
 	db := enginetest.Open(t)
 	do := func(args ...string) string { return doProto(t, db, 2, args...) }
@@ -112,7 +113,7 @@ func TestStringCommandsOnHyperLogLog(t *testing.T) {
 			t.Errorf("%s: TTL %q", tt.key, ttl)
 		}
 	}
-	// What another server gave to GET.
+	// A string that GET of another server has returned.
 	do("SET", "from", image, "EXAT", "9999999998")
 	do("PFADD", "other", "c", "d")
 	for _, tt := range []struct{ command, want string }{

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestJSONWrongType: every command refuses a key of another type, but for JSON.MGET.
+// TestJSONWrongType: every command except JSON.MGET refuses a key of another type.
 func TestJSONWrongType(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "HSET", "h", "f", "v")
@@ -30,7 +30,7 @@ func TestJSONWrongType(t *testing.T) {
 	}
 }
 
-// TestJSONCorruptRecord: a record that cannot be read is an error that names the key, for every command that reads it.
+// TestJSONCorruptRecord: every command that reads a corrupt record replies with an error that names the key.
 func TestJSONCorruptRecord(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tail := range []string{"", "\x02{}", "\x00", "\x00{", "\x00{} x", "\x01", "\x01\xbf",
@@ -52,7 +52,7 @@ func TestJSONCorruptRecord(t *testing.T) {
 	}
 }
 
-// TestJSONNesting: a document that is nested too deep is refused at once.
+// TestJSONNesting: a document with too many levels of nesting is refused.
 func TestJSONNesting(t *testing.T) {
 	db := enginetest.Open(t)
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -83,7 +83,7 @@ func TestJSONNesting(t *testing.T) {
 	}
 }
 
-// jsonSettings are settings for JSON.
+// jsonSettings are settings with given values.
 type jsonSettings struct {
 	testSettings
 	settings map[string]string
@@ -94,7 +94,7 @@ func (s jsonSettings) Get(name string) (string, bool) { v, ok := s.settings[name
 
 func (s jsonSettings) MaxBulk() int64 { return s.maxBulk }
 
-// runOn runs a command as doOn does.
+// runOn is doOn with RESP2, for a line with quotes, see quotedWords.
 func runOn(t *testing.T, s *Server, line string) string {
 	t.Helper()
 	args := bytesOf(quotedWords(line)...)
@@ -118,7 +118,8 @@ func runOn(t *testing.T, s *Server, line string) string {
 	})
 }
 
-// TestJSONSettings: documents are written in the format and up to the nesting that are set, and both formats are read.
+// TestJSONSettings: documents are written in the format and with the max nesting of the settings. Both formats can be
+// read, and documents with more nesting.
 func TestJSONSettings(t *testing.T) {
 	s, settings := testServer(enginetest.Open(t)), map[string]string{}
 	s.Settings = jsonSettings{settings: settings, maxBulk: 1 << 20}
@@ -153,13 +154,13 @@ func TestJSONSettings(t *testing.T) {
 	check("JSON.SET n $ [[[[]]]]", jsonErr("ERR recursion limit exceeded at line 1 column 4"))
 	check("JSON.SET n $[0][0] [[]]", jsonErr("ERR recursion limit exceeded"))
 	settings["json-max-nesting-depth"] = "1"
-	check("JSON.GET n", "[[[]]]") // what is stored can be read
+	check("JSON.GET n", "[[[]]]") // a stored document can be read, whatever its nesting
 	check("JSON.TYPE n $[0][0]", array{"array"})
 }
 
-// TestJSONBounds: commands that would make a small document into a large document or reply, or look at its values too
-// often, fail before they have taken much memory or time: without a bound most of them would not end before the test
-// itself times out, and the others would have another reply.
+// TestJSONBounds: commands fail early if they would turn a small document into a very large document or reply, or visit
+// its values too often. Without the bounds most of these commands would not end before the test times out, and the
+// others would have another reply.
 func TestJSONBounds(t *testing.T) {
 	s := testServer(enginetest.Open(t))
 	s.Settings = jsonSettings{settings: map[string]string{"json-max-nesting-depth": "1000"}, maxBulk: 1 << 20}
@@ -186,7 +187,7 @@ func TestJSONBounds(t *testing.T) {
 		{"JSON.GET wide '$[?(count($[?(count($[?(@>0)])>0)])>0)]'", tooMuch},
 		{"JSON.GET wide $[" + strings.Repeat("*,", 1000) + "*]", tooMuch},
 		{`JSON.SET wide $[*] '"` + long + `"'`, tooLarge},
-		{"JSON.SET wide $[0] 2", "+OK\r\n"}, // nothing is left of that
+		{"JSON.SET wide $[0] 2", "+OK\r\n"}, // the refused commands have changed nothing
 		{"JSON.MSET wide $[*] [" + strings.Repeat("1,", 999) + "1] wide $[0] 1", tooMuch},
 		{"JSON.MERGE wide $[*] {" + strings.Repeat(`"a":{},`, 1) + `"b":"` + long + `"}`, tooLarge},
 		{`JSON.STRAPPEND deep $..a '"` + strings.Repeat("x", 1<<20) + `"'`, tooLarge},

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// quotedWords splits a line at blanks; what is between ' is taken as it is.
+// quotedWords splits a line at blanks. A text between two ' is one word.
 func quotedWords(line string) []string {
 	var words []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -23,7 +23,7 @@ func quotedWords(line string) []string {
 	return words
 }
 
-// jsonReply builds replies: a string is a bulk string, nil null, an int an integer, a []any an array.
+// jsonReply encodes a reply: a string becomes a bulk string, nil null, an int an integer, and a []any an array.
 func jsonReply(proto int, v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -52,7 +52,7 @@ func jsonReply(proto int, v any) string {
 	panic(fmt.Sprintf("no reply for %T", v))
 }
 
-// raw is a line of a reply.
+// raw is a line of a reply, without CRLF.
 type raw string
 
 const jsonOK = raw("+OK")
@@ -61,8 +61,8 @@ func jsonErr(text string) raw { return raw("-" + text) }
 
 type array = []any
 
-// jsonCase is a command and its reply; want3 is that in RESP3 where it differs by more than how null and doubles are
-// written.
+// jsonCase is a command and its reply. want3 is the reply in RESP3 if it differs in more than the notation of null and
+// doubles.
 type jsonCase struct {
 	line  string
 	want  any
@@ -198,7 +198,7 @@ func TestJSONDocumentation(t *testing.T) {
 	})
 }
 
-// TestJSONPathKinds checks the replies to legacy paths and to those without results.
+// TestJSONPathKinds checks the replies for legacy paths and for paths without results.
 func TestJSONPathKinds(t *testing.T) {
 	missing := func(path string) raw { return jsonErr("ERR Path '" + path + "' does not exist") }
 	runJSON(t, []jsonCase{
@@ -291,7 +291,7 @@ func TestJSONPathKinds(t *testing.T) {
 	})
 }
 
-// TestJSONWrites checks the replies of commands that write, on legacy paths and where they fail.
+// TestJSONWrites checks the replies of commands that write, with legacy paths and in case of errors.
 func TestJSONWrites(t *testing.T) {
 	const root = "ERR new objects must be created at the root"
 	runJSON(t, []jsonCase{
@@ -434,8 +434,8 @@ func TestJSONWrites(t *testing.T) {
 	})
 }
 
-// TestJSONFixture runs the recorded commands of Kvrocks and compares with its replies. The members of the first
-// document come in the order in which Kvrocks was given them; it sorts them.
+// TestJSONFixture runs recorded commands and compares with Kvrocks's replies. The members of the first document are in
+// the order of JSON.SET; Kvrocks sorts them.
 func TestJSONFixture(t *testing.T) {
 	runJSON(t, []jsonCase{
 		{`JSON.SET json:doc $ ` +

@@ -12,8 +12,8 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// fakeTarget is a server that answers each command with the next of these replies, and closes the connection when there
-// is none.
+// fakeTarget starts a server that replies to each command with the next one of the replies, and closes the connection
+// after the last one. got receives the commands.
 func fakeTarget(t *testing.T, replies ...string) (host, port string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +92,7 @@ func TestMigrateKeepsKeys(t *testing.T) {
 			args := append([]string{"MIGRATE", host, port, "", "3", "60000"}, strings.Fields(tt.options)...)
 			reply := do(t, db, append(args, "KEYS", "a", "missing", "b", "c")...)
 			if tt.name == "gone at once" && reply == "-IOERR error or timeout writing to target instance\r\n" {
-				reply = tt.want // who notices first is a matter of time
+				reply = tt.want // the end of the connection may be noticed by the write or by the read
 			}
 			if reply != tt.want {
 				t.Errorf("%q, want %q", reply, tt.want)

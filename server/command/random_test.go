@@ -8,7 +8,8 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// Random elements that cannot fit into a reply are refused before they are drawn, and only if there is one to draw.
+// A request for more random elements than fit into a reply is refused before the elements are drawn, but only if the
+// collection has an element.
 func TestTooManyRandomElements(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "SADD", "s", "m")

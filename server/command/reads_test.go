@@ -12,15 +12,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// readsOf is how many blocks a command reads from files when nothing but indexes and filters is in memory.
+// readsOf is the number of blocks that a command reads from files when only indexes and filters are in memory.
 type readsOf struct {
-	made    string // by which command the key was made that exists, see made
-	command string // KEY stands for a key, OTHER for another one of the same kind
-	missing int    // blocks, when no key exists
-	exists  int    // when all exist
+	made    string // the type of the keys, an index of made
+	command string // KEY stands for a key, OTHER for another key of the same type
+	missing int    // number of blocks if no key exists
+	exists  int    // number of blocks if all keys exist
 }
 
-// made are the commands that make keys of the types.
+// made are the commands that create keys, by type.
 var made = map[string]string{
 	"string": "SET KEY 12345", "ttl": "SETEX KEY 100000 12345", "hash": "HSET KEY a 1 b 2", "list": "RPUSH KEY a b c",
 	"set": "SADD KEY a b c", "zset": "ZADD KEY 1 a 2 b", "stream": "XADD KEY 1-1 a b", "bitmap": "SETBIT KEY 100 1",
@@ -137,14 +137,16 @@ var reads = []readsOf{
 	{"string", "SORT none:x STORE KEY", 0, 1},
 }
 
-// RocksDB counts blocks also that it was not allowed to read.
+// RocksDB's counter of blocks also includes blocks that it was not allowed to read. So blocks count only if bytes were
+// read.
 var blockReads, bytesRead = regexp.MustCompile(`block_read_count = (\d+)`), regexp.MustCompile(`bytes_read = [1-9]`)
 
-// TestReads counts the blocks that commands read. A figure that grows is a disk read more for every such command.
+// TestReads counts the blocks that commands read. A larger number means an additional disk read for each such command.
 func TestReads(t *testing.T) {
-	// The least counts: a filter is wrong for one key of a hundred, and one blind write of 256 is looked at.
+	// The smallest number of three tries counts: filters have false positives for one key of a hundred, and one of 256
+	// blind writes reads its key.
 	const tries = 3
-	// Between any two keys that are looked at lie others, so that they share no block in any family.
+	// Other keys lie between any two keys of the test, so that these share no block in any column family.
 	long := strings.Repeat("v", 3000)
 	between := []string{"SET KEY " + long, "HSET KEY f " + long, "ZADD KEY 1 " + long, "XADD KEY 1-1 f " + long}
 	r := engine.DefaultRocksOptions()

@@ -32,7 +32,7 @@ func splitScan(t testing.TB, reply string) (cursor string, elems []string) {
 	return lines[2], elems
 }
 
-// scanAll runs a scan to its end and returns everything it has found, in order.
+// scanAll runs a scan to its end and returns all elements, in order.
 func scanAll(t testing.TB, db *engine.DB, options ...string) (found []string) {
 	t.Helper()
 	cursor := "0"
@@ -128,7 +128,7 @@ func TestScanErrors(t *testing.T) {
 	})
 }
 
-// scanHashOnce is one call of HSCAN by the helpers that it is made of.
+// scanHashOnce is one call of HSCAN, made of the functions that its handler calls.
 func scanHashOnce(t testing.TB, db *engine.DB, key, cursor string, options ...string) (string, []string) {
 	t.Helper()
 	tx := db.NewTx()
@@ -218,7 +218,8 @@ func TestTextCursors(t *testing.T) {
 	}
 }
 
-// TestLostCursors: whatever has become of a cursor, a scan with it leaves out nothing that is still to come.
+// TestLostCursors: a scan that continues from any issued cursor skips no element, even if the position of the cursor is
+// no longer stored, or belongs to another key or another kind of scan.
 func TestLostCursors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var r cursors
@@ -229,7 +230,7 @@ func TestLostCursors(t *testing.T) {
 		for j := range last {
 			last[j] = byte(rng.IntN(4) * 85)
 		}
-		if i%100 == 0 { // the memory is bounded too
+		if i%100 == 0 { // long positions: the memory is bounded, too
 			last = append(last, make([]byte, 1<<16)...)
 		}
 		issued = append(issued, r.Next(scanHash, "ns", []byte("k"), last))
@@ -264,7 +265,7 @@ func TestLostCursors(t *testing.T) {
 		}
 	}
 	if exact < 100 || exact > cursorSlots {
-		t.Errorf("%d cursors have kept their place", exact)
+		t.Errorf("the positions of %d cursors are still stored", exact)
 	}
 	newest := len(issued) - 1
 	if got := r.Resolve(scanHash, "ns", []byte("k"), issued[newest]); !bytes.Equal(got,
@@ -273,7 +274,7 @@ func TestLostCursors(t *testing.T) {
 	}
 }
 
-// TestCursorWrap: the tickets go on after the last number.
+// TestCursorWrap: cursors work when the numbers of the tickets wrap around.
 func TestCursorWrap(t *testing.T) {
 	var r cursors
 	r.Next(scanKeys, "ns", nil, []byte("first"))
@@ -291,7 +292,7 @@ func TestCursorWrap(t *testing.T) {
 	}
 }
 
-// TestCursorsAreExact: a client that converts a cursor to a float64 sends the same number back.
+// TestCursorsAreExact: a cursor is exactly representable as a float64, to which some clients convert it.
 func TestCursorsAreExact(t *testing.T) {
 	var r cursors
 	r.Next(scanKeys, "ns", nil, []byte("first"))
@@ -317,7 +318,7 @@ func FuzzParseCursor(f *testing.F) {
 		text, _, _ := strings.Cut(string(b), "\x00")
 		want, err := strconv.ParseUint(strings.TrimLeft(text, "+-"), 10, 64)
 		if text != "" && err != nil {
-			t.Fatalf("%q is no number, but was taken for %d", b, cur.number)
+			t.Fatalf("%q is not a number, but was parsed as %d", b, cur.number)
 		}
 		if strings.HasPrefix(text, "-") {
 			want = -want

@@ -36,16 +36,16 @@ func TestSort(t *testing.T) {
 		{"SORT l LIMIT 1", "-ERR syntax error\r\n", ""},
 		{"SORT l LIMIT 1 x", "-ERR value is not an integer or out of range\r\n", ""},
 		{"SORT l BY h_*->f", noNumber, ""},
-		{"SORT big", noNumber, ""}, // Redis 7.0 goes on with this error for numbers that are not too large
+		{"SORT big", noNumber, ""}, // after this, Redis 7.0 also replies with the error for valid numbers
 		{"SORT wide", "*3\r\n$1\r\n3\r\n$19\r\n9223372036854775807\r\n$20\r\n99999999999999999999\r\n", ""},
-		// A set is in the order of its bytes when nothing is said. Only STORE and scripts turn it around.
+		// Without sorting, a set is in the order of its bytes. DESC reverses this order only with STORE and in scripts.
 		{"SORT s BY nosort", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", ""},
 		{"SORT s BY nosort DESC LIMIT 0 2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", ""},
 		{"SORT_RO s BY nosort DESC", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", ""},
 		{"SORT s BY nosort LIMIT 1 1", "*1\r\n$1\r\nb\r\n", ""},
 		{"SORT s BY nosort DESC LIMIT 0 2 STORE d", ":2\r\n", ""},
 		{"LRANGE d 0 -1", "*2\r\n$1\r\nc\r\n$1\r\nb\r\n", ""},
-		// A bitmap is a string for a pattern.
+		// A pattern reads a bitmap as a string.
 		{"SORT l GET bits_* LIMIT 0 1", "*1\r\n$1\r\n \r\n", ""},
 	} {
 		if got := do(t, db, strings.Fields(tt.command)...); got != tt.resp2 {
@@ -119,7 +119,8 @@ func FuzzSortPattern(f *testing.F) {
 	})
 }
 
-// TestSortManyPatterns looks more keys up than go into one batch, of every kind at once.
+// TestSortManyPatterns looks up more keys than fit into one batch: strings, hashes with and without expiries, and
+// missing keys.
 func TestSortManyPatterns(t *testing.T) {
 	db := enginetest.Open(t)
 	const n = 3*sortBatch + 7
@@ -151,8 +152,8 @@ func TestSortManyPatterns(t *testing.T) {
 	}
 }
 
-// TestSortSeesItsTransaction reads keys of patterns that were written earlier in the same transaction, and keeps
-// nothing of what it reads.
+// TestSortSeesItsTransaction: SORT sees keys of its patterns that were written earlier in the same transaction, and
+// does not cache the values that it has read.
 func TestSortSeesItsTransaction(t *testing.T) {
 	db := enginetest.Open(t)
 	lock := func() *engine.Tx {
@@ -166,7 +167,8 @@ func TestSortSeesItsTransaction(t *testing.T) {
 		}
 		return tx
 	}
-	// Keys share locks, each process in its own way: somebody else is to write one that need not wait.
+	// Several keys share a lock, in a way that differs from process to process. other must be a key whose lock the
+	// transaction does not hold, so that another client can write it.
 	tx, n := lock(), 2
 	for tx.Holds(fmt.Append(nil, "w_", n)) {
 		n++
@@ -194,7 +196,7 @@ func TestSortSeesItsTransaction(t *testing.T) {
 	if got := run("SORT l BY w_* GET w_*"); got != "*2\r\n$1\r\n2\r\n$1\r\n9\r\n" {
 		t.Errorf("%q", got)
 	}
-	do(t, db, "SET", other, "10") // somebody else
+	do(t, db, "SET", other, "10") // another client
 	if got := run("SORT l BY w_* GET w_*"); got != "*2\r\n$1\r\n9\r\n$2\r\n10\r\n" {
 		t.Errorf("%q", got)
 	}
@@ -249,8 +251,8 @@ func TestSortErrors(t *testing.T) {
 	}
 }
 
-// TestSortConcurrent sorts while others change and delete the keys that patterns lead to. Every value must be one that
-// its key had.
+// TestSortConcurrent sorts while other goroutines change and delete the keys of the patterns. Each value must be one
+// that its key had.
 func TestSortConcurrent(t *testing.T) {
 	db := enginetest.Open(t)
 	const n = 20

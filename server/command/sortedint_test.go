@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestSortedIntCommands: the replies are those of Kvrocks.
+// TestSortedIntCommands expects the replies of Kvrocks.
 func TestSortedIntCommands(t *testing.T) {
 	db := enginetest.Open(t)
 	const greatest = "$20\r\n18446744073709551615\r\n"

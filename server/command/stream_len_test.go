@@ -31,6 +31,6 @@ func TestXLenBesideID(t *testing.T) {
 	}
 	do(t, db, "DEL", "s")
 	if got := do(t, db, "XLEN", "s", "1", "-"); got != ":0\r\n" {
-		t.Errorf("of a stream that is gone: %q", got)
+		t.Errorf("XLEN of a deleted stream: %q", got)
 	}
 }

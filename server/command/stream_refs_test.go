@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestStreamRefs has the commands of Redis 8.2 with the replies that its documentation and its own tests give.
+// TestStreamRefs tests stream commands of Redis 8.2. The expected replies are those of Redis's documentation and tests.
 func TestStreamRefs(t *testing.T) {
 	const (
 		syntax = "-ERR syntax error"
@@ -47,10 +47,10 @@ func TestStreamRefs(t *testing.T) {
 		{nil, "XPENDING m a", "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 c $1 1"},
 		{nil, "XDELEX m IDS 1 2-0", "*1 :1"},
 		{nil, "XPENDING m b", "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 d $1 1"},
-		{nil, "XDELEX m IDS 1 2-0 DELREF", "*1 :-1"}, // nothing but references is left, and these go
+		{nil, "XDELEX m IDS 1 2-0 DELREF", "*1 :-1"}, // the entry is deleted already, and its references are deleted now
 		{nil, "XPENDING m a", "*4 :0 $-1 $-1 *-1"},
 		{nil, "XPENDING m b", "*4 :0 $-1 $-1 *-1"},
-		{[]string{"XADD m 3-0 f v"}, "XDELEX m ACKED IDS 1 3-0", "*1 :2"}, // not handed out
+		{[]string{"XADD m 3-0 f v"}, "XDELEX m ACKED IDS 1 3-0", "*1 :2"}, // the entry was not delivered
 		{[]string{"XGROUP DESTROY m a", "XGROUP DESTROY m b"}, "XDELEX m ACKED IDS 1 3-0", "*1 :1"},
 
 		{twoGroups, "XACKDEL m a DELREF IDS 2 1-0 2-0", "*2 :1 :1"},

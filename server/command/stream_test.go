@@ -16,9 +16,10 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// streamCase is a command with its reply in both protocols, written as words: an array's or map's header as in RESP3,
-// _ for a null, _* for one that is an array in RESP2, :? for a number that depends on the clock, &n for the n streams
-// of XREAD, each of which begins with &. Other words are bulk strings. A reply that begins with - is an error.
+// streamCase is a command with its reply in both protocols, written as words: the header of an array or a map as in
+// RESP3, _ for null, _* for a null that is a null array in RESP2, :? for a number that depends on the clock, &n for the
+// n streams of XREAD, each of which begins with &. Other words are bulk strings. A reply that begins with - is an
+// error.
 type streamCase struct{ line, reply string }
 
 // streamReply returns the pattern of the raw reply.
@@ -269,7 +270,7 @@ func TestStreamGroups(t *testing.T) {
 		{"XCLAIM s g d 0 1-1 IDLE 5000000 JUSTID", "*1 1-1"},
 		{"XCLAIM s g c 4000000 1-1 JUSTID", "*1 1-1"},
 		{"XPENDING s g - + 10 c", "*2 *4 1-1 c :? :9 *4 1-2 c :? :2"},
-		{"XCLAIM s g d 0 1-2", "*0"}, // deleted: no longer pending
+		{"XCLAIM s g d 0 1-2", "*0"}, // the entry is deleted, and no longer pending
 		{"XPENDING s g", "*4 :2 1-1 2-0 *2 *2 c 1 *2 d 1"},
 		{"XCLAIM s g d 0 7-7 FORCE", "*0"},
 		{"XCLAIM s g d what 1-1", "-ERR Invalid min-idle-time argument for XCLAIM"},
@@ -335,7 +336,7 @@ func TestStreamWrongType(t *testing.T) {
 	runStreamCases(t, append([]streamCase{{"SET k v", "+OK"}}, cases...))
 }
 
-// TestXAddTime adds entries with the present time as their ids.
+// TestXAddTime: XADD * uses the present time as the id.
 func TestXAddTime(t *testing.T) {
 	db := enginetest.Open(t)
 	before := time.Now().UnixMilli()
@@ -353,7 +354,7 @@ func TestXAddTime(t *testing.T) {
 	}
 }
 
-// TestParseStreamRead: what a command that waits needs to know.
+// TestParseStreamRead: parsing XREAD returns the options for blocking, and the keys.
 func TestParseStreamRead(t *testing.T) {
 	for _, c := range []struct {
 		line    string
@@ -390,7 +391,7 @@ func streamArgs(line string) (list [][]byte) {
 	return list
 }
 
-// blockedControl notes what a client waits for.
+// blockedControl records the wait of a client.
 type blockedControl struct {
 	Control
 	wait Wait
@@ -401,7 +402,7 @@ func (b *blockedControl) Block(w Wait) error {
 	return nil
 }
 
-// TestStreamWait: what is waited for, and what comes of it when the command is tried again.
+// TestStreamWait: whether a command blocks, the arguments with which it is tried again, and the reply of that try.
 func TestStreamWait(t *testing.T) {
 	const entry = "*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\na\r\n$1\r\n2\r\n"
 	const noGroup = "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
@@ -475,7 +476,7 @@ func TestStreamWait(t *testing.T) {
 			for _, line := range strings.Split(c.later, ";") {
 				do(t, db, strings.Fields(line)...)
 			}
-			got = try(control.wait.Args, true, c.later[0] == 'X') // as who has written, or by itself
+			got = try(control.wait.Args, true, c.later[0] == 'X') // by the client that has written, or by the waiter itself
 			if !strings.HasPrefix(c.want, "*") {
 				c.want = bulkReply(c.want)
 			}
@@ -486,7 +487,7 @@ func TestStreamWait(t *testing.T) {
 	}
 }
 
-// TestStreamCorrupt: each command that meets a record which is not what it should be says in which key.
+// TestStreamCorrupt: each command that reads a corrupt record replies with an error that names the key.
 func TestStreamCorrupt(t *testing.T) {
 	const group, consumer = "g", "c"
 	sub := func(kind cf.StreamKind) []byte {

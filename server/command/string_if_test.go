@@ -13,7 +13,7 @@ const (
 	replyNoString = "-ERR Key should be of string type if conditions are specified\r\n"
 )
 
-// TestSetConditions: the cases are those of Redis's tests/unit/type/string.tcl.
+// TestSetConditions has the cases of Redis's tests/unit/type/string.tcl.
 func TestSetConditions(t *testing.T) {
 	wrong := strings.Repeat("0", 16)
 	converse(t, []exchange{

@@ -19,11 +19,11 @@ const (
 	replyNull       = "$-1\r\n"
 )
 
-// exchange is a command line and the reply that it must get; resp3 is empty where it is the same.
+// exchange is a command line and its expected reply. resp3 is empty if the reply is the same as in RESP2.
 type exchange struct{ line, resp2, resp3 string }
 
-// converse runs the commands one after another in an empty database, once with each protocol. Words are
-// separated by single blanks; "" stands for the empty one.
+// converse runs the commands one after another in an empty database, once with each protocol. Words are separated by
+// single blanks; "" stands for an empty word.
 func converse(t *testing.T, script []exchange) {
 	t.Helper()
 	for _, proto := range []int{2, 3} {

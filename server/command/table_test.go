@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// renamed returns a table after renames "old new"; a lone "old" is disabled.
+// renamed returns a table after renames "old new". A rename "old" without a new name disables the command.
 func renamed(t testing.TB, renames ...string) *Table {
 	t.Helper()
 	table := DefaultTable().Clone()
@@ -31,7 +31,7 @@ func TestRename(t *testing.T) {
 		{"KEYS", ""},
 		{"get", ""},
 		{"getÄ", "get"},
-		{"getä", ""}, // only the case of ASCII letters does not matter
+		{"getä", ""}, // the case of letters other than ASCII matters
 		{"set", ""},
 		{"a", ""},
 		{"B", "set"},
@@ -55,13 +55,13 @@ func TestRename(t *testing.T) {
 	}
 	for _, name := range []string{"config", "keys", "get", "set"} {
 		if Lookup([]byte(name)) == nil {
-			t.Errorf("%s is no longer in the default table", name)
+			t.Errorf("%s is missing in the default table", name)
 		}
 	}
 	for _, tt := range []struct{ from, to, want string }{
 		{"nosuch", "x", "no such command: 'nosuch'"},
 		{"nosuch", "", "no such command: 'nosuch'"},
-		{"Keys", "x", "no such command: 'keys'"}, // it is disabled
+		{"Keys", "x", "no such command: 'keys'"}, // the command is disabled
 		{"set", "x", "no such command: 'set'"},
 		{"ping", "B", "target command name already exists: 'b'"},
 		{"ping", "PING", "target command name already exists: 'ping'"},
@@ -72,7 +72,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestResolverWithTable checks that what the resolver remembers is never a command of another name.
+// TestResolverWithTable checks that the resolver never returns a remembered command for another name.
 func TestResolverWithTable(t *testing.T) {
 	long := strings.Repeat("x", maxName) + "y"
 	table := renamed(t, "PING "+long, "ECHO "+long[:maxName], "SET GETT", "GET")
@@ -108,15 +108,15 @@ func TestRenamedLookupDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if table.Lookup(gone[0]) != nil {
-			t.Fatal("the old name is still there")
+			t.Fatal("the old name still exists")
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// COMMAND finds renamed commands by the names that clients can use and shows their own ones, as Redis and Kvrocks do;
-// of a command that is disabled it shows nothing.
+// COMMAND finds renamed commands by their new names and shows their original names, as Redis and Kvrocks do. It shows
+// nothing of a disabled command.
 func TestCommandOfRenames(t *testing.T) {
 	table := renamed(t, "GET fetch", "CONFIG conf", "KEYS", "ZADD zzz")
 	srv := testServer(enginetest.Open(t))
@@ -142,7 +142,7 @@ func TestCommandOfRenames(t *testing.T) {
 		}
 	}
 	if i, j := strings.Index(list, "\r\nzadd\r\n"), strings.Index(list, "\r\nzunion\r\n"); i > j {
-		t.Error("the order of COMMAND LIST tells the new names")
+		t.Error("the order of COMMAND LIST reveals the new names")
 	}
 	if got := run("command", "list", "filterby", "pattern", "config|s*"); got != "*1\r\n$10\r\nconfig|set\r\n" {
 		t.Errorf("COMMAND LIST FILTERBY PATTERN: %q", got)

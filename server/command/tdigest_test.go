@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// doubles is the reply of numbers given as their text.
+// doubles returns the reply of an array of numbers, which are given as text.
 func doubles(proto int, texts string) string {
 	words := strings.Fields(texts)
 	var b strings.Builder
@@ -25,12 +25,13 @@ func doubles(proto int, texts string) string {
 	return b.String()
 }
 
+// integers returns the reply of an array of integers, which are given as text.
 func integers(words string) string {
 	list := strings.Fields(words)
 	return fmt.Sprintf("*%d\r\n:%s\r\n", len(list), strings.Join(list, "\r\n:"))
 }
 
-// tdigestInfo is the reply of TDIGEST.INFO.
+// tdigestInfo9 returns the reply of TDIGEST.INFO with its nine fields.
 func tdigestInfo9(header string, n ...int) string {
 	labels := []string{"Compression", "Capacity", "Merged nodes", "Unmerged nodes", "Merged weight",
 		"Unmerged weight", "Observations", "Total compressions", "Memory usage"}
@@ -82,7 +83,7 @@ func TestTDigest(t *testing.T) {
 		single("TDIGEST.TRIMMED_MEAN s 0 1", "35"),
 		single("TDIGEST.TRIMMED_MEAN s 0.5 0.7", "45"),
 
-		// Nothing in it.
+		// An empty sketch.
 		{"TDIGEST.CREATE empty", "+OK\r\n", ""},
 		single("TDIGEST.MIN empty", "nan"),
 		single("TDIGEST.MAX empty", "nan"),
@@ -127,7 +128,7 @@ func TestTDigest(t *testing.T) {
 		{"TDIGEST.ADD s 1e300 -0.5", "+OK\r\n", ""},
 		single("TDIGEST.MAX s", "1e+300"),
 
-		// What is wrong.
+		// Errors.
 		fails("TDIGEST.CREATE t", "key already exists"),
 		fails("TDIGEST.CREATE x COMPRESSION a", "error parsing compression parameter"),
 		fails("TDIGEST.CREATE x COMPRESSION 100000000000000000000", "error parsing compression parameter"),
@@ -142,7 +143,7 @@ func TestTDigest(t *testing.T) {
 		fails("TDIGEST.ADD t nan", "error parsing val parameter"),
 		fails("TDIGEST.ADD t 1 inf", "val parameter needs to be a finite number"),
 		fails("TDIGEST.ADD t -inf", "val parameter needs to be a finite number"),
-		{"TDIGEST.RANK t 100", integers("15"), ""}, // nothing of these was added
+		{"TDIGEST.RANK t 100", integers("15"), ""}, // the refused commands have added nothing
 		fails("TDIGEST.QUANTILE t 0.5 x", "error parsing quantile"),
 		fails("TDIGEST.QUANTILE t 1.1", "quantile should be in [0,1]"),
 		fails("TDIGEST.QUANTILE t -0.5", "quantile should be in [0,1]"),
@@ -156,7 +157,7 @@ func TestTDigest(t *testing.T) {
 		fails("TDIGEST.TRIMMED_MEAN t 10 20", "low_cut_percentile and high_cut_percentile should be in [0,1]"),
 		fails("TDIGEST.TRIMMED_MEAN t 0.5 0.5", "low_cut_percentile should be lower than high_cut_percentile"),
 
-		// What works on every type.
+		// Commands that work on every type.
 		{"COPY t copy", ":1\r\n", ""},
 		{"TDIGEST.RANK copy 3", integers("4"), ""},
 		{"RENAME copy renamed", "+OK\r\n", ""},
@@ -192,7 +193,7 @@ func TestTDigest(t *testing.T) {
 	talk(t, script)
 }
 
-// A reply says which key is corrupt.
+// The error for a corrupt key names the key.
 func TestTDigestCorrupt(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("broken")

@@ -11,7 +11,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// do runs a command as a connection that speaks RESP2 would, and returns the bytes of the reply.
+// do runs a command like a connection with RESP2, and returns the bytes of the reply.
 func do(t testing.TB, db *engine.DB, args ...string) string {
 	t.Helper()
 	return doProto(t, db, 2, args...)
@@ -28,7 +28,7 @@ func doProto(t testing.TB, db *engine.DB, proto int, args ...string) string {
 	return doOn(t, testServer(db), proto, args...)
 }
 
-// doOn is do on a server of its own, in either protocol.
+// doOn is do on a given server, with a given protocol.
 func doOn(t testing.TB, srv *Server, proto int, args ...string) string {
 	t.Helper()
 	db := srv.DB
@@ -70,21 +70,21 @@ func doOn(t testing.TB, srv *Server, proto int, args ...string) string {
 	return string(w.Bytes())
 }
 
-// testServer returns a Server for handlers that need no more than the database and the limits; what else they call
-// panics.
+// testServer returns a Server for handlers that need only the database, the table and the default settings. Everything
+// else panics.
 func testServer(db *engine.DB) *Server {
 	return &Server{DB: db, Table: DefaultTable(), Settings: testSettings{}}
 }
 
-// testSettings have their defaults, and a limit of 512 MiB.
+// testSettings are the default settings, with a max length of 512 MiB for strings.
 type testSettings struct{ Settings }
 
 func (testSettings) MaxBulk() int64 { return 512 << 20 }
 
-// Databases says that there is one.
+// Databases returns 0: there is only one database.
 func (testSettings) Databases() int64 { return 0 }
 
-// Get knows no settings: those that a handler asks for have their defaults.
+// Get finds no setting, so handlers use the defaults.
 func (testSettings) Get(string) (string, bool) { return "", false }
 
 // writeWith returns what f writes as a RESP2 reply.
@@ -95,14 +95,14 @@ func writeWith(t testing.TB, db *engine.DB, f func(c *Ctx)) string {
 	return string(w.Bytes())
 }
 
-// sameLives compares replies with the rest of lives in seconds, which Redis rounds to the nearest one, when the test
-// took so long: on a machine that is busy each may be shorter by that, but by no more.
+// sameLives compares replies of TTL commands, which are rounded to the nearest second. On a busy host each time to live
+// may be shorter than wanted by the time that the test took, but not by more.
 func sameLives(got, want string, took time.Duration) bool {
 	g, w := strings.Split(got, "\r\n"), strings.Split(want, "\r\n")
 	if len(g) != len(w) {
 		return false
 	}
-	most := int((took + time.Second/2) / time.Second)
+	limit := int((took + time.Second/2) / time.Second)
 	for i := range g {
 		if g[i] == w[i] {
 			continue
@@ -110,7 +110,7 @@ func sameLives(got, want string, took time.Duration) bool {
 		a, err := strconv.Atoi(strings.TrimPrefix(g[i], ":"))
 		b, err2 := strconv.Atoi(strings.TrimPrefix(w[i], ":"))
 		if err != nil || err2 != nil || !strings.HasPrefix(g[i], ":") || !strings.HasPrefix(w[i], ":") || a <= 0 ||
-			b < a || b-a > most {
+			b < a || b-a > limit {
 			return false
 		}
 	}

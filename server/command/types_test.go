@@ -9,12 +9,12 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestEveryType makes a live key of each type and looks at it by the commands that work on any.
+// TestEveryType makes a key of each type and runs the commands that work on every type.
 func TestEveryType(t *testing.T) {
 	db := enginetest.Open(t)
 	types := []struct {
 		typ            cf.Type
-		name, encoding string // as Kvrocks names the type, as Redis or a module of it the encoding
+		name, encoding string // Kvrocks's name of the type, and the encoding that Redis or its module returns
 		tail           []byte
 	}{
 		{cf.TypeString, "string", "embstr", []byte("text")},

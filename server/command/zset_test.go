@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// zsetCase is a command with its raw replies; RESP3's is the same as RESP2's when it is empty.
+// zsetCase is a command with its raw replies. reply3 is empty if the reply in RESP3 is the same as in RESP2.
 type zsetCase struct {
 	line   string
 	reply  string
@@ -241,7 +241,7 @@ func TestZSetOperations(t *testing.T) {
 	})
 }
 
-// TestZSetOperationsOnSets takes plain sets as operands: their members have the score 1.
+// TestZSetOperationsOnSets has plain sets as operands: their members have the score 1.
 func TestZSetOperationsOnSets(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "ZADD", "z", "5", "a", "7", "b")
