@@ -33,6 +33,7 @@ type FileProperties struct {
 	Level    int
 	RawBytes uint64 // bytes of keys and values, before compression
 	Expiries Expiries
+	Ingested bool // [ExpiriesUnknown]
 }
 
 // SetCounters fills the counters and keys from the properties that [Collector.Finish] wrote. If the properties are

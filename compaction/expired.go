@@ -12,12 +12,16 @@ import (
 // PropExpiries is the name of the property with the [Expiries] of a file.
 const PropExpiries = "basalt.expiries"
 
+// ExpiriesUnknown is the property of a file of subkeys that was made to be ingested.
+const ExpiriesUnknown = "unknown"
+
 // Expiries says how many bytes of a file's entries have expired at what time: the Bytes of a point have expired at its
 // Second or some time before. The table-properties collector in engine/rocks writes the property; files that Kvrocks
 // has written have none.
 //
 // In a family of subkeys only a compaction knows when the subkeys expire, because its filter reads the metadata
-// records. A file that a flush has written in such a family has no expiries.
+// records. A file that a flush has written in such a family has no expiries, and those of a file that was made to be
+// ingested are [ExpiriesUnknown].
 type Expiries []ExpiryPoint
 
 // ExpiryPoint is one point of [Expiries].
@@ -77,16 +81,25 @@ func PickExpired(id cf.ID, files []FileProperties, percent int, now int64) []Fil
 // collections that compactions of the metadata family have dropped. Flushed files do not say how many of their bytes
 // have expired, see [Expiries].
 func PickFlushed(files []FileProperties, percent int, dropped uint64) []FileProperties {
-	var flushed []FileProperties
+	return pickUnknown(files, percent, dropped, func(f *FileProperties) bool { return f.Level == 0 })
+}
+
+// PickIngested is [PickFlushed] for files that were ingested into deeper levels and not compacted since.
+func PickIngested(files []FileProperties, percent int, dropped uint64) []FileProperties {
+	return pickUnknown(files, percent, dropped, func(f *FileProperties) bool { return f.Level > 0 && f.Ingested })
+}
+
+func pickUnknown(files []FileProperties, percent int, dropped uint64, of func(*FileProperties) bool) (
+	picked []FileProperties) {
 	var total uint64
-	for _, f := range files {
-		if f.Level == 0 {
-			flushed = append(flushed, f)
+	for i := range files {
+		if f := &files[i]; of(f) {
+			picked = append(picked, *f)
 			total += f.Total
 		}
 	}
 	if dropped == 0 || float64(dropped) < float64(total)*float64(percent)/100 {
 		return nil
 	}
-	return flushed
+	return picked
 }

@@ -74,9 +74,12 @@ func TestPickExpired(t *testing.T) {
 func TestPickFlushed(t *testing.T) {
 	files := []FileProperties{
 		{Name: "flushed", Total: 60}, {Name: "deeper", Total: 1000, Level: 6}, {Name: "flushed too", Total: 40},
+		{Name: "ingested", Total: 500, Level: 6, Ingested: true}, {Name: "ingested too", Ingested: true},
 	}
-	for dropped, want := range map[uint64]string{0: "", 29: "", 30: "flushed flushed too"} {
-		if got := names(PickFlushed(files, 30, dropped)); got != want {
+	for dropped, want := range map[uint64][2]string{0: {}, 29: {}, 30: {"flushed flushed too ingested too"},
+		149: {"flushed flushed too ingested too"}, 150: {"flushed flushed too ingested too", "ingested"}} {
+		got := [2]string{names(PickFlushed(files, 30, dropped)), names(PickIngested(files, 30, dropped))}
+		if got != want {
 			t.Errorf("%d dropped: %q, want %q", dropped, got, want)
 		}
 	}

@@ -87,9 +87,10 @@ type DB struct {
 	filterLane  *rocks.Lane // of the compaction filters
 	// droppedSubkeys counts the subkeys of collections that compactions have dropped from the metadata family.
 	droppedSubkeys atomic.Uint64
-	reclaimed      atomic.Uint64 // value of droppedSubkeys when flushed files were last compacted because of it
-	opened         atomic.Bool   // rocks and fam are set: compactions run before Open returns
-	work           sync.WaitGroup
+	// reclaimed has the values of droppedSubkeys when flushed and ingested files were last compacted because of it.
+	reclaimed struct{ flushed, ingested atomic.Uint64 }
+	opened    atomic.Bool // rocks and fam are set: compactions run before Open returns
+	work      sync.WaitGroup
 }
 
 // Stats are counters of the engine.

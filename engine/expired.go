@@ -28,6 +28,7 @@ func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 			f.Created = time.Unix(int64(t.CreationTime), 0)
 		}
 		f.Expiries = compaction.ParseExpiries(t.Expiries)
+		f.Ingested = string(t.Expiries) == compaction.ExpiriesUnknown
 		f.SetCounters(map[string]string{
 			compaction.PropTotalKeys: string(t.TotalKeys), compaction.PropDeletedKeys: string(t.DeletedKeys),
 			compaction.PropStartKey: string(t.StartKey), compaction.PropStopKey: string(t.StopKey),
@@ -42,7 +43,7 @@ func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 // already.
 func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
 	now = db.compactionTime(now)
-	reclaimed := db.reclaimed.Load() // one value for all families of subkeys
+	flushed, ingested := db.reclaimed.flushed.Load(), db.reclaimed.ingested.Load() // for all families of subkeys
 	for _, id := range expiringFamilies {
 		files, err := db.FileProperties(id)
 		if err != nil {
@@ -51,9 +52,13 @@ func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
 		due := compaction.PickExpired(id, files, percent, now)
 		if id != cf.Metadata { // the loop above has dropped metadata records, before this load
 			dropped := db.droppedSubkeys.Load()
-			if flushed := compaction.PickFlushed(files, percent, dropped-reclaimed); len(flushed) > 0 {
-				due = append(due, flushed...)
-				db.reclaimed.Store(dropped)
+			if picked := compaction.PickFlushed(files, percent, dropped-flushed); len(picked) > 0 {
+				due = append(due, picked...)
+				db.reclaimed.flushed.Store(dropped)
+			}
+			if picked := compaction.PickIngested(files, percent, dropped-ingested); len(picked) > 0 {
+				due = append(due, picked...)
+				db.reclaimed.ingested.Store(dropped)
 			}
 		}
 		for _, f := range due {

@@ -123,6 +123,51 @@ func TestCompactExpiredFlushed(t *testing.T) {
 	}
 }
 
+// Ingested files of subkeys lie deep and tell no expiries: they are compacted when enough collections were dropped.
+func TestCompactExpiredIngested(t *testing.T) {
+	db := openQuiet(t)
+	past := time.Now().Add(-time.Minute).UnixMilli()
+	has := func(string) bool { return true }
+	load, err := db.NewLoad(t.TempDir()+"/load", has, func() error { return nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer load.Close()
+	s := engine.NewSorter(1 << 20)
+	for i := range 22 {
+		m := cf.Meta{Type: cf.TypeHash, Version: s.Version(), Size: 10}
+		if i < 20 {
+			m.Expire = uint64(past)
+		}
+		key := cf.AppendNSKey(nil, cf.DefaultNamespace, fmt.Append(nil, "h", i), false)
+		for f := range 10 {
+			sub := append(cf.AppendSubkeyPrefix(nil, key, false, m.Version), byte('a'+f))
+			if err := s.Put(cf.Default, sub, []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Put(cf.Metadata, key, m.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Batches(1<<20, load.Add); err != nil {
+		t.Fatal(err)
+	}
+	if err := load.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := db.FileProperties(cf.Default); err != nil || len(files) != 1 || files[0].Level == 0 {
+		t.Fatalf("%+v, %v: want one file in a deep level", files, err)
+	}
+	compactExpired(t, db, past+1000)
+	if got := records(t, db, cf.Default); got != 20 {
+		t.Errorf("%d subkeys are left, want 20", got)
+	}
+	if n := compactExpired(t, db, past+1000+compaction.Grace); n != 0 {
+		t.Errorf("%d files were compacted once more", n)
+	}
+}
+
 // The few points that a file keeps are never too early, and late by a small part of the time that they span on average.
 func TestExpiriesOfFiles(t *testing.T) {
 	db := openQuiet(t)

@@ -263,7 +263,8 @@ func (db *DB) forgetAll() {
 	db.presence.Clear()
 	db.flushedAt.Store(0)
 	db.droppedSubkeys.Store(0)
-	db.reclaimed.Store(0)
+	db.reclaimed.flushed.Store(0)
+	db.reclaimed.ingested.Store(0)
 	db.events.mu.Lock()
 	db.events.bgError = nil
 	db.events.failedLog.Store(0)

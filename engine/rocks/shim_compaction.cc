@@ -197,7 +197,8 @@ class Expiries {
 // The C++ implementation of compaction.Collector, which defines what is counted.
 class Collector : public TablePropertiesCollector {
  public:
-  Collector(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
+  Collector(bool is_metadata, double trigger, bool outside)
+      : is_metadata_(is_metadata), outside_(outside), trigger_(trigger) {}
   const char* Name() const override { return "basalt.collector"; }
 
   Status AddUserKey(const Slice& key, const Slice& value, EntryType type, SequenceNumber, uint64_t) override {
@@ -218,7 +219,7 @@ class Collector : public TablePropertiesCollector {
     p->emplace("deleted_keys", std::to_string(deleted_));
     p->emplace("start_key", start_);
     p->emplace("stop_key", stop_);
-    p->emplace("basalt.expiries", expiries_.text());
+    p->emplace("basalt.expiries", outside_ && !is_metadata_ ? "unknown" : expiries_.text());
     return Status::OK();
   }
   UserCollectedProperties GetReadableProperties() const override {
@@ -261,6 +262,7 @@ class Collector : public TablePropertiesCollector {
     if ((expire != 0 && expire < now_ms()) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
   }
   bool is_metadata_;
+  bool outside_;  // the file is made to be ingested: no filter says when subkeys expire
   double trigger_;
   uint64_t total_ = 0, deleted_ = 0;
   std::string start_, stop_;
@@ -271,8 +273,8 @@ class CollectorFactory : public TablePropertiesCollectorFactory {
  public:
   CollectorFactory(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
   const char* Name() const override { return "basalt.collector_factory"; }
-  TablePropertiesCollector* CreateTablePropertiesCollector(Context) override {
-    return new Collector(is_metadata_, trigger_);
+  TablePropertiesCollector* CreateTablePropertiesCollector(Context c) override {
+    return new Collector(is_metadata_, trigger_, c.level_at_creation == Context::kUnknownLevelAtCreation);
   }
 
  private:
