@@ -105,7 +105,7 @@ func TestTimeoutChanges(t *testing.T) {
 	idle.Want("PING", "+PONG\r\n")
 	subscriber.Want("SUBSCRIBE ch", "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
 	blocked.Send(servertest.Pipeline("BLPOP list 0"))
-	servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
+	servertest.Eventually(t, "the client is blocked", func() bool { return h.Sessions().Counts().Blocked == 1 })
 	admin.Want("CONFIG SET timeout 1", "+OK\r\n")
 	if got := idle.Closed(); got != "" {
 		t.Errorf("the idle client got %q", got)
@@ -190,7 +190,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	if read := h.Sessions().Stats.NetIn.Load() - before; read > 4<<20 {
 		t.Errorf("%d bytes were read, 2 MiB are allowed", read)
 	}
-	servertest.Eventually(t, "it is logged", func() bool {
+	servertest.Eventually(t, "the disconnection is logged", func() bool {
 		return h.Logs.FilterMessage("a client that does not complete its command was disconnected").Len() == 1
 	})
 }

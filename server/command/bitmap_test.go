@@ -303,11 +303,11 @@ func FuzzParseFieldOps(f *testing.F) {
 			return
 		}
 		for _, op := range ops {
-			most := uint8(63)
+			maxBits := uint8(63)
 			if op.Type.Signed {
-				most = 64
+				maxBits = 64
 			}
-			if op.Type.Bits < 1 || op.Type.Bits > most || op.Offset > 1<<32-1 {
+			if op.Type.Bits < 1 || op.Type.Bits > maxBits || op.Offset > 1<<32-1 {
 				t.Errorf("%+v", op)
 			}
 		}

@@ -64,7 +64,7 @@ func TestBusy(t *testing.T) {
 					t.Errorf("%v had waited: %q", commands[i], r)
 				}
 			}
-			servertest.Eventually(t, "it is logged", func() bool {
+			servertest.Eventually(t, "the slow script is logged", func() bool {
 				return h.Logs.FilterMessage("a slow script is running").FilterLevelExact(zapcore.WarnLevel).Len() == 1
 			})
 			for i, w := range waiting {
@@ -221,7 +221,7 @@ func TestShutdownWhileAScriptIsSlow(t *testing.T) {
 	h := servertest.Start(t, "lua-time-limit", "1")
 	c, other := h.Dial(t), h.Dial(t)
 	c.Send(servertest.Encode("EVAL", endless, "1", "k"))
-	servertest.Eventually(t, "it is slow", h.Sessions().Scripts.Slow)
+	servertest.Eventually(t, "the script is slow", h.Sessions().Scripts.Slow)
 	other.Want("SHUTDOWN", busyScript)
 	other.Send(servertest.Encode("SHUTDOWN", "NOSAVE"))
 	other.Closed()

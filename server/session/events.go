@@ -20,7 +20,7 @@ type change struct {
 	on     bool
 	misses [][]byte       // missing keys that the command looks up
 	ended  []engine.Ended // how each of Keys has expired, if its end was not noticed before
-	// otherNS is the namespace of Other; otherEnded is to Other as ended is to Keys.
+	// otherNS is the namespace of Other; otherEnded is how Other has expired, like ended.
 	otherNS    string
 	otherEnded engine.Ended
 	refs       []command.KeyRef

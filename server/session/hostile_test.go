@@ -266,9 +266,9 @@ func TestClosedInTheMiddle(t *testing.T) {
 	for range 50 {
 		b := h.Dial(t)
 		b.Send(servertest.Pipeline("BLPOP queue 0"))
-		servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
+		servertest.Eventually(t, "the client is blocked", func() bool { return h.Sessions().Counts().Blocked == 1 })
 		b.Close()
-		servertest.Eventually(t, "it is forgotten", func() bool { return h.Sessions().Counts().Blocked == 0 })
+		servertest.Eventually(t, "the client is no longer blocked", func() bool { return h.Sessions().Counts().Blocked == 0 })
 		c.Want("RPUSH queue x", ":1\r\n")
 		c.Want("LPOP queue", "$1\r\nx\r\n")
 	}

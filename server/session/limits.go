@@ -14,12 +14,12 @@ import (
 //
 //	what                                          limit                              beyond it
 //	clients at one time                           maxclients, the open files         "max number of clients ...", closed
-//	a client from another machine                 protected-mode without password    "-DENIED ...", closed
-//	the handshake of TLS                          10 s                               closed
-//	an inline command, the line of a length       64 KiB (Kvrocks: 16 KiB)           protocol error
+//	a client on another host                      protected-mode without password    "-DENIED ...", closed
+//	a TLS handshake                               10 s                               closed
+//	an inline command, a line with a length       64 KiB (Kvrocks: 16 KiB)           protocol error
 //	arguments of a command                        1048576                            protocol error
 //	an argument                                   proto-max-bulk-len                 protocol error
-//	both before authentication                    10; 16 KiB                         protocol error
+//	arguments, an argument, before authentication 10; 16 KiB                         protocol error
 //	an incomplete command                         client-query-buffer-limit,         closed, logged
 //	                                              at least one longest argument
 //	input of a client that is blocked             1 MiB is read ahead                not read until it is served
@@ -27,8 +27,8 @@ import (
 //	replies that wait to be read                  client-output-buffer-limit,        closed, logged, if the client takes
 //	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
 //	                                              commits.md: in parts, if it can)
-//	  the same at the end of a connection         1 min, 2 s at the server's end     closed
-//	silence                                       timeout                            closed unless blocked or subscribed
+//	  such replies at the end of a connection     1 min, 2 s at the server's end     closed
+//	time without a command                        timeout                            closed unless blocked or subscribed
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
 //	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written
@@ -37,7 +37,9 @@ import (
 //
 // A protocol error is sent to the client and ends the connection; the commands before it are answered. The checks of
 // a command come in this order: its name and subcommand, the number of its arguments, authentication, administrator's
-// rights, read-only replica, max-db-size, queueing by MULTI, its arguments, the data.
+// rights, the permissions of the ACL, the slot in a cluster, subscriptions in RESP2, a replica without its master,
+// read-only replica, min-replicas-to-write, max-db-size, MONITOR, a slow script, CLIENT PAUSE, queueing by MULTI, its
+// arguments, the data.
 
 // Limits are the settings that every session reads often, kept where reading is cheap. The server may change them at
 // any time.

@@ -161,7 +161,7 @@ func TestSlowMonitor(t *testing.T) {
 		}
 		c.Do("SET", "k", big)
 	}
-	servertest.Eventually(t, "the monitor is gone", func() bool {
+	servertest.Eventually(t, "the monitor is disconnected", func() bool {
 		return h.Sessions().Counts().Monitors == 0 &&
 			!h.Sessions().Monitored()
 	})

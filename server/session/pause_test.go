@@ -193,5 +193,5 @@ func TestPauseTLS(t *testing.T) {
 	c.Send(servertest.Encode("SET", "k", "v"))
 	h.PausedClients(t, 1)
 	c.Close()
-	servertest.Eventually(t, "the client is gone", func() bool { return h.Sessions().Clients() == 1 })
+	servertest.Eventually(t, "the client is disconnected", func() bool { return h.Sessions().Clients() == 1 })
 }

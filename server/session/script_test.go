@@ -280,7 +280,7 @@ func TestScriptsWakeWaiters(t *testing.T) {
 		if r := waiting.Reply(); r != "*2\r\n$1\r\nl\r\n$1\r\nx\r\n" {
 			t.Errorf("%q", r)
 		}
-		servertest.Eventually(t, "nobody waits", func() bool { return h.Sessions().Counts().Blocked == 0 })
+		servertest.Eventually(t, "no client is blocked", func() bool { return h.Sessions().Counts().Blocked == 0 })
 	}
 }
 

@@ -73,7 +73,7 @@ func TestScriptStatisticsOfASecondTry(t *testing.T) {
 		fields, _ := servertest.ParseInfo(t, c.Do("INFO", "latencystats"))
 		return fields["latency_percentiles_usec_incr"] != "" // the latencies are recorded also for a try that is undone
 	}
-	servertest.Eventually(t, "the other one has been tried", began)
+	servertest.Eventually(t, "the second script has been tried", began)
 	c.Want("SCRIPT KILL", "+OK\r\n")
 	a.Reply()
 	if r := b.Reply(); r != ":1\r\n" {

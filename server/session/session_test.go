@@ -211,7 +211,7 @@ func TestClientKill(t *testing.T) {
 	// After the reply the connection is not listed any more, even if its goroutine has not ended yet.
 	me.Want("CLIENT KILL "+addr, "-ERR No such client\r\n")
 	if n := strings.Count(me.Do("CLIENT", "LIST"), "id="); n != 1 {
-		t.Errorf("%d clients are shown after the other one was killed", n)
+		t.Errorf("%d clients are shown after one of two was killed", n)
 	}
 	victim.Closed()
 	victim = connect("secret")
@@ -226,7 +226,7 @@ func TestClientKill(t *testing.T) {
 		func() bool { c := h.Sessions().Services.Clients.List(); return c[len(c)-1].Command == "debug" })
 	me.Want("CLIENT KILL TYPE normal", ":1\r\n")
 	sleeper.Closed()
-	servertest.Eventually(t, "it is gone", func() bool { return h.Sessions().Clients() == 1 })
+	servertest.Eventually(t, "the killed client is disconnected", func() bool { return h.Sessions().Clients() == 1 })
 
 	// A client of a namespace can kill clients of this namespace only.
 	own, other := connect("token1"), connect("token1")

@@ -75,7 +75,7 @@ func TestTLSWakes(t *testing.T) {
 			// A blocked client: a part of the record was received when the wait ends.
 			cut.cut = 0
 			c.Send(servertest.Pipeline("BLPOP list 0"))
-			servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
+			servertest.Eventually(t, "the client is blocked", func() bool { return h.Sessions().Counts().Blocked == 1 })
 			cut.cut = size
 			cut.between = func() {
 				servertest.Eventually(t, "the part was read", received)
@@ -109,7 +109,7 @@ func TestTLSBlockedWithInput(t *testing.T) {
 			strings.Repeat(servertest.Pipeline("ECHO "+strings.Repeat("e", 8000)),
 				1000)+servertest.Pipeline("PING"))
 	}()
-	servertest.Eventually(t, "it waits and sends", func() bool {
+	servertest.Eventually(t, "the client is blocked and sends", func() bool {
 		return h.Sessions().Counts().Blocked == 1 &&
 			h.Sessions().Stats.NetIn.Load() > session.MaxBlockedInput
 	})
@@ -205,7 +205,7 @@ func TestTLSSubscribers(t *testing.T) {
 	lazy.SetReadDeadline(time.Now().Add(servertest.Patience))
 	io.Copy(io.Discard, lazy.R)
 	servertest.Eventually(t, "lazy is disconnected", func() bool { return h.Sessions().Hub.Len() == 1 })
-	servertest.Eventually(t, "it is logged", func() bool {
+	servertest.Eventually(t, "the disconnection is logged", func() bool {
 		return h.Logs.FilterMessage("a client that does not read its replies was disconnected").Len() == 1
 	})
 }
@@ -245,7 +245,7 @@ func TestTLSIdleMemory(t *testing.T) {
 	for _, c := range h.Sessions().Services.Clients.List() {
 		h.Sessions().Services.Clients.Close(c.ID)
 	}
-	servertest.Eventually(t, "they are gone", func() bool { return h.Sessions().Clients() == 0 })
+	servertest.Eventually(t, "all connections are closed", func() bool { return h.Sessions().Clients() == 0 })
 	each := (with - cost()) / n
 	t.Logf("%d bytes for each idle connection", each)
 	if each > 24<<10 {

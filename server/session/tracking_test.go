@@ -233,7 +233,7 @@ func TestTrackingOptions(t *testing.T) {
 			c.Do("GET", "a")
 			to.Close()
 			n, _ := strconv.Atoi(id)
-			servertest.Eventually(t, "the connection is gone", func() bool {
+			servertest.Eventually(t, "the connection is closed", func() bool {
 				_, ok := h.Sessions().TrackingPeer(int64(n))
 				return !ok
 			})
@@ -481,13 +481,13 @@ func TestWait(t *testing.T) {
 	// A WAIT without a timeout can be unblocked, and does not prevent the end of the connection.
 	id := strings.Trim(c.Do("CLIENT", "ID"), ":\r\n")
 	c.Send(servertest.Encode("WAIT", "1", "0"))
-	servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
+	servertest.Eventually(t, "the client is blocked", func() bool { return h.Sessions().Counts().Blocked == 1 })
 	h.Dial(t).Want("CLIENT UNBLOCK "+id, ":1\r\n")
 	c.Expect(":0\r\n")
 	c.Send(servertest.Encode("WAIT", "1", "0"))
-	servertest.Eventually(t, "it waits", func() bool { return h.Sessions().Counts().Blocked == 1 })
+	servertest.Eventually(t, "the client is blocked", func() bool { return h.Sessions().Counts().Blocked == 1 })
 	c.Close()
-	servertest.Eventually(t, "it is gone", func() bool { return h.Sessions().Counts().Blocked == 0 })
+	servertest.Eventually(t, "the client is no longer blocked", func() bool { return h.Sessions().Counts().Blocked == 0 })
 	if got := h.Dial(t).Do("ROLE"); !strings.HasPrefix(got, "*3\r\n$6\r\nmaster\r\n:") ||
 		!strings.HasSuffix(got, "*0\r\n") {
 		t.Errorf("ROLE: %q", got)

@@ -129,7 +129,7 @@ func share(shared *state, states map[string]*state) error {
 		if s := states[id+":"]; found && s != nil {
 			return s, nil
 		}
-		return nil, fmt.Errorf("%s holds %q, which nobody wrote", key, shorten(member))
+		return nil, fmt.Errorf("%s holds %q, which no writer has written", key, shorten(member))
 	}
 	for field, v := range shared.hashes[sharedHash] {
 		s, err := owner(sharedHash, field)
