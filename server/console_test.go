@@ -108,6 +108,7 @@ func TestConsole(t *testing.T) {
 	}
 	run(`["string",{"base64":"/w=="},-1]`, 200, []string{"TYPE", "<script>"}, []string{"GETRANGE", "<script>", "0", "-1"},
 		[]string{"PTTL", "<script>"})
+	run(`cluster_enabled:0`, 200, []string{"INFO", "cluster"})
 	run("does not run", 403, []string{"SET", "k", "v"})
 	run("does not run", 403, []string{"EVAL", "return 1", "0"})
 	run("does not run", 403, []string{"CONFIG", "SET", "timeout", "1"})
@@ -180,6 +181,7 @@ func TestConsoleInBrowser(t *testing.T) {
 			[]string{"<script>document", "<img src"}},
 		// The last page of a stream has no link to a next page.
 		{"Keys/s", []string{"1-1", "f, v", "stream"}, []string{"Next page"}},
+		{"Replication", []string{"Cluster mode is off."}, []string{"cluster support disabled"}},
 		// The page of settings explains a setting that can be changed, and has a button for it.
 		{"Settings", []string{"Seconds after which an idle client is disconnected", ">Set</button>"}, nil},
 	} {

@@ -177,14 +177,15 @@ const pages = {
   },
 
   async Replication() {
-    const [text, cluster, nodes] = await run(['INFO', 'replication'], ['CLUSTER', 'INFO'], ['CLUSTER', 'NODES']);
+    const [text, mode, cluster, nodes] = await run(['INFO', 'replication'], ['INFO', 'cluster'], ['CLUSTER', 'INFO'], ['CLUSTER', 'NODES']);
     const f = info(text), latest = +f.master_repl_offset || 0;
     const replicas = Object.entries(f).filter(([k]) => /^slave\d+$/.test(k))
       .map(([, v]) => Object.fromEntries(v.split(',').map(p => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)])));
     return [card('This server', table(['', ''], Object.entries(f).filter(([k]) => !/^slave\d+$/.test(k)).map(([k, v]) => [whole(k), v]))),
       card('Replicas', replicas.length ? table(['address', 'state', 'has', 'writes behind', ''], replicas.map(r =>
         [whole(r.ip + ':' + r.port), r.state, r.offset, r.lag, lagBar(latest, +r.lag)]), [2, 3]) : el('p', {class: 'dim'}, 'none')),
-      card('Cluster', isError(cluster) ? el('p', {class: 'dim'}, cluster.error) : el('pre', {}, show(cluster))),
+      card('Cluster', info(mode).cluster_enabled === '0' ? el('p', {class: 'dim'}, 'Cluster mode is off.') :
+        isError(cluster) ? el('p', {class: 'dim'}, cluster.error) : el('pre', {}, show(cluster))),
       isError(nodes) ? '' : card('Slots', slots(show(nodes)))];
   },
 
