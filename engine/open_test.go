@@ -138,6 +138,17 @@ func TestOpenRefuses(t *testing.T) {
 			write(t, dir, "CURRENT", "MANIFEST-000007\n")
 			write(t, dir, "MANIFEST-000007", strings.Repeat("nonsense", 100))
 		}, engine.ErrNotDatabase, ""},
+		{"no CURRENT", func(t *testing.T, dir string) {
+			write(t, dir, "000009.sst", "x")
+			write(t, dir, "MANIFEST-000007", "x")
+		}, engine.ErrDamaged, "put MANIFEST-000007 and a newline into a new CURRENT: docs/recovery.md"},
+		{"no CURRENT, and two that it may name", func(t *testing.T, dir string) {
+			write(t, dir, "000009.log", "x")
+			write(t, dir, "MANIFEST-000007", "x")
+			write(t, dir, "MANIFEST-000008", "x")
+		}, engine.ErrDamaged, "; restore the directory from a backup: docs/recovery.md"},
+		{"no CURRENT and no MANIFEST", func(t *testing.T, dir string) { write(t, dir, "000009.sst", "x") },
+			engine.ErrDamaged, "CURRENT and the MANIFEST are missing in "},
 		{"a file", func(t *testing.T, dir string) {
 			if err := os.WriteFile(dir, []byte("x"), 0o644); err != nil {
 				t.Fatal(err)

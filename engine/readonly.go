@@ -38,7 +38,7 @@ type ReadOnly struct {
 // read into memory; of a damaged log, what comes before the damage (see [ReadOnly.Logs]).
 //
 // It fails with [ErrLocked] when a server has the database open, with [ErrNotDatabase] when dir holds no database, and
-// with [ErrDamaged] when its CURRENT or MANIFEST cannot be read, or RocksDB cannot open it.
+// with [ErrDamaged] when its CURRENT or MANIFEST is missing or cannot be read, or RocksDB cannot open it.
 func OpenReadOnly(dir string) (*ReadOnly, error) { return openReadOnly(dir, false) }
 
 // OpenDamaged is OpenReadOnly that leaves out table files that are missing or that RocksDB cannot open, if only that
@@ -47,6 +47,9 @@ func OpenDamaged(dir string) (*ReadOnly, error) { return openReadOnly(dir, true)
 
 func openReadOnly(dir string, damaged bool) (*ReadOnly, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		if err := noCurrent(dir); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: %s holds no database", ErrNotDatabase, dir)
 	}
 	release, err := claimDir(dir)

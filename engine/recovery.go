@@ -94,6 +94,9 @@ func familiesToOpen(dir string) ([]string, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		if err := noCurrent(dir); err != nil {
+			return nil, err
+		}
 		for _, e := range entries {
 			if n := e.Name(); !leftBehind(n) {
 				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrNotDatabase, dir, n)
@@ -119,6 +122,25 @@ func familiesToOpen(dir string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// noCurrent returns an error if dir, which lacks CURRENT, holds table files or logs of RocksDB.
+func noCurrent(dir string) error {
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
+	logs, _ := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
+	if len(tables)+len(logs) == 0 {
+		return nil
+	}
+	missing, hint := "CURRENT, which names the MANIFEST, is", ""
+	switch manifests, _ := filepath.Glob(filepath.Join(dir, "MANIFEST-*")); len(manifests) {
+	case 0:
+		missing = "CURRENT and the MANIFEST are"
+	case 1:
+		hint = fmt.Sprintf(" or, if nothing else is missing, put %s and a newline into a new CURRENT",
+			filepath.Base(manifests[0]))
+	}
+	return fmt.Errorf("%w: %s missing in %s; restore the directory from a backup%s: docs/recovery.md", ErrDamaged, missing,
+		dir, hint)
 }
 
 // leftBehind reports whether a file may be left by RocksDB when it fails before it has created the database.

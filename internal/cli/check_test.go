@@ -45,3 +45,37 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%d, %q", code, stderr)
 	}
 }
+
+// Without CURRENT a check says what is missing, a repair changes nothing, and the advice helps.
+func TestCheckWithoutCurrent(t *testing.T) {
+	dir := t.TempDir()
+	fixture.Unpack(t, dir)
+	if err := os.CopyFS(dir+"/checkpoint", os.DirFS(dir+"/db")); err != nil { // which is not what is asked for
+		t.Fatal(err)
+	}
+	current, err := os.ReadFile(dir + "/db/CURRENT")
+	if err != nil || os.Remove(dir+"/db/CURRENT") != nil {
+		t.Fatal(err)
+	}
+	advice := "CURRENT, which names the MANIFEST, is missing in " + dir + "/db; restore the directory from a backup or, " +
+		"if nothing else is missing, put " + strings.TrimSpace(string(current)) + " and a newline into a new CURRENT"
+	for _, arg := range []string{dir, dir + "/db"} {
+		code, out, stderr := run(t, "check", arg)
+		if code != ExitDamage || !strings.Contains(out, advice) || !strings.HasSuffix(stderr, " in "+dir+"/db\n") {
+			t.Errorf("%d, %q, %q", code, out, stderr)
+		}
+		code, out, stderr = run(t, "check", "--repair", arg)
+		if _, err := os.Stat(dir + "/db/CURRENT"); code == ExitOK || !strings.Contains(out+stderr, advice) || err == nil {
+			t.Errorf("a repair: %d, %q, %q, %v", code, out, stderr, err)
+		}
+	}
+	if code, _, stderr := run(t, "inspect", dir); code != ExitError || !strings.Contains(stderr, advice) {
+		t.Errorf("inspect: %d, %q", code, stderr)
+	}
+	if err := os.WriteFile(dir+"/db/CURRENT", current, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr := run(t, "check", dir); code != ExitOK {
+		t.Errorf("%d, %q, %q", code, out, stderr)
+	}
+}
