@@ -83,11 +83,13 @@ func TestStartLines(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/proc/sys/vm/overcommit_memory", "2\n")
-	file := write(t, dir+"/kvrocks.conf", "requirepass secret\ndir "+dir+"/data\nlog-level debug\n")
+	file := write(t, dir+"/kvrocks.conf", "requirepass secret\ndir "+dir+"/data\nlog-level debug\n"+
+		"admin-listen 0.0.0.0:9121\n")
 	p := start(t, "--dir", dir+"/data")
 	code, out, stderr := call(t, "doctor", "-c", file, "--root", dir+"/root", "--server", p.addr)
 	if code != 3 || !strings.HasPrefix(out, "wrong (machine): vm.overcommit_memory is 2") ||
 		!strings.Contains(out, "\nwrong (settings): "+file+" holds requirepass, ") ||
+		!strings.Contains(out, "\nadvice (settings): everybody who reaches admin-listen 0.0.0.0:9121 may ") ||
 		!strings.Contains(out, "\nadvice (settings): log-level is debug: the log grows fast\n  set log-level info\n") {
 		t.Errorf("%d, %s%s", code, out, stderr)
 	}

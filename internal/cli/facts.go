@@ -58,10 +58,13 @@ func Facts(cfg *config.Config) *doctor.Facts {
 		}
 	}
 	for _, host := range cfg.Bind() {
-		host = strings.TrimPrefix(host, "-")
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if host = strings.TrimPrefix(host, "-"); !loopback(host) {
 			f.Open = append(f.Open, host)
 		}
+	}
+	admin := cfg.Text("admin-listen")
+	if host, _, err := net.SplitHostPort(admin); err == nil && !loopback(host) {
+		f.Admin, f.Console = admin, cfg.Bool("admin-console")
 	}
 	if plan := cfg.MemoryPlan(); plan.OverBudget() {
 		f.Plan = plan.String()
@@ -72,6 +75,12 @@ func Facts(cfg *config.Config) *doctor.Facts {
 	}
 	f.CertificateEnd = certificateEnd(f.Certificate)
 	return f
+}
+
+// loopback reports whether only this host can reach a host of an address.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // fileSystems maps magic numbers of statfs(2) to names.

@@ -54,6 +54,8 @@ type Facts struct {
 	Secrets         []string // secret settings given in the file
 
 	Open      []string // addresses that other hosts can reach
+	Admin     string   // admin-listen, if other hosts can reach it
+	Console   bool     // admin-console
 	Protected bool     // protected-mode
 	Password  bool     // the default user has a password
 	Sync      bool
@@ -174,6 +176,13 @@ func Settings(f *Facts) (found []Finding) {
 		} else {
 			add(Wrong, "everybody who reaches "+addresses+" may read and change all data", "set requirepass, or bind 127.0.0.1")
 		}
+	}
+	if f.Admin != "" {
+		what := "everybody who reaches admin-listen " + f.Admin + " may read the metrics, without a password and without TLS"
+		if f.Console {
+			what += "; who signs in to the console there sends a password in plain text"
+		}
+		add(Advice, what, "bind admin-listen to 127.0.0.1 and use a tunnel or a proxy with TLS, or to a private network")
 	}
 	if f.NoWAL {
 		add(Wrong, "rocksdb.write_options.disable_wal is on: a crash loses what was written since the last flush",

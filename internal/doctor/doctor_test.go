@@ -74,6 +74,11 @@ func TestFacts(t *testing.T) {
 		{func(f *Facts) { f.Password = false }, "advice: there is no password, so that protected mode refuses", ""},
 		{func(f *Facts) { f.Password, f.Protected = false, false }, "wrong: everybody who reaches 0.0.0.0 may read", ""},
 		{func(f *Facts) { f.Password, f.Protected, f.Open = false, false, nil }, "", ""},
+		{func(f *Facts) { f.Admin = ":9121" }, "advice: everybody who reaches admin-listen :9121 may read the metrics, " +
+			"without a password and without TLS", "bind admin-listen to 127.0.0.1"},
+		{func(f *Facts) { f.Admin, f.Console = "0.0.0.0:9121", true }, "advice: everybody who reaches admin-listen " +
+			"0.0.0.0:9121 may read the metrics, without a password and without TLS; who signs in to the console", ""},
+		{func(f *Facts) { f.Console = true }, "", ""},
 		{func(f *Facts) { f.NoWAL = true }, "wrong: rocksdb.write_options.disable_wal is on", ""},
 		{func(f *Facts) { f.Sync = false }, "advice: sync is off", ""},
 		{func(f *Facts) { f.Plan = "too much" }, "wrong: memory: too much", ""},
