@@ -121,10 +121,12 @@ func clusterRefused(c *Ctx) error {
 
 func clusterHelp(c *Ctx) error {
 	writeHelp(c, "CLUSTER",
+		"COUNT-FAILURE-REPORTS <node-id>", "    How many nodes report the failure of a node: 0, there is no gossip.",
 		"COUNTKEYSINSLOT <slot>", "    The number of keys in a slot.",
 		"GETKEYSINSLOT <slot> <count>", "    Keys of a slot.",
 		"INFO", "    The state of the cluster.",
 		"KEYSLOT <key>", "    The slot of a key.",
+		"LINKS", "    The links between the nodes: none.",
 		"MYID", "    The id of this node.",
 		"MYSHARDID", "    The id of the shard of this node.",
 		"NODES", "    The nodes as this node knows them.",

@@ -117,6 +117,13 @@ func TestRouting(t *testing.T) {
 		}
 		n.Want(fill(x.command), reply)
 	}
+	help := n.Do("CLUSTER", "HELP")
+	for _, sub := range []string{"COUNT-FAILURE-REPORTS <", "COUNTKEYSINSLOT <", "GETKEYSINSLOT <", "INFO\r", "KEYSLOT <",
+		"LINKS\r", "MYID\r", "MYSHARDID\r", "NODES\r", "REPLICAS <", "RESET [", "SHARDS\r", "SLOTS\r", "HELP\r"} {
+		if !strings.Contains(help, "\r\n+"+sub) {
+			t.Errorf("CLUSTER HELP lacks %q: %q", sub, help)
+		}
+	}
 	slots := n.Do("CLUSTER", "SLOTS")
 	if !strings.HasPrefix(slots, "*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:") {
 		t.Errorf("%q", slots)
