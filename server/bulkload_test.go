@@ -3,7 +3,6 @@ package server_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// loadBatch returns a write batch with a list of one element under each key, for _ingest RECORDS.
-func loadBatch(t *testing.T, ns string, keys ...string) (rep string) {
+// loadBatches returns write batches with a list of one element under each key, for _ingest RECORDS.
+func loadBatches(t *testing.T, ns string, keys ...string) (batches []string) {
 	t.Helper()
 	s := engine.NewSorter(1 << 20)
 	for _, key := range keys {
@@ -24,23 +23,31 @@ func loadBatch(t *testing.T, ns string, keys ...string) (rep string) {
 		s.Put(cf.Default, append(sub, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), []byte("e-"+key))
 	}
 	err := s.Batches(1<<20, func(b []byte) error {
-		rep = string(slices.Clone(b))
+		batches = append(batches, string(b))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rep
+	return batches
 }
 
 // load sends lists with these keys as table files.
 func load(t *testing.T, c *servertest.Client, keys ...string) {
 	t.Helper()
 	c.Want("_ingest BEGIN", "+OK\r\n")
-	if got := c.Do("_ingest", "RECORDS", loadBatch(t, cf.DefaultNamespace, keys...)); got != "+OK\r\n" {
-		t.Fatal(got)
-	}
+	sendRecords(t, c, cf.DefaultNamespace, keys...)
 	c.Want("_ingest END", "+OK\r\n")
+}
+
+// sendRecords sends the records of lists between BEGIN and END.
+func sendRecords(t *testing.T, c *servertest.Client, ns string, keys ...string) {
+	t.Helper()
+	for _, batch := range loadBatches(t, ns, keys...) {
+		if got := c.Do("_ingest", "RECORDS", batch); got != "+OK\r\n" {
+			t.Fatal(got)
+		}
+	}
 }
 
 // TestLoad: keys in table files replace existing keys. Caches, counts, watched keys, tracking clients and blocked
@@ -99,7 +106,7 @@ func TestLoadRefused(t *testing.T) {
 			t.Errorf("%s: %q, want an error with %q", args[:2], got, what)
 		}
 	}
-	batch := loadBatch(t, cf.DefaultNamespace, "a")
+	batch := loadBatches(t, cf.DefaultNamespace, "a")[0]
 	refused(c, "have been begun", "_ingest", "RECORDS", batch)
 	refused(c, "have been begun", "_ingest", "END")
 	c.Want("CONFIG SET notify-keyspace-events KEA", "+OK\r\n")
@@ -115,17 +122,13 @@ func TestLoadRefused(t *testing.T) {
 	c.Want("_ingest BEGIN", "+OK\r\n")
 	refused(other, "another client", "_ingest", "BEGIN")
 	refused(other, "have been begun", "_ingest", "RECORDS", batch)
-	refused(c, "takes no keys", "_ingest", "RECORDS", loadBatch(t, cf.DatabaseNamespace(2), "a"))
+	refused(c, "takes no keys", "_ingest", "RECORDS", loadBatches(t, cf.DatabaseNamespace(2), "a")[0])
 	refused(c, "takes no keys", "_ingest", "END")
 	refused(c, "have been begun", "_ingest", "END")
 	c.Want("_ingest BEGIN", "+OK\r\n")
-	if got := c.Do("_ingest", "RECORDS", loadBatch(t, cf.DatabaseNamespace(1), "b")); got != "+OK\r\n" {
-		t.Fatal(got)
-	}
+	sendRecords(t, c, cf.DatabaseNamespace(1), "b")
 	c.Want("_ingest BEGIN", "+OK\r\n") // a new BEGIN drops b
-	if got := c.Do("_ingest", "RECORDS", batch); got != "+OK\r\n" {
-		t.Fatal(got)
-	}
+	sendRecords(t, c, cf.DefaultNamespace, "a")
 	other.Want("CLIENT PAUSE 100000 WRITE", "+OK\r\n")
 	c.Send(servertest.Encode("_ingest", "END"))
 	h.PausedClients(t, 1)
