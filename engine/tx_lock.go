@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/lock"
 )
@@ -46,6 +48,22 @@ func (tx *Tx) TryLockIn(ns string, userKey []byte, write bool) bool {
 func (tx *Tx) Holds(userKey []byte) bool {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
 	return tx.locks.Writes(tx.db.locks.Name(tx.keyBuf))
+}
+
+// TryAcquire takes all requested locks if that is possible without waiting, and reports whether it has. It must not be
+// called while locks are held.
+func (tx *Tx) TryAcquire() bool {
+	tx.cacheOK = tx.locks.TryAcquire(tx.db.locks)
+	return tx.cacheOK
+}
+
+// HadToWait reports whether Acquire had to wait for a lock that another transaction held.
+func (tx *Tx) HadToWait() bool { return tx.locks.HadToWait() }
+
+// Awaited reports whether another transaction waits for a lock that the transaction holds, or for one in the same
+// bucket.
+func (tx *Tx) Awaited() bool {
+	return slices.ContainsFunc(tx.locks.Held(), func(v Lock) bool { return tx.db.locks.Waiting(v.Name()) > 0 })
 }
 
 // Generation returns a number that changes whenever another transaction may have written the key, whose lock the

@@ -42,7 +42,7 @@ func TestLocksExclude(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	var upgraded atomic.Int32
+	var upgraded, refused atomic.Int32
 	for g := range 8 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(1, uint64(g)))
@@ -60,7 +60,14 @@ func TestLocksExclude(t *testing.T) {
 				for range 1 + r.IntN(4) {
 					set.Add(Of(names[r.IntN(len(names))], r.IntN(3) == 0))
 				}
-				if err := set.Acquire(table); err != nil {
+				if round%4 == 1 {
+					if !set.TryAcquire(table) {
+						if refused.Add(1); set.Any() {
+							t.Error("TryAcquire has failed, and the set holds locks")
+						}
+						continue
+					}
+				} else if err := set.Acquire(table); err != nil {
 					t.Error(err)
 				}
 				if v := Of(names[r.IntN(len(names))], r.IntN(2) == 0); !slices.Contains(set.held, v|1) &&
@@ -97,6 +104,9 @@ func TestLocksExclude(t *testing.T) {
 	}
 	if upgraded.Load() == 0 {
 		t.Error("no lock for reading has become one for writing")
+	}
+	if refused.Load() == 0 {
+		t.Error("TryAcquire has never failed")
 	}
 	if !table.Idle() {
 		t.Error("the table is not as in the beginning")

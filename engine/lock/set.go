@@ -15,6 +15,7 @@ type Set struct {
 	sorted int
 	index  map[uint64]int
 	all    bool // every lock is held for writing
+	waited bool // Acquire had to wait
 	// pinned: ReleaseReads does not release the locks.
 	pinned bool
 	// failure is set after FailWaiters. The locks themselves are free then.
@@ -60,13 +61,37 @@ func (s *Set) Acquire(t *Table) error {
 		if n > 0 && s.held[n-1].Name() == v.Name() {
 			continue
 		}
-		t.lock(v, &s.self, n > 0 && bucketOf(s.held[n-1]) == bucketOf(v))
+		if !t.lock(v, &s.self, n > 0 && bucketOf(s.held[n-1]) == bucketOf(v)) {
+			s.waited = true
+		}
 		s.held = append(s.held, v)
 	}
 	s.want = s.want[:0]
 	s.sorted = len(s.held)
 	return s.admitted(t)
 }
+
+// TryAcquire takes the requested locks if that is possible without waiting. Otherwise the set holds no lock.
+func (s *Set) TryAcquire(t *Table) bool {
+	slices.Sort(s.want)
+	for _, v := range s.want {
+		if n := len(s.held); n > 0 && s.held[n-1].Name() == v.Name() {
+			continue
+		}
+		if !t.TryLock(v) {
+			s.want = s.want[:0]
+			s.Release(t)
+			return false
+		}
+		s.held = append(s.held, v)
+	}
+	s.want = s.want[:0]
+	s.sorted = len(s.held)
+	return s.admitted(t) == nil
+}
+
+// HadToWait reports whether Acquire, since the last Release, had to wait for another transaction.
+func (s *Set) HadToWait() bool { return s.waited }
 
 // admitted releases everything if a transaction that has called FailWaiters has one of the locks.
 func (s *Set) admitted(t *Table) error {
@@ -83,7 +108,7 @@ func (s *Set) admitted(t *Table) error {
 // Release releases the locks. A writer that gets one of them runs at once: the releasing goroutine has replies to send
 // and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *Set) Release(t *Table) {
-	s.pinned, s.sorted = false, 0
+	s.pinned, s.waited, s.sorted = false, false, 0
 	if len(s.index) > keptIndex {
 		s.index = nil
 	}

@@ -262,8 +262,8 @@ func (t *Table) enter(v Lock, more bool) *bucket {
 }
 
 // lock takes a lock. It waits in the lock's queue as w. If w has a job the holder of the lock may do it: then w.done is
-// set, and the lock is not taken. See enter for more.
-func (t *Table) lock(v Lock, w *waiter, more bool) {
+// set, and the lock is not taken. lock reports whether the lock was free, so that it did not wait. See enter for more.
+func (t *Table) lock(v Lock, w *waiter, more bool) (free bool) {
 	b := t.enter(v, more)
 	taken, l := b.take(t, v)
 	if !taken {
@@ -274,6 +274,7 @@ func (t *Table) lock(v Lock, w *waiter, more bool) {
 	if !taken {
 		<-w.told
 	}
+	return taken
 }
 
 // TryLock takes a lock if that is possible without waiting.

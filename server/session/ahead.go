@@ -7,8 +7,8 @@ import (
 
 // prefetchReads runs consecutive readers that declare what they will read (see command.Spec.Prefetch) in one
 // transaction, with the read side of all their keys' locks held: so the records can be fetched in batches. It returns
-// how many commands it has run; 0 when each command must run alone, because there is only one, or because a slow script
-// refuses a lock.
+// how many commands it has run; 0 when the first command must run alone, because there is only one, or because another
+// client holds a lock: no command waits for the key of another.
 func (c *run) prefetchReads(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
@@ -34,7 +34,7 @@ func (c *run) prefetchReads(reqs []request) int {
 		}
 	}
 	c.userKeys = keys
-	if c.tx.Acquire() != nil { // run alone, each command finds out whether its own lock is refused
+	if !c.tx.TryAcquire() { // run alone, each command waits for its own key only, and finds out whether that is refused
 		c.tx.Release()
 		return 0
 	}

@@ -346,6 +346,10 @@ func TestBlockingErrors(t *testing.T) {
 		{"BLPOP k inf", "-ERR timeout is out of range\r\n"},
 		{"BLPOP k 1e400", "-ERR timeout is out of range\r\n"},
 		{"BLPOP k 1e300", "-ERR timeout is out of range\r\n"},
+		{"BLPOP k 9223372036854775", "-ERR timeout is out of range\r\n"}, // after the greatest time of 64 bits
+		{"BLPOP k -0.5", "-ERR timeout is negative\r\n"},
+		{"RPUSH l a", ":1\r\n"},
+		{"BLPOP l -0.0001", servertest.Bulk("l", "a")}, // rounded up to 0 milliseconds
 		{"BLPOP k", "-ERR wrong number of arguments for 'blpop' command\r\n"},
 		{"BLPOP s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
 		{"BLPOP x s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},

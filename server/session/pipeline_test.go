@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -429,4 +430,65 @@ func TestGroupReadersInPipelines(t *testing.T) {
 		}
 	}
 	c.Want("XPENDING s g", pending+fmt.Sprintf("*%d\r\n", len(of))+strings.Join(of, ""))
+}
+
+// TestContendedPipelines: after a pipeline of reads and writes had to wait for the lock of a key, the next one reads
+// that key without its lock, between its writes.
+func TestContendedPipelines(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("SET popular 1", "+OK\r\n")
+	tx := h.DB.NewTx()
+	defer tx.End()
+	hold := func() {
+		t.Helper()
+		tx.Begin(cf.DefaultNamespace)
+		tx.AddLock([]byte("popular"), true)
+		if err := tx.Acquire(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipeline := servertest.Encode("INCR", "a") + servertest.Encode("GET", "popular") + servertest.Encode("INCR", "a") +
+		servertest.Encode("GET", "a")
+	hold()
+	c.Send(pipeline)
+	servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
+	tx.Release()
+	for _, want := range []string{":1\r\n", "$1\r\n1\r\n", ":2\r\n", "$1\r\n2\r\n"} {
+		c.Expect(want)
+	}
+	hold()
+	c.Send(pipeline)
+	for _, want := range []string{":3\r\n", "$1\r\n1\r\n", ":4\r\n", "$1\r\n4\r\n"} {
+		c.Expect(want)
+	}
+	tx.Release()
+}
+
+// TestReadersWaitForTheirOwnKey: while a pipeline of readers waits for the key of one of them, the keys of the others
+// can be written.
+func TestReadersWaitForTheirOwnKey(t *testing.T) {
+	h := servertest.Start(t)
+	c, other := h.Dial(t), h.Dial(t)
+	tx := h.DB.NewTx()
+	defer tx.End()
+	tx.Begin(cf.DefaultNamespace)
+	name := func(key string) uint64 { return tx.LockIn(cf.DefaultNamespace, []byte(key), true).Name() }
+	// Locks are taken in the order of their names, so a batch of both would hold the first one while it waits.
+	first, second := "a", "b"
+	if name(first) > name(second) {
+		first, second = second, first
+	}
+	c.Want("HSET "+first+" f 1", ":1\r\n")
+	c.Want("HSET "+second+" f 1", ":1\r\n")
+	tx.AddLock([]byte(second), true)
+	if err := tx.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	c.Send(servertest.Encode("HGET", second, "f") + servertest.Encode("HGET", first, "f"))
+	servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
+	other.Want("HSET "+first+" f 2", ":0\r\n")
+	tx.Release()
+	c.Expect("$1\r\n1\r\n")
+	c.Expect("$1\r\n2\r\n")
 }

@@ -17,6 +17,15 @@ const (
 	segmentReplies  = 256 << 10 // bytes of replies
 )
 
+// contendedSegments is how many segments of a connection end before their first reader after a segment that had to wait
+// for a lock.
+//
+// A segment takes the locks of all its commands before it runs, those of readers included. When many clients use the
+// same few keys, a segment that waits for one of them holds others meanwhile, for which further segments wait. Readers
+// of one record hold no lock outside of segments, and segments without readers hold few. With GET and SET 4:1, zipfian
+// keys and pipelines of 16, that lowers the p99 from 33 to 14 ms in memory, from 138 to 46 ms with `sync yes`.
+const contendedSegments = 16
+
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 func (c *run) writeSegment(reqs []request) int {
 	if c.srv.DB.Blocked() != nil {
@@ -55,6 +64,9 @@ func (c *run) writeSegment(reqs []request) int {
 				// Neither a blocked client nor a message may depend on a later commit.
 				break
 			}
+			if c.contended > 0 && r.spec.Flags&(command.Write|command.Script) == 0 {
+				break
+			}
 			r.err = c.refuse(r)
 			if c.seen.pause != nil && r.err == nil && c.seen.pause.holds(c.mayWrite(r)) {
 				break // the first command is a script that only reads
@@ -73,6 +85,7 @@ func (c *run) writeSegment(reqs []request) int {
 			c.lockExternal(r)
 		}
 	}
+	c.contended = max(c.contended-1, 0)
 	c.keys = refs
 	for i := range reqs[:n] {
 		r := &reqs[i]
@@ -102,6 +115,9 @@ func (c *run) writeSegment(reqs []request) int {
 	}
 	if err != nil && !combined {
 		return c.turnedAway(reqs[:n], err)
+	}
+	if c.tx.HadToWait() {
+		c.contended = contendedSegments
 	}
 	if !combined {
 		if c.pausedNow() {

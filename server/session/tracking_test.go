@@ -467,7 +467,7 @@ func TestWait(t *testing.T) {
 		"WAITAOF 0 1 10":    "*2\r\n:0\r\n:0\r\n",
 		"WAITAOF 2 0 0":     "-ERR value is out of range, value must between 0 and 1\r\n",
 		"WAITAOF x 0 0":     "-ERR value is not an integer or out of range\r\n",
-		"WAITAOF 0 x 0":     "-ERR value is not an integer or out of range\r\n",
+		"WAITAOF 0 x 0":     "-ERR value is out of range, must be positive\r\n",
 		"WAITAOF 1 -1 0":    "-ERR value is out of range, must be positive\r\n",
 		"WAITAOF 0 0 -1":    "-ERR timeout is negative\r\n",
 		"WAITAOF 1 0 extra": "-ERR timeout is not an integer or out of range\r\n",
