@@ -27,10 +27,23 @@ func Blocks(tx *engine.Tx, key []byte) (n int, biggest uint64) {
 	if !a.usable(&rec) {
 		return 0, 0
 	}
+	if a.whole {
+		return len(a.subs.ends), 1
+	}
 	for _, c := range a.blocks.count {
 		biggest = max(biggest, uint64(c))
 	}
 	return len(a.blocks.count), biggest
+}
+
+// Whole reports whether the entries of a small set are kept.
+func Whole(tx *engine.Tx, key []byte) bool {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return false
+	}
+	a := findRanks(tx, &rec)
+	return a != nil && a.whole
 }
 
 // RanksOf returns the state itself.

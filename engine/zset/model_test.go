@@ -272,6 +272,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 			tx := db.NewTx()
 			defer tx.Release()
+			whole := false // reads came from the entries of a small set
 			for step := 0; step < c.steps; {
 				work := m.clone()
 				tx.Begin(ns)
@@ -288,6 +289,7 @@ func TestAgainstModel(t *testing.T) {
 						work = before
 					}
 					g.read(t, tx, key, work)
+					whole = whole || zset.Whole(tx, key)
 					step++
 				}
 				if g.IntN(8) != 0 {
@@ -308,6 +310,9 @@ func TestAgainstModel(t *testing.T) {
 			}
 			if len(m) == 0 {
 				t.Error("the test ended with an empty set")
+			}
+			if !whole && c.members < zset.RankSingle {
+				t.Error("no read came from the entries that are kept of a small set")
 			}
 		})
 	}

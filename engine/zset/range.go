@@ -108,7 +108,7 @@ func smallLex(tx *engine.Tx, rec *engine.Record, q *Query, emit Emit) error {
 	t := tapes.Get().(*tape)
 	defer t.release()
 	s := span{id: cf.ZSetScore, n: math.MaxUint64, total: rec.Size}
-	if err := s.read(tx, rec, false, 0, s.n, t.add); err != nil {
+	if err := s.run(tx, rec, t.add); err != nil {
 		return err
 	}
 	n := len(t.ents)
@@ -144,13 +144,17 @@ func Count(tx *engine.Tx, key []byte, r ScoreRange) (uint64, error) {
 	}
 	s := span{id: cf.ZSetScore}
 	s.lower, s.upper = r.bounds(tx.SubkeyPrefix(&rec))
-	if rec.Size <= rankNearSteps {
-		return s.count(tx, &rec)
+	a, err := wholeSet(tx, &rec)
+	if err != nil {
+		return 0, err
 	}
-	if a := findRanks(tx, &rec); a != nil {
+	if a != nil {
 		if from, to, ok, err := s.ranks(tx, &rec, a); ok || err != nil {
 			return to - min(from, to), err
 		}
+	}
+	if rec.Size <= rankNearSteps {
+		return s.count(tx, &rec)
 	}
 	build, it := wantRanks(tx, &rec)
 	n, err := s.count(tx, &rec)

@@ -13,9 +13,9 @@ import (
 )
 
 // rankKind is the state of sorted sets whose ranks are asked for: how many members lie between certain places of the
-// score order. RocksDB can only count by reading the entries. With the counts, a rank in a small set needs no read of
-// RocksDB. In a large set, a rank, the member at a deep rank, or the size of a wide score range needs a scan of one
-// block of entries.
+// score order. RocksDB can only count by reading the entries. Of a small set the state has all entries, see subkeys:
+// then neither ranks nor ranges read RocksDB. In a large set, a rank, the member at a deep rank, or the size of a wide
+// score range needs a scan of one block of entries.
 //
 // Every transaction that adds or removes a member changes the counts at once; it holds the key's lock for writing. So a
 // reader, which holds the lock for reading, finds counts of what is committed, and a transaction finds counts that
@@ -23,16 +23,18 @@ import (
 var rankKind = derived.Kind[*ranks]{ID: derived.Ranks}
 
 const (
-	rankSingle = 1024 // sets up to this size get a block for each entry; larger sets get ...
+	rankSingle = 1024 // of sets up to this size all entries are kept, ...
+	rankWhole  = 2048 // ... until they have grown to this size; larger sets get ...
 	rankBlock  = 32   // ... blocks of at least this many entries, and ...
 	rankBlocks = 4096 // ... at most this many blocks when the counts are made
 	// An operation that would pass over this many entries uses the counts if they exist, ...
 	rankNearSteps = 100
 	// ... and one that would pass over this many has them made.
 	rankFarSteps = 512
-	rankMaxBytes = 1 << 20 // max bytes of the firsts of a set
+	rankMaxBytes = 1 << 20 // max bytes of the firsts or the entries of a set
 	rankMaxLog   = 1 << 14 // max writes while the entries are counted
 	rankPerBlock = 24      // approximate bytes of a block
+	rankPerEntry = 40      // approximate bytes of an entry that is kept
 )
 
 type rankState uint8
@@ -50,6 +52,8 @@ type ranks struct {
 	state   rankState
 	maxSize uint32 // max entries of a block; a larger block is split
 	total   uint64
+	whole   bool    // subs are kept instead of blocks
+	subs    subkeys // of a small set
 	blocks  blocks
 	upTo    []uint32 // upTo[i] is the number of entries before block i; recomputed by sums
 	stale   bool     // upTo is out of date
@@ -112,17 +116,13 @@ func (b *blocks) replace(i int, with *blocks) {
 	}
 }
 
-// rankBlockOf returns how many entries a block gets when the counts of a set of the given size are made.
-func rankBlockOf(size uint64) uint64 {
-	if size <= rankSingle {
-		return 1
-	}
-	return max(rankBlock, size/rankBlocks)
-}
+// rankBlockOf returns how many entries a block gets when the counts of a set of the given size, not a small one, are
+// made.
+func rankBlockOf(size uint64) uint64 { return max(rankBlock, size/rankBlocks) }
 
 // drop invalidates the counts for all who hold a pointer to them. The mutex must be held.
 func (a *ranks) drop() {
-	a.state, a.blocks, a.upTo, a.logged = rankDropped, blocks{}, nil, nil
+	a.state, a.subs, a.blocks, a.upTo, a.logged = rankDropped, subkeys{}, blocks{}, nil, nil
 	a.Drop()
 }
 
@@ -146,7 +146,10 @@ func findRanks(tx *engine.Tx, rec *engine.Record) *ranks { return engine.FindSta
 // wantRanks returns counts to fill and the iterator to fill them from, once the missing counts of a set have been
 // wanted often enough. The caller must hold the key's lock; it may release it before it fills the counts.
 func wantRanks(tx *engine.Tx, rec *engine.Record) (*ranks, *engine.Iter) {
-	size := rankPerBlock * int(min(rec.Size/rankBlockOf(rec.Size)+1, rankBlocks))
+	size := rankPerEntry * int(rec.Size)
+	if rec.Size > rankSingle {
+		size = rankPerBlock * int(min(rec.Size/rankBlockOf(rec.Size)+1, rankBlocks))
+	}
 	if !tx.Empty() || rec.Size > math.MaxUint32 || !engine.WorthState(tx, rankKind, rec, size) {
 		return nil, nil // the transaction's own writes may be rolled back while the entries are counted
 	}
@@ -172,7 +175,7 @@ func (a *ranks) settle(it *engine.Iter, rec *engine.Record, err error) error {
 		return err
 	}
 	if err == nil {
-		return a.fill(it, rankBlockOf(rec.Size))
+		return a.fill(it, rec.Size)
 	}
 	it.Close()
 	a.mu.Lock()
@@ -181,10 +184,19 @@ func (a *ranks) settle(it *engine.Iter, rec *engine.Record, err error) error {
 	return err
 }
 
-// fill counts the entries of the iterator in blocks of about the given size, and closes the iterator. At the end it
+// fill counts the entries of the iterator, or keeps them if the set is small, and closes the iterator. At the end it
 // applies the logged changes: those since the iterator was opened.
-func (a *ranks) fill(it *engine.Iter, block uint64) error {
-	b, err := countBlocks(it, block)
+func (a *ranks) fill(it *engine.Iter, size uint64) error {
+	whole := size <= rankSingle
+	block := rankBlockOf(size)
+	var b blocks
+	var subs subkeys
+	var err error
+	if whole {
+		subs, err = readSubkeys(it)
+	} else {
+		b, err = countBlocks(it, block)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -193,28 +205,31 @@ func (a *ranks) fill(it *engine.Iter, block uint64) error {
 		return err
 	case a.state != rankCounting:
 		return nil
-	case len(b.firsts) > rankMaxBytes:
+	case len(b.firsts)+len(subs.data) > rankMaxBytes:
 		a.state, a.logged = rankDropped, nil // kept, so that no one tries again
 		return nil
 	}
 	a.state, a.blocks, a.maxSize, a.stale = rankReady, b, uint32(4*block), true
-	if block == 1 {
-		a.maxSize = 1
-	}
+	a.whole, a.subs, a.total = whole, subs, uint64(len(subs.ends))
 	for _, n := range b.count {
 		a.total += uint64(n)
 	}
 	for _, ch := range a.logged {
-		a.change(ch.sub, ch.n)
+		if a.state == rankReady {
+			a.change(ch.sub, ch.n)
+		}
 	}
 	a.logged = nil
-	a.resize()
+	if a.state == rankReady {
+		a.resize()
+	}
 	return nil
 }
 
 // resize reports the current size of the counts to the registry.
 func (a *ranks) resize() {
-	a.Resize(cap(a.blocks.firsts) + 4*(cap(a.blocks.ends)+2*cap(a.blocks.count)) + 128)
+	a.Resize(cap(a.subs.data) + 4*cap(a.subs.ends) +
+		cap(a.blocks.firsts) + 4*(cap(a.blocks.ends)+2*cap(a.blocks.count)) + 128)
 }
 
 // countBlocks counts the entries of the iterator in blocks of the given size, and closes it.
@@ -268,6 +283,10 @@ func (a *ranks) changed(sub []byte, n int) {
 
 // change counts one entry. It joins an empty block with its neighbour.
 func (a *ranks) change(sub []byte, n int) {
+	if a.whole {
+		a.changeSub(sub, n)
+		return
+	}
 	i := a.blocks.of(sub)
 	a.blocks.count[i] += uint32(n)
 	a.total += uint64(n)
@@ -300,6 +319,14 @@ func (a *ranks) before(rec *engine.Record, sub []byte, exists bool) (p place, ok
 	if !a.usable(rec) {
 		return p, false
 	}
+	if a.whole {
+		n, found := a.subs.find(sub)
+		if exists && !found {
+			a.drop() // wrong
+			return p, false
+		}
+		return place{n: uint64(n), exact: true}, true
+	}
 	i := a.blocks.of(sub)
 	if exists && a.blocks.count[i] == 1 {
 		return place{n: uint64(a.sums()[i]), exact: true}, true
@@ -313,6 +340,9 @@ func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
 	defer a.mu.Unlock()
 	if !a.usable(rec) || rank >= a.total {
 		return p, false
+	}
+	if a.whole {
+		return place{first: bytes.Clone(a.subs.at(int(rank))), n: rank}, true
 	}
 	sums := a.sums()
 	return a.place(sort.Search(len(sums)-1, func(i int) bool { return uint64(sums[i+1]) > rank })), true

@@ -1,9 +1,13 @@
 package zset_test
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -411,4 +415,61 @@ func TestRanksAreBounded(t *testing.T) {
 	if ranked < 10 || ranked > 100 || d.Used() > d.Limit() {
 		t.Errorf("%d of %d sets are ranked, %d bytes of %d", ranked, sets, d.Used(), d.Limit())
 	}
+}
+
+// TestSmallSetsPassNoTombstones changes scores of a small set again and again, and counts the deleted entries that
+// reads pass then.
+func TestSmallSetsPassNoTombstones(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	const members, changes = 100, 2000
+	score := func(member, change int) float64 { return float64((member*7919 + change*104729) % 10007) }
+	have := make([]zset.Entry, members)
+	change := func(n int) {
+		update(t, db, "z", func(tx *engine.Tx) error {
+			for i := range have {
+				have[i] = zset.Entry{Member: fmt.Appendf(nil, "m%03d", i), Score: score(i, n)}
+			}
+			_, _, err := zset.Add(tx, key, 0, have)
+			return err
+		})
+	}
+	read := func(tx *engine.Tx) {
+		for _, q := range []zset.Query{
+			{Start: 0, Stop: 9},
+			{Start: 0, Stop: 9, Reverse: true},
+			{By: zset.ByScore, Score: zset.ScoreRange{Min: 1000, Max: 9000}, Count: 10},
+		} {
+			got, err := zset.RangeEntries(tx, key, &q)
+			if err != nil || len(got) != 10 {
+				t.Fatalf("%+v: %v, %v", q, got, err)
+			}
+		}
+		if _, err := zset.Count(tx, key, zset.ScoreRange{Min: 1000, Max: 9000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range changes / members {
+		change(n)
+		view(t, db, key, read)
+	}
+	view(t, db, key, func(tx *engine.Tx) {
+		tx.KeepLocks()
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		stop := engine.ProfileThread()
+		read(tx)
+		if perf, _ := stop(); strings.Contains(perf, "internal_delete_skipped_count") {
+			t.Errorf("reads have passed tombstones: %s", perf)
+		}
+		slices.SortFunc(have, func(a, b zset.Entry) int {
+			return cmp.Or(cmp.Compare(a.Score, b.Score), bytes.Compare(a.Member, b.Member))
+		})
+		got, err := zset.RangeEntries(tx, key, &zset.Query{Start: 0, Stop: -1})
+		if err != nil || !slices.EqualFunc(got, have, func(a, b zset.Entry) bool {
+			return a.Score == b.Score && bytes.Equal(a.Member, b.Member)
+		}) {
+			t.Errorf("%v, %v, want %v", got, err, have)
+		}
+	})
 }

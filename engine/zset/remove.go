@@ -205,6 +205,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 		return err
 	}
 	w := writer{tx: tx, rec: rec, looked: true, ranks: engine.HaveState(tx, rankKind, &rec), pops: makePops(tx, &rec)}
+	w.asked = true // the bounds of the set keep readers from what popped members leave
 	if err := w.popRun(w.pops.run(highest), n, emit); err != nil {
 		w.pops.Drop()
 		return err

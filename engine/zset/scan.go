@@ -35,6 +35,11 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	if s.n == 0 || s.skip >= s.total {
 		return nil
 	}
+	if s.id == cf.ZSetScore && rec.Size < rankWhole {
+		if done, err := s.runWhole(tx, rec, emit); done || err != nil {
+			return err
+		}
+	}
 	s.n = min(s.n, s.total-s.skip)
 	near := s.skip + s.n // entries to read from the side where skip counts
 	far := s.total       // entries to read from the opposite side

@@ -131,6 +131,7 @@ type writer struct {
 	grown  int64 // members added minus members removed
 
 	looked  bool // ranks and pops have been looked up
+	asked   bool // askWhole was called, or need not be
 	ranks   *ranks
 	pops    *pops
 	popping *popRun // the run from which members are being popped
@@ -174,6 +175,10 @@ func (w *writer) moved(key []byte, n int) {
 	if !w.looked {
 		w.ranks, w.pops = engine.HaveState(w.tx, rankKind, &w.rec), engine.HaveState(w.tx, popKind, &w.rec)
 		w.looked = true
+	}
+	if n < 0 && w.ranks == nil && !w.asked {
+		w.asked = true
+		w.askWhole()
 	}
 	if w.ranks == nil && w.pops == nil {
 		return
