@@ -56,6 +56,9 @@ type Work struct {
 	saveFailed atomic.Bool
 	saves      atomic.Int64 // successful ones
 
+	passed   uint64 // RocksDB's count of hidden entries that iterators passed, see checkTombstones
+	flushing atomic.Bool
+
 	backup sync.Mutex // held while the backup directory changes
 
 	tasks  []task
@@ -99,6 +102,7 @@ func New(o Options) *Work {
 		pace.adjust()
 	})
 	w.Every(sizeEvery, func(time.Time) { w.CheckSize() })
+	w.Every(tombstonesEvery, w.checkTombstones)
 	// in the background, because it may take longer than a tick
 	w.Every(trimEvery, func(time.Time) { w.spawn(func() { engine.TrimMemory() }) })
 	w.Every(purgeEvery, w.purgeBackup)
