@@ -22,6 +22,7 @@ func TestFailover(t *testing.T) {
 			ca.Want("AUTH secret", "+OK\r\n")
 			cb.Want("AUTH secret", "+OK\r\n")
 			ca.Want("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n")
+			ca.Want("FAILOVER FORCE", "-ERR FAILOVER requires connected replicas.\r\n") // checked before the options
 			cb.Want(replicaOf(b, a), "+OK\r\n")
 			caughtUp(t, b, a)
 			syncs := b.Master().Stats().SyncFull + a.Master().Stats().SyncFull

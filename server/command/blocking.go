@@ -57,7 +57,8 @@ type Wait struct {
 	Null func(*resp.Writer)
 }
 
-// parseTimeout reads a timeout in seconds, optionally with a fraction; 0 = for ever.
+// parseTimeout reads a timeout in seconds, optionally with a fraction; 0 = for ever. As in Redis, it is rounded up to
+// milliseconds before it is checked: -0.0001 is 0. The time at which it ends must fit into 64 bits.
 func parseTimeout(arg []byte) (time.Duration, error) {
 	f, ok := ParseFloat(arg)
 	if !ok {
@@ -66,16 +67,14 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 			return 0, errSeconds
 		}
 	}
+	ms := math.Ceil(f * 1000)
 	switch {
-	case f > math.MaxInt64/1000:
+	case ms > float64(math.MaxInt64-time.Now().UnixMilli()):
 		return 0, errSecondsRange
-	case f < 0:
+	case ms < 0:
 		return 0, errSecondsNegative
-	case f > 1e9: // more than thirty years
-		f = 1e9
 	}
-	d := time.Duration(math.Ceil(f*1000)) * time.Millisecond
-	return d, nil
+	return time.Duration(min(ms, 1e12)) * time.Millisecond, nil // 1e12 are more than thirty years
 }
 
 // firstReady calls try with the keys in their order until a try has replied. Without a reply the client waits for one

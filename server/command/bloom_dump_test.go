@@ -81,8 +81,10 @@ func TestBloomDump(t *testing.T) {
 	}{
 		{[]string{"BF.SCANDUMP", "missing", "0"}, "-ERR not found\r\n"},
 		{[]string{"BF.SCANDUMP", "empty", "x"}, "-ERR Second argument must be numeric\r\n"},
+		{[]string{"BF.SCANDUMP", "empty", "-1"}, "-ERR invalid offset - no link found\r\n"},
 		{[]string{"BF.SCANDUMP", "empty", "99999"}, "*2\r\n:0\r\n$0\r\n\r\n"},
 		{[]string{"BF.LOADCHUNK", "new", "x", header}, "-ERR Second argument must be numeric\r\n"},
+		{[]string{"BF.LOADCHUNK", "empty", "-1", header}, "-ERR received bad data\r\n"},
 		{[]string{"BF.LOADCHUNK", "new", "33", header}, "-ERR not found\r\n"},
 		{[]string{"BF.LOADCHUNK", "new", "1", "what"}, "-ERR received bad data\r\n"},
 		{[]string{"BF.LOADCHUNK", "new", "1", header[:len(header)-1]}, "-ERR received bad data\r\n"},

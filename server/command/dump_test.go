@@ -70,8 +70,12 @@ func TestDump(t *testing.T) {
 		if got := do(t, db, "DUMP", "k"); got != bulk(want) {
 			t.Errorf("%s, with an expiry: %q", tt.make, got)
 		}
-		if got := do(t, db, "RESTORE", "k", "0", want, "REPLACE"); got != "+OK\r\n" {
+		do(t, db, "DEL", "k")
+		if got := do(t, db, "RESTORE", "k", "0", want); got != "+OK\r\n" {
 			t.Errorf("%s: RESTORE: %q", tt.make, got)
+		}
+		if got := do(t, db, "TTL", "k"); got != ":-1\r\n" {
+			t.Errorf("%s, restored: TTL: %q", tt.make, got)
 		}
 		if got := do(t, db, "DUMP", "k"); got != bulk(want) {
 			t.Errorf("%s, restored: %q", tt.make, got)
@@ -137,13 +141,13 @@ func TestDumpLimit(t *testing.T) {
 
 func TestRestore(t *testing.T) {
 	db := enginetest.Open(t)
-	good := payload("\x00\x05hello", 11)
+	good, other := payload("\x00\x05hello", 11), payload("\x00\x05other", 11)
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"k", "0", good}, "+OK\r\n"},
-		{[]string{"k", "0", good}, "-BUSYKEY Target key name already exists.\r\n"},
+		{[]string{"k", "0", other}, "+OK\r\n"},
+		{[]string{"k", "0", other}, "-BUSYKEY Target key name already exists.\r\n"},
 		{[]string{"k", "x", "y"}, "-BUSYKEY Target key name already exists.\r\n"},
 		{[]string{"k", "0", good, "replace"}, "+OK\r\n"},
 		{[]string{"n", "0", payload("\x00\x05hello", 12)}, "+OK\r\n"},

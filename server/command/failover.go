@@ -24,8 +24,6 @@ func init() { register(failoverCommands...) }
 var (
 	errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
 	errFailoverReplica = engine.NewError("ERR", "FAILOVER is not valid when server is a replica.")
-	errFailoverForce   = engine.NewError("ERR",
-		"FAILOVER with force option requires both a timeout and target HOST and IP.")
 )
 
 // failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It replies before it is done.
@@ -64,11 +62,8 @@ func failover(c *Ctx) error {
 		}
 	}
 	r := c.Srv.Replication
-	switch {
-	case r.IsReplica():
+	if r.IsReplica() {
 		return errFailoverReplica
-	case f.Force && (f.Host == "" || f.Timeout == 0):
-		return errFailoverForce
 	}
 	if err := r.Failover(f); err != nil {
 		return err

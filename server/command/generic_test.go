@@ -90,10 +90,10 @@ func TestObject(t *testing.T) {
 		{"OBJECT IDLETIME s", ":0\r\n", ""},
 		{"OBJECT IDLETIME missing", replyNull, "_\r\n"},
 		{"OBJECT FREQ missing", replyNull, "_\r\n"},
-		{"OBJECT FREQ s", "-ERR " + errNoLFU.Text + "\r\n", ""},
+		{"OBJECT FREQ s", "-ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that " +
+			"when switching between policies at runtime LRU and LFU data will take some time to adjust.\r\n", ""},
 		{"OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command\r\n", ""},
 		{"OBJECT DUMP missing", "*0\r\n", ""},
-		{"SET t v PXAT 9999999999123", "+OK\r\n", ""},
 	})
 	db := enginetest.Open(t)
 	do(t, db, "SET", "s", "v", "PXAT", "9999999999123")
@@ -116,8 +116,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestGetAllocations: GET and SET of a small value do not allocate.
-func TestGetAllocations(t *testing.T) {
+// TestHandlersDoNotAllocate: the handlers of the most frequent commands do not allocate for small values.
+func TestHandlersDoNotAllocate(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "SET", "k", "v")
 	tx, w := db.NewTx(), new(resp.Writer)
@@ -149,6 +149,8 @@ func TestKeysOfCommands(t *testing.T) {
 		"LCS a b LEN":     {{1, false}, {2, false}},
 		"DEL a b":         {{1, true}, {2, true}},
 		"OBJECT FREQ k":   {{2, false}},
+		"PFMERGE d a b":   {{1, true}, {2, false}, {3, false}},
+		"PFCOUNT a b":     {{1, false}, {2, false}},
 		"SCAN 0 COUNT 10": nil,
 	} {
 		args := bytesOf(strings.Fields(line)...)
@@ -202,5 +204,37 @@ func TestHSetExpire(t *testing.T) {
 		{"SET s v", "+OK\r\n", ""},
 		{"HSETEXPIRE s 100 f v", replyWrongType, ""},
 		{"TTL s", ":-1\r\n", ""},
+	})
+}
+
+// TestHRangeByLex: HRANGEBYLEX is a command of Kvrocks, and its errors about bounds have the texts of Kvrocks.
+func TestHRangeByLex(t *testing.T) {
+	pairs := func(words string) string { return bulks(replyNull, strings.Fields(words)...) }
+	const (
+		order = "-ERR min > max\r\n"
+		low   = "-ERR the min is illegal\r\n"
+		high  = "-ERR the max is illegal\r\n"
+	)
+	converse(t, []exchange{
+		{"HSET h a 1 b 2 c 3", ":3\r\n", ""},
+		{"HRANGEBYLEX h [a (c", pairs("a 1 b 2"), ""},
+		{"HRANGEBYLEX h (a +", pairs("b 2 c 3"), ""},
+		{"HRANGEBYLEX h + - REV", pairs("c 3 b 2 a 1"), ""},
+		{"HRANGEBYLEX h [c (a rev", pairs("c 3 b 2"), ""},
+		{"HRANGEBYLEX h - + LIMIT 1 -1", pairs("b 2 c 3"), ""},
+		{"HRANGEBYLEX h + - limit 0 1 REV", pairs("c 3"), ""},
+		{"HRANGEBYLEX h (a (a", pairs(""), ""},
+		{"HRANGEBYLEX missing - +", pairs(""), ""},
+		{"HRANGEBYLEX h + -", order, ""},
+		{"HRANGEBYLEX h - + REV", order, ""},
+		{"HRANGEBYLEX h a +", low, ""},
+		{"HRANGEBYLEX h - c", high, ""},
+		{"HRANGEBYLEX h + a REV", low, ""},
+		{"HRANGEBYLEX h - + LIMIT x 1", replyNotInteger, ""},
+		{"HRANGEBYLEX h - + LIMIT 0 x", replyNotInteger, ""},
+		{"HRANGEBYLEX h - + LIMIT 0", replySyntax, ""},
+		{"HRANGEBYLEX h - + WHAT", replySyntax, ""},
+		{"SET s v", "+OK\r\n", ""},
+		{"HRANGEBYLEX s - +", replyWrongType, ""},
 	})
 }

@@ -153,8 +153,6 @@ func TestGeoKeys(t *testing.T) {
 			"[{1 false} {7 true} {9 true}]"},
 		{[]string{"GEORADIUSBYMEMBER", "g", "m", "1", "m", "STOREDIST", "d"}, "[{1 false} {6 true}]"},
 		{[]string{"GEOSEARCHSTORE", "d", "g", "FROMMEMBER", "a", "BYRADIUS", "1", "m"}, "[{1 true} {2 false}]"},
-		{[]string{"PFMERGE", "d", "a", "b"}, "[{1 true} {2 false} {3 false}]"},
-		{[]string{"PFCOUNT", "a", "b"}, "[{1 false} {2 false}]"},
 	} {
 		args := bytesOf(tt.args...)
 		if got := fmt.Sprint(Lookup(args[0]).AppendKeys(nil, args)); got != tt.want {

@@ -179,7 +179,7 @@ func TestJSONBounds(t *testing.T) {
 		{"JSON.MGET deep $..*", replyLong},
 		{"JSON.MGET wide " + strings.Repeat("wide ", 60) + "$", replyLong},
 		{"JSON.RESP deep $..*", replyLong},
-		{"JSON.GET deep " + strings.Repeat("INDENT "+long+" ", 1) + "$", replyLong},
+		{"JSON.GET deep " + "INDENT " + long + " $", replyLong},
 		{"JSON.GET deep $..*..*..*", tooMuch},
 		{"JSON.GET deep $" + strings.Repeat("..*", 100), tooMuch},
 		{"JSON.MGET deep deep $..*..*..*..*", tooMuch},
@@ -189,7 +189,7 @@ func TestJSONBounds(t *testing.T) {
 		{`JSON.SET wide $[*] '"` + long + `"'`, tooLarge},
 		{"JSON.SET wide $[0] 2", "+OK\r\n"}, // the refused commands have changed nothing
 		{"JSON.MSET wide $[*] [" + strings.Repeat("1,", 999) + "1] wide $[0] 1", tooMuch},
-		{"JSON.MERGE wide $[*] {" + strings.Repeat(`"a":{},`, 1) + `"b":"` + long + `"}`, tooLarge},
+		{`JSON.MERGE wide $[*] {"a":{},"b":"` + long + `"}`, tooLarge},
 		{`JSON.STRAPPEND deep $..a '"` + strings.Repeat("x", 1<<20) + `"'`, tooLarge},
 		{"JSON.ARRAPPEND wide $" + " " + strings.Repeat(`"`+long+`" `, 300), tooLarge},
 	} {

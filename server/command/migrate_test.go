@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
@@ -115,16 +116,30 @@ func TestMigrateKeepsKeys(t *testing.T) {
 	}
 }
 
+// closedPort returns a port of 127.0.0.1 that refuses connections. A socket that does not listen holds the port until
+// the test ends, so that no other process can listen on the port.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	addr, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(addr.(*syscall.SockaddrInet4).Port)
+}
+
 func TestMigrateErrors(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "SET", "k", "v")
 	do(t, db, "JSON.SET", "j", "$", "1")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	closed := closedPort(t)
 	host, port, _ := fakeTarget(t, "+OK\r\n", "+OK\r\n")
 	for _, tt := range []struct{ line, want string }{
 		{"127.0.0.1 " + closed + " k 0 1000 KEYS a",
@@ -135,9 +150,9 @@ func TestMigrateErrors(t *testing.T) {
 		{"127.0.0.1 " + closed + " k x 1000", "-ERR value is not an integer or out of range"},
 		{"127.0.0.1 " + closed + " k 0 x", "-ERR value is not an integer or out of range"},
 		{"127.0.0.1 " + closed + " missing 0 1000", "+NOKEY"},
-		{"127.0.0.1 " + closed + " k 0 1000", "-IOERR error or timeout writing to target instance"},
+		{"127.0.0.1 " + closed + " k 0 60000", "-IOERR error or timeout writing to target instance"},
 		{"no.such.host.invalid 1 k 0 1000", "-IOERR error or timeout connecting to the client"},
-		{host + " " + port + " j 0 1000", "-ERR Invalid or Not supported object type 10"},
+		{host + " " + port + " j 0 60000", "-ERR Invalid or Not supported object type 10"},
 	} {
 		if got := do(t, db, append([]string{"MIGRATE"}, strings.Fields(tt.line)...)...); got != tt.want+"\r\n" {
 			t.Errorf("%s: %q, want %q", tt.line, got, tt.want)

@@ -143,9 +143,9 @@ var blockReads, bytesRead = regexp.MustCompile(`block_read_count = (\d+)`), rege
 
 // TestReads counts the blocks that commands read. A larger number means an additional disk read for each such command.
 func TestReads(t *testing.T) {
-	// The smallest number of three tries counts: filters have false positives for one key of a hundred, and one of 256
+	// The smallest number of five tries counts: filters have false positives for one key of a hundred, and one of 256
 	// blind writes reads its key.
-	const tries = 3
+	const tries = 5
 	// Other keys lie between any two keys of the test, so that these share no block in any column family.
 	long := strings.Repeat("v", 3000)
 	between := []string{"SET KEY " + long, "HSET KEY f " + long, "ZADD KEY 1 " + long, "XADD KEY 1-1 f " + long}

@@ -142,10 +142,7 @@ func waitAOF(c *Ctx) error {
 		return errLocalRange
 	}
 	n, ok := ParseInt(c.Args[2])
-	switch {
-	case !ok:
-		return ErrNotInteger
-	case n < 0:
+	if !ok || n < 0 {
 		return errReplicasRange
 	}
 	timeout, err := waitMillis(c.Args[3])

@@ -13,7 +13,6 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/server/resp"
 )
 
 // splitScan returns the cursor and the elements of the reply of a scan.
@@ -32,19 +31,19 @@ func splitScan(t testing.TB, reply string) (cursor string, elems []string) {
 	return lines[2], elems
 }
 
-// scanAll runs a scan to its end and returns all elements, in order.
-func scanAll(t testing.TB, db *engine.DB, options ...string) (found []string) {
+// scanAll runs SCAN, or a scan of a key such as "HSCAN k", to its end and returns all elements, in order.
+func scanAll(t testing.TB, db *engine.DB, command string, options ...string) (found []string) {
 	t.Helper()
 	cursor := "0"
 	for range 10000 {
 		var elems []string
-		cursor, elems = splitScan(t, do(t, db, append([]string{"SCAN", cursor}, options...)...))
+		cursor, elems = splitScan(t, do(t, db, append(append(strings.Fields(command), cursor), options...)...))
 		found = append(found, elems...)
 		if cursor == "0" {
 			return found
 		}
 	}
-	t.Fatalf("SCAN %v does not end", options)
+	t.Fatalf("%s %v does not end", command, options)
 	return nil
 }
 
@@ -86,7 +85,7 @@ func TestScan(t *testing.T) {
 		{"TYPE what", nil},
 		{"MATCH *9 TYPE hash", nil},
 	} {
-		if got := scanAll(t, db, strings.Fields(tt.options)...); !slices.Equal(got, tt.want) {
+		if got := scanAll(t, db, "SCAN", strings.Fields(tt.options)...); !slices.Equal(got, tt.want) {
 			t.Errorf("SCAN %s: %q, want %q", tt.options, got, tt.want)
 		}
 	}
@@ -128,43 +127,7 @@ func TestScanErrors(t *testing.T) {
 	})
 }
 
-// scanHashOnce is one call of HSCAN, made of the functions that its handler calls.
-func scanHashOnce(t testing.TB, db *engine.DB, key, cursor string, options ...string) (string, []string) {
-	t.Helper()
-	tx := db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	c := &Ctx{Tx: tx, Out: new(resp.Writer)}
-	cur, err := parseCursor([]byte(cursor))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := parseScanOptions(bytesOf(options...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := tx.Load([]byte(key), cf.TypeHash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
-		w.Bulk(field)
-		if o.NoValues {
-			return 1, nil
-		}
-		if string(value) != "v:"+string(field) {
-			t.Errorf("the value of %q is %q", field, value)
-		}
-		w.Bulk(value)
-		return 2, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return splitScan(t, string(c.Out.Bytes()))
-}
-
-func TestScanSubkeys(t *testing.T) {
+func TestHScan(t *testing.T) {
 	db := enginetest.Open(t)
 	var fields []string
 	for i := range 50 {
@@ -185,17 +148,8 @@ func TestScanSubkeys(t *testing.T) {
 		{"MATCH x* NOVALUES", nil},
 		{"MATCH f0[12]", []string{"f01", "v:f01", "f02", "v:f02"}},
 	} {
-		var found []string
-		cursor := "0"
-		for {
-			next, elems := scanHashOnce(t, db, "h", cursor, strings.Fields(tt.options)...)
-			found = append(found, elems...)
-			if cursor = next; cursor == "0" {
-				break
-			}
-		}
-		if !slices.Equal(found, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.options, found, tt.want)
+		if got := scanAll(t, db, "HSCAN h", strings.Fields(tt.options)...); !slices.Equal(got, tt.want) {
+			t.Errorf("HSCAN h %s: %q, want %q", tt.options, got, tt.want)
 		}
 	}
 }
@@ -213,7 +167,7 @@ func TestTextCursors(t *testing.T) {
 	if _, elems := splitScan(t, do(t, db, "SCAN", "_a", "COUNT", "2")); !slices.Equal(elems, []string{"b", "c"}) {
 		t.Errorf("after a: %q", elems)
 	}
-	if got := scanAll(t, db, "COUNT", "1"); !slices.Equal(got, []string{"0", "a", "b", "c"}) {
+	if got := scanAll(t, db, "SCAN", "COUNT", "1"); !slices.Equal(got, []string{"0", "a", "b", "c"}) {
 		t.Errorf("all: %q", got)
 	}
 }

@@ -49,9 +49,11 @@ const (
 
 // Errors of FAILOVER, with the texts of Redis.
 var (
-	ErrFailoverUnder  = engine.NewError("ERR", "FAILOVER already in progress.")
-	errNoFailover     = engine.NewError("ERR", "No failover in progress.")
-	errNoReplicas     = engine.NewError("ERR", "FAILOVER requires connected replicas.")
+	ErrFailoverUnder = engine.NewError("ERR", "FAILOVER already in progress.")
+	errNoFailover    = engine.NewError("ERR", "No failover in progress.")
+	errNoReplicas    = engine.NewError("ERR", "FAILOVER requires connected replicas.")
+	errFailoverForce = engine.NewError("ERR",
+		"FAILOVER with force option requires both a timeout and target HOST and IP.")
 	errFailoverTarget = engine.NewError("ERR", "FAILOVER target HOST and PORT is not a replica.")
 	errFailoverNoAcks = engine.NewError("ERR",
 		"FAILOVER requires a replica that acknowledges writes, which Kvrocks does from 2.13 on.")
@@ -91,6 +93,8 @@ func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 		return ErrFailoverUnder
 	case m.closed || m.suspended > 0 || len(all) == 0:
 		return errNoReplicas
+	case o.Force && (o.Host == "" || o.Timeout == 0):
+		return errFailoverForce
 	}
 	found, acks := false, false
 	for _, r := range all {
