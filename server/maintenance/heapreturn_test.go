@@ -75,3 +75,38 @@ func TestHeapReturnFromTheStart(t *testing.T) {
 	}
 	use[0] = 1
 }
+
+// TestHeapReturnWhenIdle: a server that becomes idle is cleaned up once, however little its heap has grown.
+func TestHeapReturnWhenIdle(t *testing.T) {
+	h := newHeapReturn()
+	h.clean = debug.FreeOSMemory
+	lookUntil := func(done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !done(); h.tick() {
+			if time.Now().After(end) {
+				t.Fatal("it is not cleaned up")
+			}
+		}
+	}
+	lookUntil(func() bool { return h.cleaned > 0 }) // what the start of the program has allocated
+	for range 3 {
+		cleaned := 0
+		h.clean = func() { cleaned++; debug.FreeOSMemory() }
+		held, _ := h.read()
+		garbage = make([]byte, max(2*minReturning, held))
+		garbage = nil
+		h.tick()
+		if cleaned > 0 {
+			t.Fatal("it is cleaned up while it is busy")
+		}
+		lookUntil(func() bool { return cleaned > 0 })
+		for range 4 * idleTicks {
+			h.tick()
+		}
+		if cleaned != 1 {
+			t.Fatalf("an idle server is cleaned up %d times", cleaned)
+		}
+	}
+}
+
+var garbage []byte

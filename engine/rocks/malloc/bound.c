@@ -55,7 +55,7 @@ int basalt_malloc_trim(void) {
 #if __GLIBC_PREREQ(2, 33)
   if (given()) return 0;
   struct mallinfo2 m = mallinfo2();
-  if (m.fordblks < 32 * (size_t)big || m.fordblks < m.uordblks / 8) return 0;
+  if (m.fordblks < 8 * (size_t)big || m.fordblks < m.uordblks / 8) return 0;
   malloc_trim(4 * big);
   return 1;
 #else

@@ -25,6 +25,6 @@ func Usage() (used, free int) {
 	return int(u), int(f)
 }
 
-// Trim returns free memory to the system if at least 32 MiB, and an eighth of what is in use, are free. It reports
+// Trim returns free memory to the system if at least 8 MiB, and an eighth of what is in use, are free. It reports
 // whether it did. It may take a tenth of a second for each GiB.
 func Trim() bool { return C.basalt_malloc_trim() != 0 }
