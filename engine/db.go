@@ -290,6 +290,9 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	return f(tx)
 }
 
+// Syncs reports whether every commit is synced to the disk.
+func (db *DB) Syncs() bool { return db.flags&rocks.Sync != 0 }
+
 // write is the only way by which writes reach RocksDB.
 func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 	if f := db.injected.Load(); f != nil {

@@ -83,7 +83,8 @@ func TryStart(t testing.TB, settings ...string) (*Harness, error) {
 	cfg := Config(t, settings...)
 	rocks := engine.DefaultRocksOptions()
 	rocks.CountLookups = cfg.Bool("admin-cache-by-family")
-	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled"), Rocks: rocks})
+	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled"), Rocks: rocks,
+		Sync: cfg.Bool("rocksdb.write_options.sync")})
 	core, logs := observer.New(zap.DebugLevel)
 	s := server.New(cfg, db, zap.New(core))
 	if err := s.Start(); err != nil {

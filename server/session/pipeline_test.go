@@ -465,6 +465,47 @@ func TestContendedPipelines(t *testing.T) {
 	tx.Release()
 }
 
+// TestContendedWritesCommitInParts: after a pipeline had to wait for a lock, the first writes of the next pipeline are
+// committed while the last one waits for a key. With sync yes one commit carries all of them.
+func TestContendedWritesCommitInParts(t *testing.T) {
+	for _, sync := range []string{"no", "yes"} {
+		t.Run("sync "+sync, func(t *testing.T) {
+			h := servertest.Start(t, "rocksdb.write_options.sync", sync)
+			c, other := h.Dial(t), h.Dial(t)
+			tx := h.DB.NewTx()
+			defer tx.End()
+			// Locks are taken in the order of their names: that of popular must not be the first.
+			name := func(key string) uint64 { return tx.LockIn(cf.DefaultNamespace, []byte(key), true).Name() }
+			key := "key"
+			for i := 0; name(key) >= name("popular"); i++ {
+				key = fmt.Sprintf("key%d", i)
+			}
+			for round := range 2 {
+				tx.Begin(cf.DefaultNamespace)
+				tx.AddLock([]byte("popular"), true)
+				if err := tx.Acquire(); err != nil {
+					t.Fatal(err)
+				}
+				c.Send(strings.Repeat(servertest.Encode("INCR", key), 2) + servertest.Encode("INCR", "popular"))
+				servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
+				switch {
+				case round == 0:
+					other.Want("EXISTS "+key, ":0\r\n")
+				case sync == "yes":
+					other.Want("GET "+key, "$1\r\n2\r\n")
+				default:
+					other.Want("GET "+key, "$1\r\n4\r\n")
+				}
+				tx.Release()
+				for i := range 2 {
+					c.Expect(fmt.Sprintf(":%d\r\n", 2*round+i+1))
+				}
+				c.Expect(fmt.Sprintf(":%d\r\n", round+1))
+			}
+		})
+	}
+}
+
 // TestReadersWaitForTheirOwnKey: while a pipeline of readers waits for the key of one of them, the keys of the others
 // can be written.
 func TestReadersWaitForTheirOwnKey(t *testing.T) {

@@ -17,14 +17,21 @@ const (
 	segmentReplies  = 256 << 10 // bytes of replies
 )
 
-// contendedSegments is how many segments of a connection end before their first reader after a segment that had to wait
-// for a lock.
+// After a segment that had to wait for a lock, the next contendedSegments segments of the connection are short.
 //
 // A segment takes the locks of all its commands before it runs, those of readers included. When many clients use the
-// same few keys, a segment that waits for one of them holds others meanwhile, for which further segments wait. Readers
-// of one record hold no lock outside of segments, and segments without readers hold few. With GET and SET 4:1, zipfian
-// keys and pipelines of 16, that lowers the p99 from 33 to 14 ms in memory, from 138 to 46 ms with `sync yes`.
-const contendedSegments = 16
+// same few keys, a segment that waits for one of them holds others meanwhile, for which further segments wait. So the
+// short segments end before their first reader, as readers of one record hold no lock outside of segments. With GET and
+// SET 4:1, zipfian keys and pipelines of 16, that lowers the p99 from 33 to 14 ms in memory, from 138 to 46 ms with
+// `sync yes`.
+//
+// They also end after contendedCommands, because commands that read from the disk do so with all locks held: with
+// zipfian keys and data larger than memory, that doubles the rate of HSET, and its p99 falls to a fifth. With `sync
+// yes` they do not: a commit takes the same time then, whatever its length, and more commits cost a third of the rate.
+const (
+	contendedSegments = 16
+	contendedCommands = 2
+)
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 func (c *run) writeSegment(reqs []request) int {
@@ -37,6 +44,10 @@ func (c *run) writeSegment(reqs []request) int {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
 	n := 0
+	most := segmentCommands
+	if c.contended > 0 && !c.srv.DB.Syncs() {
+		most = contendedCommands
+	}
 	mustBeAlone := reqs[0].spec.Flags&command.Alone != 0
 	if mustBeAlone {
 		reqs = reqs[:1]
@@ -53,7 +64,7 @@ func (c *run) writeSegment(reqs []request) int {
 	for i := range reqs {
 		r := &reqs[i]
 		r.keys = 0
-		if i >= segmentCommands || len(refs) > segmentKeys {
+		if i >= most || len(refs) > segmentKeys {
 			break
 		}
 		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
