@@ -96,6 +96,9 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 			}
 		}
 	}
+	if _, err := cf.ParseSubkey(o.Prefix, tx.db.slots); err == nil {
+		r.Flags |= rocks.Collection
+	}
 	if o.Reverse {
 		r.Flags |= rocks.Reverse
 	}

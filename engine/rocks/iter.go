@@ -17,6 +17,9 @@ const (
 	KeysOnly IterFlags = C.BK_KEYS_ONLY // do not copy values
 	NoFill   IterFlags = C.BK_NO_FILL   // do not add the blocks that are read to the block cache
 	AsyncIO  IterFlags = C.BK_ASYNC     // prefetch asynchronously
+	// Collection: all keys of the range, which has a lower bound, belong to one version of one collection. Files that
+	// hold nothing of it, as their filters say, are not read, unless the iterator goes backwards.
+	Collection IterFlags = C.BK_COLLECTION
 )
 
 // Range says what an iterator reads.

@@ -306,5 +306,8 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 	if spec.Kind != Unknown {
 		C.bk_options_set_filter(p, C.uintptr_t(handle), C.int(spec.Kind), cbool(o.Slots))
 	}
+	if spec.Kind == Subkeys {
+		C.bk_options_set_prefix(p, cbool(o.Slots))
+	}
 	return g
 }

@@ -50,13 +50,14 @@ int64_t bk_write(void* db, const char* rep, size_t n, uint32_t flags, char** err
 
 // Iterators --------------------------------------------------------------------------------------------------
 
-enum { BK_REVERSE = 1, BK_KEYS_ONLY = 2, BK_NO_FILL = 4, BK_ASYNC = 8 };
+enum { BK_REVERSE = 1, BK_KEYS_ONLY = 2, BK_NO_FILL = 4, BK_ASYNC = 8, BK_COLLECTION = 16 };
 
 // bk_iter_open positions an iterator on the first key of [lower, upper) (with BK_REVERSE on the last one; a bound of
 // length 0 is none), skips skip entries and fills buf like bk_iter_fill. It returns NULL on an error, or if everything
 // fitted: then the native iterator is closed already. Otherwise the caller owns the iterator and closes it with
 // bk_iter_close. strip bytes are removed from the front of every key; values are truncated to vmax bytes (0 = no
-// limit). max_skip limits how many hidden entries (tombstones) one step may pass; 0 = no limit.
+// limit). max_skip limits how many hidden entries (tombstones) one step may pass; 0 = no limit. BK_COLLECTION says that
+// lower is given and that all keys of the range belong to one version of one collection.
 //
 // With nparts > 0 the iterator only returns entries whose stripped keys begin within one of nparts ranges, and entries
 // with keys shorter than plen. parts holds a lower and an upper bound of each range, in ascending order, all of plen
@@ -140,6 +141,10 @@ enum {
   BK_FILTER_SEARCH = 5
 };
 void bk_options_set_filter(void* opts, uintptr_t handle, int kind, int slots);
+// bk_options_set_prefix makes the filters of a family's files, and of its memtables if they have any, hold what all
+// keys of a collection have in common. So bk_iter_open with BK_COLLECTION passes over files without the collection.
+// slots says whether keys contain the cluster slot. The options own the extractor.
+void bk_options_set_prefix(void* opts, int slots);
 // bk_settled returns 1 if the filter keeps a metadata record without asking Go: compaction.Settled.
 int bk_settled(const char* value, size_t n);
 

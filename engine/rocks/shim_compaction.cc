@@ -1,6 +1,7 @@
-// RocksDB's callbacks: compaction filters, the table properties collector, the event listener.
+// RocksDB's callbacks: compaction filters, the table properties collector, the event listener, the prefix of filters.
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/slice_transform.h>
 #include <rocksdb/table_properties.h>
 
 #include <algorithm>
@@ -309,6 +310,18 @@ class Listener : public EventListener {
   uintptr_t handle_;
 };
 
+// The filters of table files know the collections that have entries in the file.
+class CollectionPrefix : public SliceTransform {
+ public:
+  explicit CollectionPrefix(bool slots) : slots_(slots) {}
+  const char* Name() const override { return slots_ ? "basalt.CollectionInSlot" : "basalt.Collection"; }
+  Slice Transform(const Slice& k) const override { return Slice(k.data(), shared_prefix(k, slots_)); }
+  bool InDomain(const Slice& k) const override { return shared_prefix(k, slots_) > 0; }
+
+ private:
+  bool slots_;
+};
+
 void put(std::string* out, uint64_t v, int n) { out->append(reinterpret_cast<char*>(&v), n); }
 void put_str(std::string* out, const std::string& s) {
   put(out, s.size(), 4);
@@ -321,6 +334,9 @@ extern "C" {
 
 void bk_options_set_filter(void* o, uintptr_t handle, int kind, int slots) {
   bk::opts(o).compaction_filter_factory = std::make_shared<Factory>(handle, kind, slots);
+}
+void bk_options_set_prefix(void* o, int slots) {
+  bk::opts(o).prefix_extractor = std::make_shared<CollectionPrefix>(slots);
 }
 int bk_settled(const char* value, size_t n) { return settled(Slice(value, n)); }
 void bk_options_add_collector(void* o, int is_metadata, double trigger) {

@@ -309,6 +309,8 @@ bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, s
   ro.snapshot = bk::snap(snapshot);
   ro.fill_cache = !(flags & BK_NO_FILL);
   ro.async_io = flags & BK_ASYNC;
+  // From the end of a range RocksDB would ask the filters for the collection behind it.
+  ro.total_order_seek = h->reverse || !(flags & BK_COLLECTION);
   ro.max_skippable_internal_keys = max_skip;
   if (llen) {
     h->lower.assign(lower, llen);
@@ -357,6 +359,7 @@ uint64_t bk_count(void* dbp, void* cfp, void* snapshot, const char* lower, size_
                   uint64_t max, int reverse, char** err) {
   ReadOptions ro;
   ro.snapshot = bk::snap(snapshot);
+  ro.total_order_seek = true;
   Slice lo(lower, llen), hi(upper, ulen);
   if (llen) ro.iterate_lower_bound = &lo;
   if (ulen) ro.iterate_upper_bound = &hi;
