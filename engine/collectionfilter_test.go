@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
@@ -122,19 +120,6 @@ func (c *collections) compare(tx *engine.Tx, key []byte, want []string, o engine
 	}
 }
 
-// skippedFiles returns how often a filter has kept an iterator from reading a file.
-func (c *collections) skippedFiles() int {
-	m := regexp.MustCompile(`bloom.filter.prefix.useful COUNT : (\d+)`).FindStringSubmatch(c.db.Statistics())
-	if m == nil {
-		c.Fatal("RocksDB does not count this")
-	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		c.Fatal(err)
-	}
-	return n
-}
-
 // TestCollectionsInManyFiles: iterators over collections, whose elements and deletions lie in some of many files, find
 // what a model holds, while filters keep them from reading the others. Names are prefixes of each other, a file has
 // many partitions of its filter, and ranges of elements are deleted.
@@ -175,7 +160,7 @@ func TestCollectionsInManyFiles(t *testing.T) {
 					}
 					c.check()
 				}
-				if c.skippedFiles() == 0 {
+				if ticker(t, c.db, "rocksdb.bloom.filter.prefix.useful") == 0 {
 					t.Error("no file was passed over")
 				}
 			})

@@ -95,9 +95,9 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 				r.Upper = tx.arena.keep(up)
 			}
 		}
-	}
-	if _, err := cf.ParseSubkey(o.Prefix, tx.db.slots); err == nil {
-		r.Flags |= rocks.Collection
+		if _, err := cf.ParseSubkey(o.Prefix, tx.db.slots); err == nil {
+			r.Flags |= rocks.Collection
+		}
 	}
 	if o.Reverse {
 		r.Flags |= rocks.Reverse
