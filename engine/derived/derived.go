@@ -286,8 +286,15 @@ func (k Kind[P]) Worth(r *Registry, key []byte, stamp uint64, bytes int) bool {
 		asked = asked || set[i].Load() == mark
 	}
 	size := int64(bytes + len(key) + overhead)
-	return asked && size <= r.MaxState() && (r.used.Load()+size <= r.limit.Load() || rand.IntN(oneOf) == 0)
+	return asked && size <= r.MaxState() && (r.hasRoom(size) || rand.IntN(oneOf) == 0)
 }
+
+// HasRoom reports whether a state of so many bytes beside its key can be kept without the eviction of another one.
+func (r *Registry) HasRoom(key []byte, bytes int) bool {
+	return r.hasRoom(int64(bytes + len(key) + overhead))
+}
+
+func (r *Registry) hasRoom(size int64) bool { return r.used.Load()+size <= r.limit.Load() }
 
 // marked returns the set of marks for a state, and the mark itself. Marks displace one another.
 func (r *Registry) marked(id ID, key []byte, stamp uint64) (set []atomic.Uint32, mark uint32) {

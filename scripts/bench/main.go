@@ -115,8 +115,8 @@ func run(o options) error {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 
-	fmt.Printf("%s, %d cores; redis-benchmark -c %d -r %d -d %d; median of %d\n",
-		redisVersion(), runtime.NumCPU(), connections, keyspace, valueSize, o.plan.reps)
+	fmt.Printf("%s; basalt with %s; %d cores; redis-benchmark -c %d -r %d -d %d; median of %d\n",
+		redisVersion(), basalt.rocksDB(), runtime.NumCPU(), connections, keyspace, valueSize, o.plan.reps)
 	var results []result
 	var allMeans []mean
 	begin := time.Now()
@@ -214,6 +214,19 @@ func redisVersion() string {
 		}
 	}
 	return "redis-server"
+}
+
+// rocksDB names the RocksDB that basalt runs on. With assertions, as Debian builds it, it is slower.
+func (s *side) rocksDB() string {
+	version, err := s.serverInfo("rocksdb_version")
+	if err != nil {
+		return "an unknown RocksDB"
+	}
+	name := "RocksDB " + version
+	if on, err := s.serverInfo("rocksdb_assertions"); err == nil && on == "1" {
+		name += " (assertions)"
+	}
+	return name
 }
 
 func writeJSON(path string, results []result, ms []mean, scripts []scriptResult) error {

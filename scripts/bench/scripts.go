@@ -87,23 +87,32 @@ func (r scriptResult) ratio() float64 { return median(r.Basalt) / median(r.Redis
 
 // processorTime returns the CPU time that the server's process has used. The server must run on this host.
 func (s *side) processorTime() (time.Duration, error) {
-	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
-		return 0, err
-	}
-	info, err := s.load.c.Do("INFO", "server")
+	pid, err := s.serverInfo("process_id")
 	if err != nil {
 		return 0, err
-	}
-	_, pid, found := strings.Cut(info.String(), "\r\nprocess_id:")
-	pid, _, _ = strings.Cut(pid, "\r\n")
-	if !found {
-		return 0, errors.New("INFO server has no process_id")
 	}
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, err
 	}
 	return parseProcessorTime(string(stat))
+}
+
+// serverInfo returns a field of INFO server.
+func (s *side) serverInfo(field string) (string, error) {
+	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
+		return "", err
+	}
+	info, err := s.load.c.Do("INFO", "server")
+	if err != nil {
+		return "", err
+	}
+	_, value, found := strings.Cut(info.String(), "\r\n"+field+":")
+	if !found {
+		return "", fmt.Errorf("INFO server has no %s", field)
+	}
+	value, _, _ = strings.Cut(value, "\r\n")
+	return value, nil
 }
 
 // parseProcessorTime parses the user and system time in /proc/PID/stat. The name of the program, the second field, may

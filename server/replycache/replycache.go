@@ -65,10 +65,11 @@ func (c Cache) Get(q *Request, now int64) []byte {
 	return nil
 }
 
-// Seen notes a request whose reply was not kept. It reports whether the reply should be kept now: from the second time
-// on, and as far as there is room.
+// Seen notes a request whose reply was not kept. It reports whether the reply should be kept now. As long as there is
+// room every reply is, because a copy costs a twentieth of the read. After that a reply would displace state that may be
+// worth more, so it must be asked for a second time.
 func (c Cache) Seen(q *Request) (worth bool) {
-	if kind.Worth(c.registry, q.id, q.generation, usualReply) {
+	if c.registry.HasRoom(q.id, usualReply) || kind.Worth(c.registry, q.id, q.generation, usualReply) {
 		return true
 	}
 	kind.Asked(c.registry, q.id, q.generation)

@@ -2,6 +2,7 @@ package replycache
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,16 +30,35 @@ func request(t *testing.T, ns, line string, generation uint64) *Request {
 	return &q
 }
 
-// keep keeps a reply, which takes a second request.
+// keep keeps the reply of a first request.
 func keep(t *testing.T, c Cache, q *Request, reply string, until int64) {
 	t.Helper()
-	if c.Seen(q) {
-		t.Error("a reply is worth to be kept at its first request")
-	}
 	if !c.Seen(q) {
-		t.Error("a reply is not worth to be kept at its second request")
+		t.Error("a reply is not kept although there is room")
 	}
 	c.Put(q, []byte(reply), until)
+}
+
+// Without room, a reply is kept from the second request on, one time of eight.
+func TestWithoutRoom(t *testing.T) {
+	r := derived.New(1 << 20)
+	c := New(r)
+	q := request(t, "ns", "LRANGE other 0 -1", 7)
+	for i := 0; r.HasRoom(q.id, usualReply); i++ {
+		keep(t, c, request(t, "ns", fmt.Sprint("LRANGE l 0 ", i), 7), strings.Repeat("x", usualReply), 0)
+	}
+	if c.Seen(q) {
+		t.Error("a first request displaces the reply of another one")
+	}
+	kept := 0
+	for range 1000 {
+		if c.Seen(q) {
+			kept++
+		}
+	}
+	if kept == 0 || kept > 500 {
+		t.Errorf("%d of 1000 repeated requests displace the reply of another one", kept)
+	}
 }
 
 // A kept reply answers the same request only.
