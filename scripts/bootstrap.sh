@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what building basalt needs and this machine lacks; with --test also
-# what its tests need, with --lint also what `make lint` needs, with --suite also
-# what Redis's own test suite needs (docs/compat/redis-suite.md). Checks first and
-# does nothing when nothing is missing, so every make target may run it.
+# what its tests need, with --lint also what `make lint` needs, with --arm64 also
+# what `make arm64-check` needs, with --suite also what Redis's own test suite
+# needs (docs/compat/redis-suite.md). Checks first and does nothing when nothing is
+# missing, so every make target may run it.
 #
-# usage: scripts/bootstrap.sh [--test] [--lint] [--suite]
+# usage: scripts/bootstrap.sh [--test] [--lint] [--arm64] [--suite]
 #
 # Exits 1 with a message when it cannot provide something.
 set -euo pipefail
@@ -202,9 +203,33 @@ if $with_test && ! command -v openssl >/dev/null; then # whose encrypted keys an
 	apt_install openssl
 fi
 
-if $with_arm64 && ! command -v aarch64-linux-gnu-g++ >/dev/null; then
-	$have_apt || die "aarch64-linux-gnu-g++ is needed, and apt-get to install it with is missing"
-	apt_install g++-aarch64-linux-gnu
+# arm64_root unpacks the distribution's arm64 packages of RocksDB, the compression libraries and all that they need into
+# build/arm64/root, for the cross compiler and for qemu. They cannot be installed: librocksdb-dev is not "Multi-Arch:
+# same", so that of arm64 would replace this machine's. apt works on files of its own, which need no root; with an empty
+# list of installed packages it downloads everything, the C library too.
+arm64_root() {
+	local dir=$PWD/build/arm64 deb
+	local options=(-qq -o Acquire::Retries=3 -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$dir/apt"
+		-o Dir::State::status="$dir/apt/status" -o Dir::Cache="$dir/apt/cache" -o APT::Sandbox::User=)
+	[ ! -d "$dir/root" ] || return 0
+	say "unpacking RocksDB and its libraries for arm64 in build/arm64/root"
+	rm -rf "$dir/apt" "$dir/new"
+	mkdir -p "$dir/new" "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
+	: >"$dir/apt/status"
+	apt-get "${options[@]}" update
+	apt-get "${options[@]}" install -y --download-only --no-install-recommends librocksdb-dev "${codecs[@]}" >/dev/null
+	for deb in "$dir"/apt/cache/archives/*.deb; do
+		dpkg-deb -x "$deb" "$dir/new"
+	done
+	mv "$dir/new" "$dir/root"
+	rm -rf "$dir/apt"
+}
+
+if $with_arm64; then
+	$have_apt || die "apt-get is needed to install what building for arm64 needs"
+	mapfile -t missing < <(missing_packages g++-aarch64-linux-gnu qemu-user-static)
+	[ ${#missing[@]} = 0 ] || apt_install "${missing[@]}"
+	arm64_root
 fi
 
 if $with_suite && ! command -v tclsh >/dev/null; then

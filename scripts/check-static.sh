@@ -11,7 +11,7 @@ program=${1:?usage: scripts/check-static.sh PROGRAM}
 	echo "check-static: $program: no such program" >&2
 	exit 1
 }
-libraries=$(ldd "$program")
+libraries=$(readelf -d "$program") # unlike ldd it reads a program for another CPU too
 if grep -q librocksdb <<<"$libraries"; then
 	echo "check-static: $program is linked with RocksDB's shared library:" >&2
 	grep librocksdb <<<"$libraries" >&2
