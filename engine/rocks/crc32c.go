@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package rocks
 
 // #include "shim_crc32c.h"
