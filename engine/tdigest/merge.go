@@ -19,13 +19,14 @@ func (c *Centroid) join(o Centroid) {
 }
 
 // between returns the point at the fraction t of the distance from a to b. It is never outside [a, b], however large
-// they are.
+// they are. The conversions to float64, here and elsewhere, keep the compiler from fusing operations, so that every CPU
+// gives the same digits.
 func between(a, b, t float64) float64 {
 	d := b - a
 	if math.IsInf(d, 0) { // the distance overflows a double, the point does not
-		return a*(1-t) + b*t
+		return float64(a*(1-t)) + float64(b*t)
 	}
-	return min(max(a+t*d, min(a, b)), max(a, b))
+	return min(max(a+float64(t*d), min(a, b)), max(a, b))
 }
 
 // minCompression is the lower limit of δ.
@@ -50,7 +51,7 @@ func compress(list []Centroid, compression uint32) []Centroid {
 		} else {
 			// k is the limit for a centroid that begins here. Beyond the end of the scale the sine decreases again, and
 			// the last centroid takes all that is left.
-			k := norm * math.Asin(2*min(sum/total, 1)-1)
+			k := float64(norm * math.Asin(2*min(sum/total, 1)-1))
 			reach := total * (math.Sin((k+1)/norm) + 1) / 2
 			if reach <= limit {
 				reach = total

@@ -29,7 +29,7 @@ func (s *Sketch) orNaN(f float64) float64 {
 
 // Quantile returns the value that a fraction q of the observations, 0 to 1, do not exceed; NaN when the sketch is
 // empty.
-func (s *Sketch) Quantile(q float64) float64 { return s.valueAt(q * s.weight) }
+func (s *Sketch) Quantile(q float64) float64 { return s.valueAt(float64(q * s.weight)) }
 
 // valueAt returns the observation at a position in the sorted order, 0 to the weight.
 func (s *Sketch) valueAt(index float64) float64 {
@@ -102,13 +102,13 @@ func (s *Sketch) below(v float64) float64 {
 		if v == s.min {
 			return 0.5
 		}
-		return 1 + fraction(s.min, v, first.Mean)*(first.Weight/2-1)
+		return 1 + float64(fraction(s.min, v, first.Mean)*(first.Weight/2-1))
 	}
 	if v > last.Mean {
 		if v == s.max {
 			return s.weight - 0.5
 		}
-		return s.weight - 1 - fraction(s.max, v, last.Mean)*(last.Weight/2-1)
+		return s.weight - 1 - float64(fraction(s.max, v, last.Mean)*(last.Weight/2-1))
 	}
 	sum := 0.0 // weight of the centroids before i
 	for i := 0; i < n; i++ {
@@ -132,7 +132,7 @@ func (s *Sketch) below(v float64) float64 {
 			if b.Weight == 1 {
 				to -= 0.5
 			}
-			return from + (to-from)*fraction(a.Mean, v, b.Mean)
+			return from + float64((to-from)*fraction(a.Mean, v, b.Mean))
 		}
 		sum += a.Weight
 	}

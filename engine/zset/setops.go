@@ -172,7 +172,7 @@ func (o *Operands) Inter(weights []float64, agg Aggregate) ([]Entry, error) {
 		n := 0
 		keep := func(i int, score float64, found bool) {
 			if found {
-				entries[n], sums[n] = entries[i], agg.add(sums[i], score*s.weight)
+				entries[n], sums[n] = entries[i], agg.add(sums[i], float64(score*s.weight)) // not fused
 				n++
 			}
 		}

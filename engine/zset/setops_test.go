@@ -220,3 +220,36 @@ func wantDiff(sets []model) model {
 	}
 	return out
 }
+
+// A weighted score is rounded before it is added, as in Redis. A fused operation would keep the error of 0.1.
+func TestWeightedScoreIsRounded(t *testing.T) {
+	db := enginetest.Open(t)
+	keys := [][]byte{[]byte("a"), []byte("b")}
+	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+		for i, score := range []float64{-1, 0.1} {
+			if _, _, err := zset.Add(tx, keys[i], 0, []zset.Entry{{Member: []byte("m"), Score: score}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(ns, keys, func(tx *engine.Tx) error {
+		for name, f := range map[string]func(*zset.Operands, []float64, zset.Aggregate) ([]zset.Entry, error){
+			"union": (*zset.Operands).Union, "inter": (*zset.Operands).Inter} {
+			o, err := zset.Open(tx, keys)
+			if err != nil {
+				return err
+			}
+			if got, err := f(o, []float64{1, 10}, zset.Sum); err != nil || len(got) != 1 || got[0].Score != 0 {
+				t.Errorf("%s: %v, %v, want the score 0", name, got, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
