@@ -12,6 +12,7 @@ FUZZTIME ?= 10s
 # Patterns of the packages that test, race, lint and fuzz cover.
 PKGS ?= ./...
 TESTFLAGS ?=
+ARCH ?=
 BENCHFLAGS ?=
 BENCHDISKFLAGS ?=
 CRASHFLAGS ?=
@@ -80,9 +81,9 @@ asan: bootstrap ## Native code under AddressSanitizer and UndefinedBehaviorSanit
 tsan: bootstrap ## The memtable under ThreadSanitizer
 	@$(ENV) scripts/native.sh tsan
 
-arm64-check: bootstrap ## Compile for arm64 what can be without a RocksDB for it
-	@scripts/bootstrap.sh --arm64
-	@$(ENV) scripts/native.sh arm64
+arm64-check: build ## Build build/arm64/basalt and try it under qemu, with some tests (PKGS=./engine: others)
+	@scripts/bootstrap.sh --test --arm64
+	@$(if $(filter-out file default,$(origin PKGS)),PKGS='$(PKGS)') scripts/arm64/check.sh build/basalt
 
 bench: build ## Requests a second of basalt and redis-server side by side
 	@scripts/bootstrap.sh --test
@@ -107,8 +108,9 @@ soak: build ## 10 million operations over 1 million keys: is memory flat?
 compat: build ## Run go-redis, ioredis, BullMQ, redis-sentinel and kvrocks-controller with basalt; ROUNDS=N failovers
 	@$(ENV) scripts/compat/run.sh '$(CURDIR)/build/basalt'
 
-dist: bootstrap ## Make dist/: a tar.gz and a Debian package
-	@$(ENV) scripts/dist/build.sh
+dist: bootstrap ## Make dist/: a tar.gz and a Debian package; ARCH=arm64: on another machine for arm64
+	@$(if $(filter arm64,$(ARCH)),scripts/bootstrap.sh --arm64)
+	@$(ENV) ARCH='$(ARCH)' scripts/dist/build.sh
 
 clean: ## Remove build/ and dist/ (data/ and a RocksDB built from source stay)
 	rm -rf build dist

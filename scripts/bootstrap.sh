@@ -209,8 +209,9 @@ fi
 # list of installed packages it downloads everything, the C library too.
 arm64_root() {
 	local dir=$PWD/build/arm64 deb
-	local options=(-qq -o Acquire::Retries=3 -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$dir/apt"
-		-o Dir::State::status="$dir/apt/status" -o Dir::Cache="$dir/apt/cache" -o APT::Sandbox::User=)
+	local options=(-qq -o Acquire::Retries=3 -o APT::Architecture=arm64 -o APT::Architectures::=arm64
+		-o Dir::State="$dir/apt" -o Dir::State::status="$dir/apt/status" -o Dir::Cache="$dir/apt/cache"
+		-o APT::Sandbox::User=)
 	[ ! -d "$dir/root" ] || return 0
 	say "unpacking RocksDB and its libraries for arm64 in build/arm64/root"
 	rm -rf "$dir/apt" "$dir/new"

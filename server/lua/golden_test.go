@@ -3,6 +3,7 @@ package lua
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,6 +43,9 @@ func TestGolden(t *testing.T) {
 				if strings.HasPrefix(want, "-") {
 					want = strings.TrimSuffix(want, "\r\n")
 				}
+				if runtime.GOARCH != "amd64" { // an invalid operation of another CPU than Redis's gives a positive NaN
+					got, want = unsignedNaN.Replace(got), unsignedNaN.Replace(want)
+				}
 				if got != want {
 					t.Errorf("%s\n got %q\nwant %q", script, got, want)
 				}
@@ -49,6 +53,8 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+var unsignedNaN = strings.NewReplacer("$4\r\n-nan", "$3\r\nnan", "-nan", "nan")
 
 // emptyHost replies as a server without data.
 type emptyHost struct{ *echo }
