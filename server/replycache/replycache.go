@@ -66,8 +66,8 @@ func (c Cache) Get(q *Request, now int64) []byte {
 }
 
 // Seen notes a request whose reply was not kept. It reports whether the reply should be kept now. As long as there is
-// room every reply is, because a copy costs a twentieth of the read. After that a reply would displace state that may be
-// worth more, so it must be asked for a second time.
+// room every reply is, because a copy costs a twentieth of the read. After that a reply would displace state that may
+// be worth more, so it must be asked for a second time.
 func (c Cache) Seen(q *Request) (worth bool) {
 	if c.registry.HasRoom(q.id, usualReply) || kind.Worth(c.registry, q.id, q.generation, usualReply) {
 		return true
