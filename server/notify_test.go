@@ -90,6 +90,7 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"SADD s a", ""},
 		{"SMOVE s t a", "srem:s new:t sadd:t"},
 		{"SMOVE s t b", "srem:s del:s sadd:t"},
+		{"SADD s a c;SMOVE s t a;SREM s c", "new:s sadd:s srem:s srem:s del:s"}, // t has a already
 		{"SPOP t 1", "spop:t"},
 		{"SUNIONSTORE u t", "new:u sunionstore:u"},
 		{"SINTERSTORE u t missing", "del:u"},

@@ -41,7 +41,7 @@ func TestBatches(t *testing.T) {
 		return func(tx *engine.Tx) error { _, err := set.Remove(tx, key, raw(members...)); return err }
 	}
 	move := func(member string) func(tx *engine.Tx) error {
-		return func(tx *engine.Tx) error { _, err := set.Move(tx, key, dst, []byte(member)); return err }
+		return func(tx *engine.Tx) error { _, _, err := set.Move(tx, key, dst, []byte(member)); return err }
 	}
 	pop := func(n uint64) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error { return set.Pop(tx, key, n, func([]byte) {}) }

@@ -206,7 +206,7 @@ func TestConcurrent(t *testing.T) {
 			if err != nil || member == nil {
 				return err
 			}
-			moved, err := set.Move(tx, a, b, member)
+			moved, _, err := set.Move(tx, a, b, member)
 			if err == nil && !moved {
 				err = fmt.Errorf("%q was drawn and could not be moved", member)
 			}

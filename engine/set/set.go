@@ -192,26 +192,27 @@ func removeMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (removed in
 	return removed, nil
 }
 
-// Move moves a member from one set to another and reports whether the first set contained it. The second set may
-// contain the member already.
-func Move(tx *engine.Tx, from, to, member []byte) (bool, error) {
+// Move moves a member from one set to another. It reports whether the first set contained the member, and whether the
+// second one did not.
+func Move(tx *engine.Tx, from, to, member []byte) (moved, added bool, err error) {
 	src, err := load(tx, from)
 	if err != nil || !src.Exists {
-		return false, err
+		return false, false, err
 	}
 	if _, err := load(tx, to); err != nil {
-		return false, err
+		return false, false, err
 	}
 	if string(from) == string(to) {
-		return IsMember(tx, from, member)
+		moved, err = IsMember(tx, from, member)
+		return moved, false, err
 	}
 	one := [][]byte{member}
 	n, err := Remove(tx, from, one)
 	if err != nil || n == 0 {
-		return false, err
+		return false, false, err
 	}
-	_, err = Add(tx, to, one)
-	return true, err
+	n, err = Add(tx, to, one)
+	return true, n > 0, err
 }
 
 // Each calls f with every member in byte order. Before that it calls begin with their number, 0 when the key does not

@@ -60,7 +60,7 @@ func calls(key []byte) map[string]func(tx *engine.Tx) error {
 		"IsMember":       func(tx *engine.Tx) error { _, err := set.IsMember(tx, key, key); return err },
 		"Add":            func(tx *engine.Tx) error { _, err := set.Add(tx, key, raw("a")); return err },
 		"Remove":         func(tx *engine.Tx) error { _, err := set.Remove(tx, key, raw("a")); return err },
-		"Move from":      func(tx *engine.Tx) error { _, err := set.Move(tx, key, []byte("other"), key); return err },
+		"Move from":      func(tx *engine.Tx) error { _, _, err := set.Move(tx, key, []byte("other"), key); return err },
 		"Each":           func(tx *engine.Tx) error { return set.Each(tx, key, func(uint64) {}, none) },
 		"Pop":            func(tx *engine.Tx) error { return set.Pop(tx, key, 1, none) },
 		"Pop of nothing": func(tx *engine.Tx) error { return set.Pop(tx, key, 0, none) },
@@ -100,13 +100,16 @@ func TestWrongType(t *testing.T) {
 		}
 	}
 	add(t, db, other, "a")
-	err := db.Update(ns, keys, func(tx *engine.Tx) error { _, err := set.Move(tx, other, key, []byte("a")); return err })
+	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+		_, _, err := set.Move(tx, other, key, []byte("a"))
+		return err
+	})
 	if !errors.Is(err, engine.ErrWrongType) {
 		t.Errorf("Move to a string: %v", err)
 	}
 	// Redis looks at the source first.
 	update(t, db, [][]byte{missing, key}, func(tx *engine.Tx) error {
-		moved, err := set.Move(tx, missing, key, []byte("a"))
+		moved, _, err := set.Move(tx, missing, key, []byte("a"))
 		if moved {
 			t.Error("moved out of a missing set")
 		}
@@ -159,7 +162,7 @@ func TestMove(t *testing.T) {
 		{b, a, "2", true, "2", "1 3"}, // into a set that is gone
 	} {
 		update(t, db, keys, func(tx *engine.Tx) error {
-			moved, err := set.Move(tx, c.from, c.to, []byte(c.member))
+			moved, _, err := set.Move(tx, c.from, c.to, []byte(c.member))
 			if moved != c.moved {
 				t.Errorf("%s from %s to %s: moved %v", c.member, c.from, c.to, moved)
 			}

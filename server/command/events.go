@@ -268,7 +268,7 @@ var eventRules = map[string]eventRule{
 	"smove": func(c *Change) {
 		c.emit(EventSet, "srem", c.Args[1])
 		c.emitGone(c.Args[1])
-		c.emit(EventSet, "sadd", c.Args[2])
+		// SMOVE adds sadd itself, unless the other set has the member already.
 	},
 	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet,
 		"sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),

@@ -163,8 +163,11 @@ func srandmember(c *Ctx) error {
 }
 
 func smove(c *Ctx) error {
-	moved, err := sets.Move(c.Tx, c.Args[1], c.Args[2], c.Args[3])
+	moved, added, err := sets.Move(c.Tx, c.Args[1], c.Args[2], c.Args[3])
 	if err == nil {
+		if added {
+			c.Tell(EventSet, "sadd", c.Args[2])
+		}
 		c.Out.Int(boolInt(moved))
 	}
 	return err
