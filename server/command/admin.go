@@ -174,8 +174,8 @@ func compact(c *Ctx) error {
 	return nil
 }
 
-// shutdown has no reply: the connection is closed. SAVE, NOSAVE, NOW and FORCE make no difference, since every
-// acknowledged write is in the log, and there are no replicas to wait for.
+// shutdown has no reply: the connection is closed. SAVE, NOSAVE, NOW and FORCE make no difference: every acknowledged
+// write is in the log, and replicas, which are not waited for, go on from it after the next start.
 func shutdown(c *Ctx) error {
 	var save, noSave, abort, other bool
 	for _, a := range c.Args[1:] {

@@ -37,7 +37,7 @@ func init() {
 		return nil
 	}
 	debugSubs = []debugSub{
-		{"change-repl-id", 0, 0, ok, []string{"CHANGE-REPL-ID", "    Accepted and without effect: there are no replicas."}},
+		{"change-repl-id", 0, 0, ok, []string{"CHANGE-REPL-ID", "    Accepted and without effect."}},
 		{"dbsize-limit", 1, 1, debugSizeLimit, []string{"DBSIZE-LIMIT <0|1>",
 			"    Behave as if max-db-size were reached, or not, until it is looked at again."}},
 		{"digest", 0, 0, debugDigest, []string{"DIGEST", "    A hash of all keys of the namespace and what they hold."}},

@@ -86,6 +86,8 @@ func TestSetRedis(t *testing.T) {
 		{"", "oom-score-adj no loglevel notice", ""},
 		{"", "oom-score-adj yes", failed + "'oom-score-adj') - the supervisor sets the score"},
 		{"", "loglevel debug", failed + "'loglevel') - the setting is log-level"},
+		{"", "locale-collate C", ""},
+		{"", "locale-collate de_DE.UTF-8", failed + "'locale-collate') - SORT ALPHA compares bytes, as in the locale C"},
 		{"", "shutdown-on-sigint", "syntax error"},
 		{"", "shutdown-on-sigint nosave,now", failed +
 			"'shutdown-on-sigint') - argument(s) must be one of the following: default, save, nosave, now, force"},

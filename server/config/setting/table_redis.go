@@ -129,7 +129,7 @@ var redisSettings = []Setting{
 	boolean("always-show-logo", "no", fixed),
 	boolean("set-proc-title", "yes", fixed),
 	text("proc-title-template", "{title} {listen-addr} {server-mode}", dynamic),
-	text("locale-collate", "", dynamic),
+	text("locale-collate", "", dynamic).check(checkLocale),
 	text("ignore-warnings", "", dynamic),
 	boolean("crash-log-enabled", "yes", dynamic),
 	boolean("crash-memcheck-enabled", "yes", dynamic),
@@ -161,6 +161,7 @@ func (s Setting) only(value, reason string) Setting {
 
 var (
 	errPercent       = errors.New("percentage argument must be less or equal to 100")
+	errLocale        = errors.New("SORT ALPHA compares bytes, as in the locale C")
 	errClientMemory  = errors.New("clients are not evicted: client-output-buffer-limit limits each")
 	errScores        = errors.New("must be three numbers from -2000 to 2000, in ascending order")
 	errShutdown      = errors.New("argument(s) must be one of the following: " + strings.Join(shutdownWords, ", "))
@@ -200,6 +201,14 @@ func checkScores(text string) error {
 	}
 	if len(scores) != 3 || !slices.IsSorted(scores) {
 		return errScores
+	}
+	return nil
+}
+
+// checkLocale checks locale-collate: only the locales in which strings are compared by their bytes.
+func checkLocale(text string) error {
+	if text != "" && text != "C" && text != "POSIX" {
+		return errLocale
 	}
 	return nil
 }
