@@ -93,7 +93,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	}
 	i.Redirect = -1
 	if t := c.info.track.Load(); t != nil {
-		i.Redirect = t.Redirect
+		i.Redirect = t.Target()
 		i.Flags += t.Letters()
 		for _, p := range t.Prefixes {
 			i.Overhead += int64(pubsub.NameBytes(p))

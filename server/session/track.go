@@ -7,14 +7,21 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Track switches tracking on, or changes its options.
+// Track switches tracking on, or changes its options. CLIENT TRACKING has refused to change the mode.
 func (c *run) Track(how command.Tracking) {
-	c.Untrack()
+	old := c.track
+	if old != nil && !how.Broadcast {
+		old.Change(how)
+		return
+	}
 	if how.Broadcast {
 		c.srv.Broadcasting(true)
 	}
 	c.track = c.srv.Tracker.Add(c.sess.ID, how, c.conn.trackingPeer)
 	c.info.track.Store(c.track)
+	if old != nil { // after Add, so that no change in between is missed
+		c.endTrack(old, &c.batch)
+	}
 }
 
 // Untrack switches tracking off.
@@ -22,12 +29,15 @@ func (c *run) Untrack() { c.untrack(&c.batch) }
 
 // untrack is Untrack with the batch of the connection's run; nil = the connection has no run.
 func (c *conn) untrack(batch *wire.Batch) {
-	old := c.track
-	if old == nil {
-		return
+	if old := c.track; old != nil {
+		c.track = nil
+		c.info.track.Store(nil)
+		c.endTrack(old, batch)
 	}
-	c.track = nil
-	c.info.track.Store(nil)
+}
+
+// endTrack ends the tracking of a client that is no longer the connection's.
+func (c *conn) endTrack(old *tracking.Client, batch *wire.Batch) {
 	c.srv.Tracker.Remove(old, batch)
 	if old.Broadcast {
 		c.srv.Broadcasting(false)

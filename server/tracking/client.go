@@ -22,13 +22,13 @@ type Origin struct {
 	Batch *wire.Batch // flushed at the end of the run that commits
 }
 
-// Client is a connection that tracks keys, from Table.Add to Table.Remove. SetCaching, Caching and Ran are for the
-// connection's own goroutine, the other methods for any.
+// Client is a connection that tracks keys, from Table.Add to Table.Remove. Change, SetCaching, Caching, Ran and
+// Remembers are for the connection's own goroutine, the other methods for any.
 type Client struct {
-	command.Tracking
-	id      int64
-	find    func(id int64) (Peer, bool)
-	caching int // CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not given
+	command.Tracking // the connection's goroutine changes it with mu held, so it may read without mu
+	id               int64
+	find             func(id int64) (Peer, bool)
+	caching          int // CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not given
 
 	mu      sync.Mutex
 	peer    func() Peer // nil = the client no longer tracks
@@ -36,6 +36,22 @@ type Client struct {
 	pending []notice    // messages held back while busy
 	held    int         // bytes of pending, see maxHeld
 	broken  bool        // the connection that messages are redirected to is gone
+}
+
+// Change replaces the options of a client that tracks the keys that it reads, and goes on to do so. Keys that it has
+// read stay remembered: it still caches them.
+func (c *Client) Change(how command.Tracking) {
+	c.mu.Lock()
+	c.OptIn, c.OptOut, c.NoLoop, c.Redirect = how.OptIn, how.OptOut, how.NoLoop, how.Redirect
+	c.broken = false
+	c.mu.Unlock()
+}
+
+// Target returns the connection that messages are redirected to, 0 = the client's own.
+func (c *Client) Target() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Redirect
 }
 
 // notice is one message: keys, or nil for the whole keyspace.
@@ -149,9 +165,9 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 	if !ok {
 		return
 	}
-	to := own
-	if c.Redirect != 0 {
-		if to, ok = c.find(c.Redirect); !ok {
+	to, target := own, c.Target()
+	if target != 0 {
+		if to, ok = c.find(target); !ok {
 			c.mu.Lock()
 			c.broken = true
 			c.mu.Unlock()
@@ -159,7 +175,7 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 				w := resp.Writer{Proto: 3}
 				w.Push(2)
 				w.BulkString("tracking-redir-broken")
-				w.Int(c.Redirect)
+				w.Int(target)
 				batch.Post(own.Out, w.Bytes())
 			}
 			return
@@ -170,7 +186,7 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 	case to.Proto == 3:
 		w.Push(2)
 		w.BulkString("invalidate")
-	case c.Redirect != 0 && to.Subscribed:
+	case target != 0 && to.Subscribed:
 		w.Array(3)
 		w.BulkString("message")
 		w.BulkString(command.InvalidateChannel)
