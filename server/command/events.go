@@ -187,37 +187,41 @@ func stored(class EventClass, name string) eventRule {
 }
 
 // popped is the rule of commands that pop from the first non-empty key.
-func popped(class EventClass, name func(*Change) string) eventRule {
+func popped(class EventClass, name string) eventRule {
 	return func(c *Change) {
 		for i, k := range c.Keys {
 			if c.Was[i] {
-				c.emit(class, name(c), k)
+				c.emit(class, name, k)
 				return
 			}
 		}
 	}
 }
 
-func always(name string) func(*Change) string { return func(*Change) string { return name } }
-
-// word reports whether an argument from the index on is the word.
-func (c *Change) word(from int, word string) bool {
-	for _, a := range c.Args[min(from, len(c.Args)):] {
-		if EqualFold(a, word) {
-			return true
+// poppedSide is the rule of LMPOP and the like, whose keys begin at an argument: the word behind the keys chooses
+// between two names. A key may look like that word.
+func poppedSide(class EventClass, keys int, word, with, without string) eventRule {
+	return func(c *Change) {
+		name := without
+		if EqualFold(c.Args[keys+len(c.Keys)], word) {
+			name = with
 		}
+		popped(class, name)(c)
 	}
-	return false
 }
 
-// byWord returns one of two event names, depending on a word among the arguments.
-func byWord(from int, word, with, without string) func(*Change) string {
-	return func(c *Change) string {
-		if c.word(from, word) {
-			return with
+// zaddEvents: INCR is an option only before the first score; behind it INCR is a member.
+func zaddEvents(c *Change) {
+	name := "zadd"
+	for _, a := range c.Args[2:] {
+		if _, score := ParseFloat(a); score {
+			break
 		}
-		return without
+		if EqualFold(a, "INCR") {
+			name = "zincr"
+		}
 	}
+	first(EventZSet, name)(c)
 }
 
 var eventRules = map[string]eventRule{
@@ -225,7 +229,11 @@ var eventRules = map[string]eventRule{
 	"mset": eachSet, "msetnx": eachSet, "msetex": msetExEvents,
 	"getex": func(c *Change) {
 		if c.Is[0] {
-			c.emit(EventGeneric, byWord(2, "PERSIST", "persist", "expire")(c), c.Keys[0])
+			name := "expire"
+			if len(c.Args) == 3 { // PERSIST, the only option without a value
+				name = "persist"
+			}
+			c.emit(EventGeneric, name, c.Keys[0])
 		}
 	},
 	"append": first(EventString, "append"), "setrange": first(EventString, "setrange"),
@@ -260,9 +268,9 @@ var eventRules = map[string]eventRule{
 		"lset"), "linsert": first(EventList, "linsert"),
 	"lrem": first(EventList, "lrem"), "ltrim": first(EventList, "ltrim"),
 	"lmove": moveEvents, "blmove": moveEvents, "rpoplpush": moveEvents, "brpoplpush": moveEvents,
-	"lmpop": popped(EventList, byWord(3, "LEFT", "lpop", "rpop")), "blmpop": popped(EventList,
-		byWord(4, "LEFT", "lpop", "rpop")),
-	"blpop": popped(EventList, always("lpop")), "brpop": popped(EventList, always("rpop")),
+	"lmpop":  poppedSide(EventList, 2, "LEFT", "lpop", "rpop"),
+	"blmpop": poppedSide(EventList, 3, "LEFT", "lpop", "rpop"),
+	"blpop":  popped(EventList, "lpop"), "brpop": popped(EventList, "rpop"),
 
 	"sadd": first(EventSet, "sadd"), "srem": first(EventSet, "srem"), "spop": first(EventSet, "spop"),
 	"smove": func(c *Change) {
@@ -273,17 +281,14 @@ var eventRules = map[string]eventRule{
 	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet,
 		"sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),
 
-	"zadd": func(c *Change) {
-		first(EventZSet, byWord(2, "INCR", "zincr",
-			"zadd")(c))(c)
-	}, "zincrby": first(EventZSet, "zincr"),
+	"zadd": zaddEvents, "zincrby": first(EventZSet, "zincr"),
 	"zrem": first(EventZSet, "zrem"), "zremrangebyrank": first(EventZSet,
 		"zremrangebyrank"), "zremrangebyscore": first(EventZSet, "zremrangebyscore"),
 	"zremrangebylex": first(EventZSet, "zremrangebylex"),
 	"zpopmin":        first(EventZSet, "zpopmin"), "zpopmax": first(EventZSet, "zpopmax"),
-	"bzpopmin": popped(EventZSet, always("zpopmin")), "bzpopmax": popped(EventZSet, always("zpopmax")),
-	"zmpop": popped(EventZSet, byWord(3, "MIN", "zpopmin", "zpopmax")), "bzmpop": popped(EventZSet,
-		byWord(4, "MIN", "zpopmin", "zpopmax")),
+	"bzpopmin": popped(EventZSet, "zpopmin"), "bzpopmax": popped(EventZSet, "zpopmax"),
+	"zmpop":       poppedSide(EventZSet, 2, "MIN", "zpopmin", "zpopmax"),
+	"bzmpop":      poppedSide(EventZSet, 3, "MIN", "zpopmin", "zpopmax"),
 	"zunionstore": stored(EventZSet, "zunionstore"), "zinterstore": stored(EventZSet,
 		"zinterstore"), "zdiffstore": stored(EventZSet, "zdiffstore"), "zrangestore": stored(EventZSet, "zrangestore"),
 	"geoadd": first(EventZSet, "zadd"), "geosearchstore": stored(EventZSet, "geosearchstore"),
