@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -88,11 +89,14 @@ func (d *countDelta) apply() {
 func (tx *Tx) CountKeys() (keys, expires int64) {
 	keys, expires = tx.db.Count(tx.ns)
 	own := tx.db.counts.find(tx.ns)
+	now := time.Now().UnixMilli()
 	for i := range tx.deltas {
 		switch d := &tx.deltas[i]; {
 		case d.c != own:
 		case d.kind == keysGone:
 			keys, expires = 0, 0
+		case d.kind == keysAdded && d.end != 0 && int64(min(d.end, math.MaxInt64)) < now:
+			// Count has left the expired key out already.
 		case d.kind == keysAdded:
 			keys += int64(d.n)
 			if d.end != 0 {

@@ -238,6 +238,33 @@ func TestCountOverwritesTheExpired(t *testing.T) {
 	wantCount(t, db, ns, 2, 1)
 }
 
+// TestCountInTransactionOverTheExpired: the count inside of a transaction is that after its commit, also when the
+// transaction replaces a key that has expired, and when one of its own keys has.
+func TestCountInTransactionOverTheExpired(t *testing.T) {
+	db := enginetest.Open(t)
+	past := uint64(time.Now().Add(-time.Second).UnixMilli())
+	setString(t, db, "other", 0)
+	setString(t, db, "key", past)
+	wantCount(t, db, ns, 1, 0)
+	if err := db.Update(ns, keys("key", "short"), func(tx *engine.Tx) error {
+		for _, k := range []struct {
+			name   string
+			expire uint64
+		}{{"key", 0}, {"short", past}} {
+			s := tx.Fresh([]byte(k.name), cf.TypeString)
+			s.Expire = k.expire
+			tx.SaveAppend(&s, []byte("v"))
+			if n, expires := tx.CountKeys(); n != 2 || expires != 0 {
+				t.Errorf("after %s: %d keys in the transaction, %d with an expiry; want 2 and 0", k.name, n, expires)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, db, ns, 2, 0)
+}
+
 func setString(t testing.TB, db *engine.DB, key string, expire uint64) {
 	t.Helper()
 	if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
