@@ -33,6 +33,11 @@ func (c *run) execute() {
 	c.begin()
 	c.moved()
 	for i := 0; i < len(reqs) && !c.closeAfterReply; {
+		if c.srv.ended() {
+			c.closeAfterReply = true
+			c.script.forget()
+			break
+		}
 		r := &reqs[i]
 		if r.err == nil {
 			r.err = c.refuse(r)

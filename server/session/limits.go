@@ -53,7 +53,7 @@ type Limits struct {
 	Queued atomic.Int64 // max number of bytes of the commands that wait for EXEC
 
 	Handshake atomic.Int64 // max time of a TLS handshake, a time.Duration
-	Ending    atomic.Int64 // max time for a client to read its last replies when the server closes, a time.Duration
+	Ending    atomic.Int64 // max time for a client to get its last replies when the server closes, a time.Duration
 
 	// Replicas is the time until which enough replicas are in good state for min-replicas-to-write, in nanoseconds
 	// since the epoch; 0 = no replicas are needed.

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/wire"
@@ -262,6 +265,35 @@ func TestClose(t *testing.T) {
 			t.Error("the server still accepts")
 		}
 		h.Close() // a second Close does nothing
+	}
+}
+
+// TestCloseCutsPipelines: when the time for the clients is over, Close waits for the command that runs, not for all the
+// commands that were sent.
+func TestCloseCutsPipelines(t *testing.T) {
+	h := servertest.Start(t)
+	h.Sessions().Limits.Ending.Store(0)
+	key := []byte("n")
+	c := h.Dial(t)
+	closed := make(chan struct{})
+	if err := h.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		c.Send(strings.Repeat(servertest.Pipeline("INCR n"), 10))
+		servertest.Eventually(t, "the pipeline waits for the key", tx.Awaited)
+		go func() { h.Close(); close(closed) }()
+		servertest.Eventually(t, "the server is being closed", h.Sessions().Closing)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	if err := h.DB.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		v, _, err := str.Get(tx, key)
+		if string(v) != "1" {
+			t.Errorf("%q of 10 commands have run", v)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

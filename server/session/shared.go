@@ -55,6 +55,7 @@ type Shared struct {
 	remote  atomic.Int64 // connections in conns from other hosts
 	lastID  atomic.Int64
 	closing atomic.Bool    // set with mu held
+	ends    atomic.Int64   // see ended: nanoseconds since the epoch, 0 = Close was not called
 	left    sync.WaitGroup // connections that are served
 	runs    sync.Pool      // of *run
 
@@ -127,17 +128,25 @@ func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
 }
 
 // Close lets running commands finish, and gives all clients some time to read their replies. Then the connections
-// end. Close does not wait for their end, Wait does.
+// end: commands of a pipeline that have not begun by then are not run. Close does not wait for the end of the
+// connections, Wait does.
 func (s *Shared) Close() {
 	grace := time.Duration(s.Limits.Ending.Load())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ends.CompareAndSwap(0, time.Now().Add(grace).UnixNano())
 	s.closing.Store(true)
 	for _, c := range s.conns {
 		c.stopWaiting() // before the deadlines: the owner of a detached connection asks why a read ended
 		c.wire.Wake()   // wakes a waiting reader; running commands finish
 		c.wire.SetWriteDeadline(time.Now().Add(grace))
 	}
+}
+
+// ended reports whether the time that Close gives the clients is over.
+func (s *Shared) ended() bool {
+	at := s.ends.Load()
+	return at != 0 && time.Now().UnixNano() >= at
 }
 
 // Closing reports whether Close was called.
