@@ -84,6 +84,35 @@ func (d *countDelta) apply() {
 	}
 }
 
+// applyCounts changes the key counts. The changes of a count of keys without an expiry are made in one step: DBSIZE must
+// not see half of a RENAME.
+func (tx *Tx) applyCounts() {
+	var c *keycount.Counter
+	plain := 0
+	for i := range tx.deltas {
+		d := &tx.deltas[i]
+		if d.kind != keysGone && (d.kind != keysAdded || d.end != 0) {
+			d.apply()
+			continue
+		}
+		if d.c != c || d.kind == keysGone {
+			if plain != 0 {
+				c.Add(0, plain, d.now)
+			}
+			c, plain = d.c, 0
+		}
+		if d.kind == keysGone {
+			d.apply()
+		} else {
+			plain += int(d.n)
+		}
+	}
+	if plain != 0 {
+		c.Add(0, plain, tx.now)
+	}
+	tx.deltas = tx.deltas[:0]
+}
+
 // CountKeys returns the number of keys in the transaction's namespace as of its commit, and how many of them have an
 // expiry.
 func (tx *Tx) CountKeys() (keys, expires int64) {

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keycount"
+	enginekeys "github.com/basaltdb/basalt/engine/keys"
 )
 
 // wantCount checks what DBSIZE would say of a namespace.
@@ -263,6 +264,50 @@ func TestCountInTransactionOverTheExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCount(t, db, ns, 2, 0)
+}
+
+// TestCountOfRenames: a count beside a transaction that moves keys is never that of a half of it.
+func TestCountOfRenames(t *testing.T) {
+	db := enginetest.Open(t)
+	const n = 2000
+	var all [][]byte
+	for i := range 2 * n {
+		all = append(all, fmt.Appendf(nil, "key%d", i))
+	}
+	for _, k := range all[:n] {
+		setString(t, db, string(k), 0)
+	}
+	done := make(chan error)
+	go func() {
+		from, to := all[:n], all[n:]
+		for range 20 {
+			if err := db.Update(ns, all, func(tx *engine.Tx) error {
+				for i := range from {
+					if ok, err := enginekeys.Rename(tx, from[i], to[i], false); !ok || err != nil {
+						return fmt.Errorf("%v %w", ok, err)
+					}
+				}
+				return nil
+			}); err != nil {
+				done <- err
+			}
+			from, to = to, from
+		}
+		close(done)
+	}()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if keys, _ := db.Count(ns); keys != n {
+			t.Fatalf("%d keys, want %d", keys, n)
+		}
+	}
 }
 
 func setString(t testing.TB, db *engine.DB, key string, expire uint64) {

@@ -378,10 +378,7 @@ func (tx *Tx) commit() error {
 			tx.reportExpiries(*f)
 		}
 	}
-	for i := range tx.deltas {
-		tx.deltas[i].apply()
-	}
-	tx.deltas = tx.deltas[:0]
+	tx.applyCounts()
 	for _, t := range tx.touched {
 		if t.all {
 			tx.db.presence.Clear()
