@@ -84,8 +84,8 @@ func (d *countDelta) apply() {
 	}
 }
 
-// applyCounts changes the key counts. The changes of a count of keys without an expiry are made in one step: DBSIZE must
-// not see half of a RENAME.
+// applyCounts changes the key counts. All changes of a count of keys without an expiry are made in one step: DBSIZE
+// must not see half of a RENAME.
 func (tx *Tx) applyCounts() {
 	var c *keycount.Counter
 	plain := 0
