@@ -44,6 +44,10 @@ type Tx struct {
 	valBuf []byte
 	list   KeyList
 	vals   [][]byte
+	// Of the last batched read: the values that the record cache gave before values were read from RocksDB that come
+	// before them; and the first value that was too long, or the number of keys.
+	early   []int
+	leftOut int
 	// batchBytes is how many bytes the last batched read of the transaction returned.
 	batchBytes int
 

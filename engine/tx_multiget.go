@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -58,10 +59,12 @@ const multiGetBatch = 16
 // result slice is valid until the next call.
 func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
 
-// multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads.
+// multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads if the keys
+// are locked.
 func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	tx.vals = slices.Grow(tx.vals[:0], len(keys.lens))[:len(keys.lens)]
 	clear(tx.vals)
+	tx.early, tx.leftOut = tx.early[:0], len(keys.lens)
 	own := tx.over.dirty(id) || len(tx.over.ents) > 0
 	cache := tx.db.cache
 	if !reccache.Holds(id) {
@@ -97,6 +100,9 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 			v, found, ticket := cache.Get(m.hash, id, key, free)
 			if found {
 				tx.vals[i] = tx.arena.adopt(v, len(free))
+				if miss.n > 0 {
+					tx.early = append(tx.early, i)
+				}
 				continue
 			}
 			m.ticket = ticket
@@ -175,7 +181,9 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 		switch {
 		case n == rocks.Missing:
 		case most > 0 && int(n) > most:
-			tx.cacheHead(id, keys[off:off+int(l)], slices.Clip(res[:min(most, commonValue)]), int(n))
+			if tx.leftOut = min(tx.leftOut, miss[i].at); tx.cacheOK {
+				tx.cacheHead(id, keys[off:off+int(l)], slices.Clip(res[:min(most, commonValue)]), int(n))
+			}
 			res = res[most:]
 		default:
 			v := res[:n:n]
@@ -251,7 +259,28 @@ func (tx *Tx) Prefetch(userKeys [][]byte) error {
 	return tx.prefetch(l, prefetchMost)
 }
 
-// prefetch reads metadata records and remembers them; of records longer than most it remembers the head.
+// inOrder returns how many of the values that multiGet has read of unlocked metadata records may stand for reads in the
+// order of the keys. A client that reads two keys must not find the second one older than the first one. But what the
+// record cache has was read before what came from RocksDB: such a value counts only if it has not changed since. A
+// record that was left out is read later, so the values behind it do not count.
+func (tx *Tx) inOrder(l *KeyList) int {
+	at, off := 0, 0
+	for _, i := range tx.early {
+		for ; at < i; at++ {
+			off += int(l.lens[at])
+		}
+		tx.arena.reserve(reccache.LargeSlot)
+		free := tx.arena.buf
+		v, found, _ := tx.db.cache.Get(tx.hashes[i], cf.Metadata, l.buf[off:off+int(l.lens[i])], free)
+		if !found || !bytes.Equal(v[len(free):], tx.vals[i]) {
+			return min(i, tx.leftOut)
+		}
+	}
+	return min(l.Len(), tx.leftOut)
+}
+
+// prefetch reads metadata records and remembers them; of records longer than most it remembers the head, if the keys
+// are locked. Of keys that are not locked it remembers only what was read in the order of the keys.
 func (tx *Tx) prefetch(l *KeyList, most int) error {
 	if l.Len() == 0 {
 		return nil
@@ -260,8 +289,12 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 	if err != nil {
 		return err
 	}
+	lens := l.lens
+	if !tx.cacheOK {
+		lens = lens[:tx.inOrder(l)]
+	}
 	off := 0
-	for i, n := range l.lens { // the heads of values that were left out are remembered already
+	for i, n := range lens { // the heads of values that were left out are remembered already
 		if vals[i] == nil {
 			key := l.buf[off : off+int(n)]
 			if e := tx.over.find(cf.Metadata, key); e == nil {
