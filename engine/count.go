@@ -88,28 +88,29 @@ func (d *countDelta) apply() {
 // must not see half of a RENAME.
 func (tx *Tx) applyCounts() {
 	var c *keycount.Counter
-	plain := 0
+	plain := 0 // the change of c that is yet to be made
+	flush := func() {
+		if plain != 0 {
+			c.Add(0, plain, tx.now)
+			plain = 0
+		}
+	}
 	for i := range tx.deltas {
-		d := &tx.deltas[i]
-		if d.kind != keysGone && (d.kind != keysAdded || d.end != 0) {
-			d.apply()
-			continue
-		}
-		if d.c != c || d.kind == keysGone {
-			if plain != 0 {
-				c.Add(0, plain, d.now)
+		switch d := &tx.deltas[i]; {
+		case d.kind == keysAdded && d.end == 0:
+			if d.c != c {
+				flush()
+				c = d.c
 			}
-			c, plain = d.c, 0
-		}
-		if d.kind == keysGone {
-			d.apply()
-		} else {
 			plain += int(d.n)
+		case d.kind == keysGone:
+			flush()
+			d.apply()
+		default:
+			d.apply()
 		}
 	}
-	if plain != 0 {
-		c.Add(0, plain, tx.now)
-	}
+	flush()
 	tx.deltas = tx.deltas[:0]
 }
 

@@ -537,15 +537,19 @@ func (s *state) run(cmd []string, got string) string {
 		}
 		s.put(key, with('h', sortPairs(e, false)))
 		return integer(n)
-	case "HDEL":
-		if !want('h') {
+	case "HDEL", "ZREM": // the name is the first of a pair, the member the second one
+		kind, offset := byte('h'), 0
+		if name == "ZREM" {
+			kind, offset = 'z', 1
+		}
+		if !want(kind) {
 			return wrongType
 		}
-		at := find(v.elems, arg(2), 0)
+		at := find(v.elems, arg(2), offset)
 		if at < 0 {
 			return integer(0)
 		}
-		s.put(key, with('h', slices.Delete(slices.Clone(v.elems), at, at+2)))
+		s.put(key, with(kind, slices.Delete(slices.Clone(v.elems), at, at+2)))
 		return integer(1)
 	case "HGET":
 		if !want('h') {
@@ -589,16 +593,6 @@ func (s *state) run(cmd []string, got string) string {
 			return bulk(strconv.Itoa(score))
 		}
 		return integer(added)
-	case "ZREM":
-		if !want('z') {
-			return wrongType
-		}
-		at := find(v.elems, arg(2), 1)
-		if at < 0 {
-			return integer(0)
-		}
-		s.put(key, with('z', slices.Delete(slices.Clone(v.elems), at, at+2)))
-		return integer(1)
 	case "ZPOPMIN", "ZPOPMAX", "BZPOPMIN":
 		if !want('z') {
 			return wrongType
