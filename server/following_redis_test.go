@@ -331,7 +331,7 @@ func TestRedisMasterUnknown(t *testing.T) {
 		{"no such command", "FROBNICATE k", "FROBNICATE \"k\" in database 0: the command does not exist here"},
 		{"an unknown subcommand", "FUNCTION FROBNICATE", "FUNCTION"},
 		{"too few arguments", "SET k", "SET"},
-		{"not supported", "SWAPDB 0 1", "SWAPDB"},
+		{"a database that does not exist", "SWAPDB 0 1", "SWAPDB"},
 		{"a command that fails", "LPUSH a x", "LPUSH \"a\" in database 0: Operation against a key"},
 		{"a command for clients only", "MONITOR", "MONITOR in database 0: the command does not belong in a stream of writes"},
 		{"another database", "SELECT 1", "redis-databases is 0"},

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -49,7 +50,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		}
 	}
 	logType(tx, &src)
-	return true, move(tx, &src, func() error { return write(tx, &src, to) })
+	return true, move(tx, &src, func() error { return write(tx, &src, to, math.MaxInt) })
 }
 
 // move drops src and writes the copy. If the Rest of the record was not loaded, it writes first, because write reads
@@ -87,7 +88,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	}
 	logType(tx, &src)
 	return true, move(tx, &src, func() error {
-		return tx.InNamespace(ns, func() error { return write(tx, &src, key) })
+		return tx.InNamespace(ns, func() error { return write(tx, &src, key, math.MaxInt) })
 	})
 }
 
@@ -107,7 +108,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 		}
 	}
 	logType(tx, &src)
-	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to) })
+	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to, math.MaxInt) })
 }
 
 func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
@@ -136,7 +137,7 @@ func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 		}
 	}
 	logType(tx, &src)
-	return true, write(tx, &src, to)
+	return true, write(tx, &src, to, math.MaxInt)
 }
 
 func logType(tx *engine.Tx, src *engine.Record) {
@@ -150,11 +151,11 @@ func logType(tx *engine.Tx, src *engine.Record) {
 
 // write writes the record and all subkeys of src under the key to of the transaction's namespace. If the Rest of the
 // record was not loaded, src must still exist. The iteration is streamed; the batch holds everything, because it is
-// committed at once.
+// committed at once. A batch of more than most bytes is [ErrSwapSize].
 //
 // Kvrocks keeps the version. Here the copy gets a new version: the destination key may have old subkeys of the same
 // version, if it was a copy of the same key before, and they would become visible again.
-func write(tx *engine.Tx, src *engine.Record, to []byte) error {
+func write(tx *engine.Tx, src *engine.Record, to []byte, most int) error {
 	dst := tx.Fresh(to, src.Type)
 	version := dst.Version
 	dst.Meta = src.Meta
@@ -170,6 +171,9 @@ func write(tx *engine.Tx, src *engine.Record, to []byte) error {
 	defer it.Close()
 	var scoreKey []byte
 	for it.Next() {
+		if tx.Size() > most {
+			return ErrSwapSize
+		}
 		sub, value := it.Key(), it.Value()
 		tx.Put(id, tx.Subkey(&dst, sub), value)
 		if src.Type == cf.TypeZSet {

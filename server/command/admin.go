@@ -62,7 +62,7 @@ func flushDB(c *Ctx) error {
 	if err := c.Tx.FlushNamespace(); err != nil {
 		return err
 	}
-	tellOfFlush(c)
+	tellOfChange(c)
 	c.Out.OK()
 	return nil
 }
@@ -74,16 +74,16 @@ func flushAll(c *Ctx) error {
 	if err := c.Tx.FlushAll(); err != nil {
 		return err
 	}
-	tellOfFlush(c)
+	tellOfChange(c)
 	c.Out.OK()
 	return nil
 }
 
-// tellOfFlush notifies the server of a flush after its commit, whether the flush runs alone or within a transaction
-// or script.
-func tellOfFlush(c *Ctx) {
-	if flushed := c.Srv.KeysFlushed; flushed != nil {
-		c.Tx.OnCommit(flushed)
+// tellOfChange notifies the server of a change of all keys after its commit, whether the command runs alone or within a
+// transaction or script.
+func tellOfChange(c *Ctx) {
+	if changed := c.Srv.KeyspaceChanged; changed != nil {
+		c.Tx.OnCommit(changed)
 	}
 }
 

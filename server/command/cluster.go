@@ -524,7 +524,7 @@ func clusterXFlushSlots(c *Ctx) error {
 	if err := t.FlushSlots(all); err != nil {
 		return err
 	}
-	tellOfFlush(c)
+	tellOfChange(c)
 	c.Out.OK()
 	return nil
 }

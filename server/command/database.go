@@ -17,7 +17,7 @@ var databaseCommands = []Spec{
 	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo},
 	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, OtherNamespace: moveOther},
 	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, OtherNamespace: moveXOther},
-	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast},
+	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast | Solo | Exclusive},
 }
 
 func init() { register(databaseCommands...) }
@@ -31,7 +31,6 @@ var (
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
 	errFirstIndex  = engine.NewError("ERR", "invalid first DB index")
 	errSecondIndex = engine.NewError("ERR", "invalid second DB index")
-	errNoSwap      = engine.NewError("ERR", "SWAPDB is not supported: the keys of a database lie on disk under its number")
 )
 
 // database returns the namespace of a database for a session that is in the namespace ns; ok is false when it has no
@@ -154,7 +153,11 @@ func lockIn(c *Ctx, ns string, key []byte) error {
 	})
 }
 
-// swapDB is SWAPDB. Exchanging two databases would rewrite all their keys, since the disk format is that of Kvrocks.
+// maxSwap bounds the data that SWAPDB writes anew in one batch, in bytes. The transaction needs several times as much
+// memory for small keys.
+const maxSwap = 64 << 20
+
+// swapDB is SWAPDB. A database's keys lie on disk under its number, in the format of Kvrocks: they are written anew.
 func swapDB(c *Ctx) error {
 	one, ok := ParseInt(c.Args[1])
 	if !ok || one != int64(int32(one)) {
@@ -164,13 +167,17 @@ func swapDB(c *Ctx) error {
 	if !ok || other != int64(int32(other)) {
 		return errSecondIndex
 	}
-	for _, n := range []int64{one, other} {
-		if _, ok := database(c.Srv, c.Sess, c.Sess.Namespace, n); !ok {
+	var names [2]string
+	for i, n := range []int64{one, other} {
+		if names[i], ok = database(c.Srv, c.Sess, c.Tx.Namespace(), n); !ok {
 			return errDBIndex
 		}
 	}
 	if one != other {
-		return errNoSwap
+		if err := keys.Swap(c.Tx, names[0], names[1], maxSwap); err != nil {
+			return err
+		}
+		tellOfChange(c)
 	}
 	c.Out.OK()
 	return nil

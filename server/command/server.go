@@ -33,9 +33,9 @@ type Server struct {
 	Cluster     Cluster // nil = cluster-enabled is off
 	Ingester    Ingester
 
-	// KeysFlushed is called after a flush is committed: clients may wait for the deletion of keys, and a flush names
-	// no keys to find them by. It must not wait for a lock. nil = no client waits.
-	KeysFlushed func()
+	// KeyspaceChanged is called after a flush or an exchange of databases is committed: clients may wait for keys, and
+	// such a command names none to find them by. It must not wait for a lock. nil = no client waits.
+	KeyspaceChanged func()
 }
 
 // Settings is the configuration.

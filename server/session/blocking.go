@@ -315,10 +315,3 @@ func (t clients) Unblock(id int64, withError bool) bool {
 	}
 	return w.unblock(nil)
 }
-
-// keysFlushed wakes the waiters of keys that a flush has deleted, see command.Server.
-func (s *Shared) keysFlushed() {
-	if s.waiters.n.Load() > 0 {
-		s.waiters.keyspaceChanged()
-	}
-}

@@ -210,6 +210,60 @@ func TestWatchAcrossDatabases(t *testing.T) {
 	a.Want("EXEC", nothing)
 }
 
+// TestSwapDB: SWAPDB alone, in a transaction and in a script, as other clients see it.
+func TestSwapDB(t *testing.T) {
+	for _, tt := range []struct{ name, swap, want string }{
+		{"alone", "SWAPDB 0 1", "+OK\r\n"},
+		{"the other way", "SWAPDB 1 0", "+OK\r\n"},
+		{"in a transaction", "MULTI;SWAPDB 0 1;EXEC", "*1\r\n+OK\r\n"},
+		{"in a script", "EVAL return{redis.call('swapdb',0,1)} 0", "*1\r\n+OK\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := servertest.Start(t, "redis-databases", "16")
+			c, other, popper, watcher, cacher := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial(t), h.Dial3(t)
+			other.Want("SELECT 1", "+OK\r\n")
+			other.Do("MSET", "k", "one", "only", "1")
+			c.Want("SET k zero", "+OK\r\n")
+			other.Do("RPUSH", "list", "x")
+			watcher.Want("WATCH only", "+OK\r\n")
+			cacher.Want("CLIENT TRACKING ON", "+OK\r\n")
+			cacher.Want("GET k", "$4\r\nzero\r\n")
+			popper.Send(servertest.Encode("BLPOP", "list", "0"))
+			h.BlockedClients(t, 1)
+			var got string
+			for _, cmd := range strings.Split(tt.swap, ";") {
+				if script, ok := strings.CutPrefix(cmd, "EVAL "); ok {
+					got = c.Do("EVAL", strings.TrimSuffix(script, " 0"), "0")
+				} else {
+					got = c.Do(strings.Fields(cmd)...)
+				}
+			}
+			if got != tt.want {
+				t.Fatalf("%q, want %q", got, tt.want)
+			}
+			if got := popper.Reply(); got != "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n" {
+				t.Errorf("BLPOP: %q", got)
+			}
+			if got := cacher.Reply(); !strings.HasPrefix(got, ">2\r\n$10\r\ninvalidate") {
+				t.Errorf("tracking: %q", got)
+			}
+			for _, want := range []struct {
+				c               *servertest.Client
+				command, answer string
+			}{
+				{c, "GET k", "$3\r\none\r\n"}, {c, "GET only", "$1\r\n1\r\n"}, {c, "DBSIZE", ":2\r\n"},
+				{other, "GET k", "$4\r\nzero\r\n"}, {other, "DBSIZE", ":1\r\n"}, {other, "GET only", "$-1\r\n"},
+				{watcher, "MULTI", "+OK\r\n"}, {watcher, "PING", "+QUEUED\r\n"}, {watcher, "EXEC", "*-1\r\n"},
+				{c, "SWAPDB 3 3", "+OK\r\n"}, {c, "SWAPDB 0 16", "-ERR DB index is out of range\r\n"},
+				{c, "SWAPDB x 0", "-ERR invalid first DB index\r\n"},
+				{c, "SWAPDB 0 x", "-ERR invalid second DB index\r\n"},
+			} {
+				want.c.Want(want.command, want.answer)
+			}
+		})
+	}
+}
+
 // TestFailedExecSelectsNothing: after a failed commit, the database is selected that was selected before EXEC.
 func TestFailedExecSelectsNothing(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")

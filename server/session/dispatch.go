@@ -220,9 +220,6 @@ func (c *run) solo(r *request) int {
 			c.out.Truncate(mark)
 			command.WriteError(&c.out, err)
 		}
-		if c.srv.waiters.n.Load() > 0 {
-			c.srv.waiters.keyspaceChanged()
-		}
 	}
 	c.tx.Release()
 	c.replied(r, min(mark, c.out.Len()))

@@ -98,7 +98,7 @@ func NewShared(o Options) *Shared {
 		replies: replycache.New(o.DB.Derived())}
 	s.Services = command.Server{
 		DB: o.DB, Table: command.DefaultTable(), Clients: clients{s}, PubSub: &s.Hub, SlowLog: &s.slowlog,
-		PerfLog: &s.perflog, Latency: &s.latency, Stats: s.Stats, KeysFlushed: s.keysFlushed,
+		PerfLog: &s.perflog, Latency: &s.latency, Stats: s.Stats, KeyspaceChanged: s.waiters.keyspaceChanged,
 	}
 	s.Tracker = tracking.New(tracking.Options{Observe: o.DB.Observe, Slots: o.DB.Slots(), Find: s.trackingPeer})
 	s.Limits.Queued.Store(maxQueuedBytes)

@@ -363,16 +363,15 @@ func (t *waitTable) all() []*waiter {
 	return slices.Collect(maps.Keys(all))
 }
 
-// keyspaceChanged wakes the clients that also wait for the deletion of a key: a flush names no keys to find them by.
+// keyspaceChanged wakes all clients that wait for keys: each tries by itself. A flush, or an exchange of databases,
+// names no keys to find them by.
 func (t *waitTable) keyspaceChanged() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, list := range t.byKey {
 		for _, w := range list {
-			if w.wait.Gone {
-				w.missed.Store(true)
-				w.wake()
-			}
+			w.missed.Store(true)
+			w.wake()
 		}
 	}
 }

@@ -1,0 +1,67 @@
+package keys
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ErrSwapSize is returned by Swap when the two namespaces have too much data.
+var ErrSwapSize = engine.NewError("ERR",
+	"the databases are too large to be exchanged: their keys lie on disk under their numbers and are written anew")
+
+// Swap exchanges all keys of two namespaces, including their expiries. The caller must hold all locks, see
+// [engine.Tx.AcquireAll]. It fails with [ErrSwapSize] if the batch would have more than most bytes. After an error the
+// transaction must be rolled back.
+//
+// All records of all keys are written again, in one batch behind two range tombstones.
+func Swap(tx *engine.Tx, one, other string, most int) error {
+	spaces := [2]string{one, other}
+	var all [2]*engine.Iter // of what is there before the tombstones
+	for i, ns := range spaces {
+		all[i] = tx.Iter(cf.Metadata, engine.IterOptions{Prefix: cf.AppendNSPrefix(nil, ns), NoFill: true})
+		defer all[i].Close()
+	}
+	for _, ns := range spaces {
+		if err := tx.InNamespace(ns, tx.FlushNamespace); err != nil {
+			return err
+		}
+	}
+	for i, it := range all {
+		for it.Next() {
+			if err := rewrite(tx, it, spaces[i], spaces[1-i], most); err != nil {
+				return err
+			}
+		}
+		if err := it.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite writes the key of a metadata record of a namespace into another namespace.
+func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, most int) error {
+	key := it.Key()
+	if tx.DB().Slots() {
+		key = key[min(2, len(key)):]
+	}
+	meta, tail, err := cf.DecodeMeta(it.Value())
+	switch {
+	case err != nil:
+		return fmt.Errorf("key %q: %w", key, err)
+	case !meta.Live(tx.Now()):
+		return nil
+	case tx.Size()+len(key)+len(tail) > most:
+		return ErrSwapSize
+	}
+	var src engine.Record
+	tx.InNamespace(from, func() error { src = tx.Fresh(key, meta.Type); return nil })
+	src.Meta, src.Tail, src.Exists = meta, tail, true
+	if err := movable(&src); err != nil {
+		return err
+	}
+	logType(tx, &src)
+	return tx.InNamespace(to, func() error { return write(tx, &src, key, most) })
+}
