@@ -174,6 +174,9 @@ func write(tx *engine.Tx, src *engine.Record, to []byte, most int) error {
 		if tx.Size() > most {
 			return ErrSwapSize
 		}
+		if err := tx.BatchError(); err != nil { // now, not after gigabytes
+			return err
+		}
 		sub, value := it.Key(), it.Value()
 		tx.Put(id, tx.Subkey(&dst, sub), value)
 		if src.Type == cf.TypeZSet {

@@ -102,3 +102,20 @@ func TestSwapRefused(t *testing.T) {
 		t.Errorf("a long name: %v", err)
 	}
 }
+
+// TestCopyTooLarge: a copy that cannot be committed ends while the batch is small.
+func TestCopyTooLarge(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, "k", cf.TypeSet, never, strings.Repeat("x", 5000), strings.Repeat("y", 5000), strings.Repeat("z", 5000))
+	db.SetMaxBatchBytes(4000)
+	err := db.Update(ns, list("k", "l"), func(tx *engine.Tx) error {
+		_, err := keys.Copy(tx, []byte("k"), []byte("l"), false)
+		if tx.Size() > 15000 { // one of the three members
+			t.Errorf("the batch has %d bytes", tx.Size())
+		}
+		return err
+	})
+	if !errors.Is(err, engine.ErrBatchSize) {
+		t.Error(err)
+	}
+}
