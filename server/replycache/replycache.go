@@ -24,8 +24,9 @@ type entry struct {
 }
 
 const (
-	// MaxReply is the longest reply that is kept, in bytes.
-	MaxReply = 64 << 10
+	// MaxReply is the longest reply that is kept, in bytes: longer ones leave in parts, never as a whole. LRANGE of
+	// 600 elements of 128 bytes takes a sixth of the CPU time (23 instead of 140 us) when its reply is kept.
+	MaxReply = 256 << 10
 	// usualReply is the length of a reply before it is known.
 	usualReply = 1 << 10
 	// entryBytes is what an entry takes besides its reply.
