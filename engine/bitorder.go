@@ -24,6 +24,26 @@ func (db *DB) markBitOrder(b *batch.Builder) {
 	}
 }
 
+// BitOrderBatch returns a write batch that gives a database without keys the order of this database: the destination of
+// a migration of slots, which else would read the bitmaps that come in its own order.
+func (db *DB) BitOrderBatch() (rep []byte, err error) {
+	var b batch.Builder
+	err = db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {
+		redis, err := tx.RedisBitOrder()
+		if redis {
+			b.Put(cf.Propagate, []byte(cf.PropagateBitOrder), []byte(cf.BitOrderRedis))
+		} else {
+			b.Delete(cf.Propagate, []byte(cf.PropagateBitOrder))
+		}
+		return err
+	})
+	return b.Bytes(), err
+}
+
+// keepsBitOrder reports whether a batch from outside leaves the order as it is: the database has keys, which may be
+// bitmaps. All locks must be held.
+func (tx *Tx) keepsBitOrder() (bool, error) { return tx.any(cf.Metadata, nil, metadataEnd) }
+
 // empty reports whether nothing was ever written.
 func (db *DB) empty() bool { return db.LatestSequence() == 0 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
 func redisBitOrder(t *testing.T, db *engine.DB) (redis bool) {
@@ -107,5 +108,16 @@ func TestBitOrder(t *testing.T) {
 				t.Errorf("opened again: %v", got)
 			}
 		})
+	}
+}
+
+// TestBitOrderIngested: table files that come first do not leave the database without the order.
+func TestBitOrderIngested(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true, RedisBitOrder: true})
+	if err := ingest(t, db, ingestRange, slotRecords(t, ingestRange, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if !redisBitOrder(t, db) {
+		t.Error("the order is Kvrocks's")
 	}
 }

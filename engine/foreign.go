@@ -326,6 +326,13 @@ func (tx *Tx) Apply(b *ExternalBatch) error {
 		if !ok {
 			return r.Err()
 		}
+		if rec.Family == cf.Propagate && string(rec.Key) == cf.PropagateBitOrder {
+			if keep, err := tx.keepsBitOrder(); err != nil {
+				return err
+			} else if keep {
+				continue
+			}
+		}
 		switch rec.Kind {
 		case batch.LogData:
 			tx.LogData(rec.Value)

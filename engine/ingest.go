@@ -380,6 +380,13 @@ func (g *Ingest) Commit() error {
 func (g *Ingest) ingest() error {
 	db := g.db
 	ingeststep.Reached(ingeststep.Locked)
+	if db.unmarked.Load() && db.empty() { // else the first write would find a database that is not empty
+		var mark batch.Builder
+		db.endBatch(&mark)
+		if err := db.write(mark.Bytes(), db.flags); err != nil {
+			return err
+		}
+	}
 	if err := db.flushMemtables(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
@@ -51,6 +52,47 @@ func TestEverythingArrives(t *testing.T) {
 				checkCount(t, d.node)
 				if st := o.src.Status(); st.State != source.StateSuccess {
 					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+}
+
+// A destination without keys takes over the order in which BITFIELD of the source numbers bits. One with keys keeps its
+// own.
+func TestBitOrder(t *testing.T) {
+	var kvrocks batch.Builder
+	kvrocks.Delete(cf.Propagate, []byte(cf.PropagateBitOrder))
+	asKvrocks := func(n *node) { // as a database that Kvrocks has made
+		if rep := n.do("APPLYBATCH", string(kvrocks.Bytes())); rep[0] == '-' {
+			t.Fatal(rep)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		before func(o, d *node)
+		want   int // BITFIELD {foo}b GET u8 0 of the destination
+	}{
+		{"both are new", func(_, d *node) {}, 1},
+		{"the source is Kvrocks's", func(o, _ *node) { asKvrocks(o) }, 128},
+		{"the destination was Kvrocks's", func(_, d *node) { asKvrocks(d); d.ok("SET {bar}k v", "FLUSHALL") }, 1},
+		{"the destination is Kvrocks's", func(_, d *node) { asKvrocks(d); d.ok("SET {bar}k v") }, 128},
+	} {
+		for i, way := range []string{"commands", "batches", "table files"} {
+			t.Run(tt.name+"/"+way, func(t *testing.T) {
+				start := startOrigin
+				if i == 2 {
+					start = startFilesOrigin
+				}
+				o, d := start(t), startDestination(t)
+				o.settings.Raw = i > 0
+				tt.before(o.node, d.node)
+				o.ok("SETBIT {foo}b 7 1")
+				if err := o.migrate(d, slotOf("foo")); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := d.do("BITFIELD", "{foo}b", "GET", "u8", "0"), fmt.Sprintf("*1\r\n:%d\r\n", tt.want); got != want {
+					t.Errorf("%q, want %q", got, want)
 				}
 			})
 		}

@@ -42,7 +42,7 @@ type node struct {
 
 func startNode(t testing.TB) *node {
 	t.Helper()
-	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true, RedisBitOrder: true})
 	cfg, err := config.Load([]string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)

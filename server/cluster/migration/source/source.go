@@ -546,7 +546,13 @@ func (j *job) connect() (err error) {
 		return err
 	}
 	j.verified = err == nil
-	j.knows, err = carry.Ask(j.peer)
+	if j.knows, err = carry.Ask(j.peer); err != nil || !j.verified || !j.knows.ApplyBatch {
+		return err
+	}
+	order, err := j.DB.BitOrderBatch()
+	if err == nil {
+		_, err = j.peer.Do("APPLYBATCH", string(order))
+	}
 	return err
 }
 

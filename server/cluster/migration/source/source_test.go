@@ -42,7 +42,8 @@ func TestMigrate(t *testing.T) {
 		err    string
 	}{
 		{"success", func([]string) (string, bool) { return "", true },
-			[]string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "moved", "IMPORT 65"}, ""},
+			[]string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "moved",
+				"IMPORT 65"}, ""},
 		{"refused", func(cmd []string) (string, bool) {
 			if cmd[len(cmd)-1] == "0" {
 				return "-ERR no\r\n", true
@@ -54,8 +55,8 @@ func TestMigrate(t *testing.T) {
 				return "-ERR the import of the slots has ended\r\n", true
 			}
 			return "", true
-		}, []string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "allow", "stays", "IMPORT 2"},
-			"has ended"},
+		}, []string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "allow", "stays",
+			"IMPORT 2"}, "has ended"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
