@@ -60,7 +60,7 @@ func open(t *testing.T, s *server, dir string) *Map {
 		Barrier:     func() error { s.barriers++; return s.barrier },
 		DeleteSlots: func(r cf.SlotRange) error { s.deleted = append(s.deleted, r.String()); return s.err },
 		Empty:       func() bool { return !s.keys },
-		Changed:     func(*topology.Topology) { s.changes++ },
+		Changed:     func(_, _ *topology.Topology) { s.changes++ },
 		Record:      func(marks string) error { s.record = marks; return nil },
 		Recorded:    func() (string, error) { return s.record, nil },
 		Replicated:  func() {},

@@ -59,7 +59,7 @@ type Options struct {
 	Empty func() bool
 	// Changed is called after each change has come into force. Clients may be waiting for keys, or be subscribed to
 	// channels, of slots that this node no longer serves. Changed must not call the Map.
-	Changed func(t *topology.Topology)
+	Changed func(old, t *topology.Topology)
 }
 
 // Map holds the current topology.
@@ -323,8 +323,7 @@ func (m *Map) deleteSlots(ranges []cf.SlotRange) error {
 
 // publish exchanges the pointer.
 func (m *Map) publish(t *topology.Topology) {
-	m.now.Store(t)
-	m.opt.Changed(t)
+	m.opt.Changed(m.now.Swap(t), t)
 	if g := m.migrator.Load(); g != nil {
 		(*g).TopologyChanged(t)
 	}

@@ -266,6 +266,30 @@ func TestUnsubscribeFromSeveralSlots(t *testing.T) {
 	}
 }
 
+// When the end of a migration makes another node serve a slot, clients that track keys forget them, although the keys
+// stay here until the controller gives the slot away: from now on they change on the other node.
+func TestTrackingOfMigratedSlots(t *testing.T) {
+	n := startNode(t)
+	slot := cf.Slot([]byte(mine))
+	all := ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+	tracks, broadcast := n.Harness.Dial3(t), n.Harness.Dial3(t)
+	tracks.Want("CLIENT TRACKING ON", "+OK\r\n")
+	tracks.Want(fill("GET k{M}"), "_\r\n")
+	broadcast.Want("CLIENT TRACKING ON BCAST", "+OK\r\n")
+	m := n.Harness.Cluster()
+	r := cf.SlotRange{First: slot, Last: slot}
+	if err := m.Forbid(r); err != nil { // reads go on
+		t.Fatal(err)
+	}
+	tracks.Quiet()
+	if err := m.Migrated(r, m.Topology().Node(otherID), nil); err != nil {
+		t.Fatal(err)
+	}
+	tracks.Expect(all)
+	broadcast.Expect(all)
+	tracks.Want(fill("GET k{M}"), movedTo(mine, otherAddr))
+}
+
 // When another node gets a slot, the subscriptions to its shard channels end, and the clients get a sunsubscribe
 // message.
 func TestRoutingOfShardChannels(t *testing.T) {

@@ -181,14 +181,26 @@ func isRedirection(err error) bool {
 }
 
 // TopologyChanged ends the waits for keys, and the subscriptions to shard channels, of slots that this node no longer
-// serves.
-func (s *Shared) TopologyChanged(t *topology.Topology) {
+// serves. Clients that track keys forget all of them.
+func (s *Shared) TopologyChanged(old, t *topology.Topology) {
 	if s.waiters.n.Load() > 0 {
 		for _, w := range s.waiters.all() {
 			w.redirect(t)
 		}
 	}
 	s.dropShardChannels(t)
+	if s.Tracker.Clients() > 0 && old.ReadsEnd(t) {
+		go s.endTracked()
+	}
+}
+
+// endTracked tells the clients that track keys that some keys may change elsewhere from now on, unseen by this node. It
+// waits for the reads that were routed by the old topology, which may still make the table remember keys. It does not
+// wait for a slow script.
+func (s *Shared) endTracked() {
+	s.DB.Barrier()
+	lower, upper := engine.SlotBounds(cf.SlotRange{Last: cf.NumSlots - 1})
+	s.Tracker.Flushed(nil, lower, upper)
 }
 
 // dropShardChannels ends the subscriptions to shard channels that this node does not serve.

@@ -114,6 +114,17 @@ func (t *Topology) Route(slot uint16, a Access) error {
 	return errMoved(slot, t.Owner(slot))
 }
 
+// ReadsEnd reports whether reads of some slot that run here by this topology do not by the next one.
+func (t *Topology) ReadsEnd(next *Topology) bool {
+	read := Access{ReadOnly: true}
+	for slot := range uint16(cf.NumSlots) {
+		if t.Route(slot, read) == nil && next.Route(slot, read) != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // SlotOf returns the slot of the keys among the arguments of a command; ok is false when the command has no key.
 func SlotOf(args [][]byte, keys []command.KeyRef) (slot uint16, ok bool, err error) {
 	if len(keys) == 0 {
