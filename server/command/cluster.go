@@ -23,8 +23,8 @@ const clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo |
 var clusterCommands = []Spec{
 	{Name: "cluster", Arity: -2, Sub: append([]Spec{
 		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: Admin | Stale},
-		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: Stale},
-		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: Stale},
+		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: Stale | Solo},
+		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: Stale | Solo},
 		{Name: "help", Handler: clusterHelp, Arity: 2, Flags: Loading | Stale},
 		{Name: "import", Handler: clusterImport, Arity: 4, Flags: clusterChangeFlags},
 		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: Stale},

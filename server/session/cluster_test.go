@@ -3,6 +3,7 @@ package session_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -141,6 +142,16 @@ func TestRouting(t *testing.T) {
 }
 
 // Without cluster-enabled the commands of a cluster reply with an error.
+// The commands that list a slot run in a transaction of their own, not in what the run before has left.
+func TestKeysInSlot(t *testing.T) {
+	n := startNode(t)
+	n.Want(fill("SET k{M} v"), "+OK\r\n")
+	for range 20 {
+		runtime.GC() // empties the pool of runs
+		n.Want(fmt.Sprintf("CLUSTER COUNTKEYSINSLOT %d", cf.Slot([]byte(mine))), ":1\r\n")
+	}
+}
+
 func TestNoCluster(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, command := range []string{"CLUSTER INFO", "CLUSTER SLOTS", "CLUSTERX VERSION", "CLUSTER MEET a 1",
