@@ -141,7 +141,6 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// Without cluster-enabled the commands of a cluster reply with an error.
 // The commands that list a slot run in a transaction of their own, not in what the run before has left.
 func TestKeysInSlot(t *testing.T) {
 	n := startNode(t)
@@ -152,6 +151,7 @@ func TestKeysInSlot(t *testing.T) {
 	}
 }
 
+// Without cluster-enabled the commands of a cluster reply with an error.
 func TestNoCluster(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, command := range []string{"CLUSTER INFO", "CLUSTER SLOTS", "CLUSTERX VERSION", "CLUSTER MEET a 1",
