@@ -54,12 +54,8 @@ func (t *Table) SetLimit(keys int64) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		for t.full() {
-			var victim *key
 			s.mu.Lock()
-			for _, victim = range s.byKey {
-				t.drop(s, victim)
-				break
-			}
+			victim := t.evict(s, nil)
 			s.mu.Unlock()
 			if victim == nil {
 				break
@@ -211,22 +207,26 @@ func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 	}
 	var victim *key
 	if t.full() {
-		for _, victim = range s.byKey {
-			if victim != k {
-				break
-			}
-		}
-		if victim == k && len(s.byKey) > 1 {
-			victim = nil
-		}
-		if victim != nil {
-			t.drop(s, victim)
-		}
+		victim = t.evict(s, k)
 	}
 	s.mu.Unlock()
 	if victim != nil {
 		victim.tell(&nobody)
 	}
+}
+
+// evict drops any key of a shard and returns it, nil = the shard is empty. It drops last only if no other key is left.
+// The shard's lock must be held.
+func (t *Table) evict(s *shard, last *key) (victim *key) {
+	for _, victim = range s.byKey {
+		if victim != last {
+			break
+		}
+	}
+	if victim != nil {
+		t.drop(s, victim)
+	}
+	return victim
 }
 
 // drop removes a key from the table; the shard's lock must be held.
@@ -342,9 +342,7 @@ func origins(origin any) *Origin {
 func (k *key) tell(by *Origin) {
 	n := notice{keys: []string{k.name}}
 	for _, c := range k.clients {
-		if !c.Broadcast {
-			c.notify(n, by)
-		}
+		c.notify(n, by)
 	}
 }
 
