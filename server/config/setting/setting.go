@@ -155,29 +155,43 @@ func parseInt(text string) (int64, error) {
 	return n, nil
 }
 
-// parseBytes parses a number of bytes with an optional unit. A unit of one letter is a power of 1024, as in Kvrocks. In
-// a redis.conf 1k is 1000, but a kvrocks.conf must keep its meaning. kb, mb and gb have the same meaning in both.
-// Larger numbers than an int64 become the largest int64, which no memory reaches.
+// Units of sizes. One letter is a power of 1024 in Kvrocks, and must stay so in a kvrocks.conf, but a power of 1000 in
+// a redis.conf. kb, mb and gb have the same meaning in both.
+var (
+	kvrocksUnits = map[string]uint64{
+		"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
+		"t": 1 << 40, "tb": 1 << 40, "p": 1 << 50, "pb": 1 << 50,
+	}
+	redisUnits = map[string]uint64{
+		"": 1, "b": 1, "k": 1e3, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30,
+	}
+)
+
+// parseSize parses a decimal number of bytes with one of units.
+func parseSize(text string, units map[string]uint64) (n uint64, ok bool) {
+	digits := strings.TrimRight(text, "bkmgtpBKMGTP")
+	unit, ok := units[strings.ToLower(text[len(digits):])]
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n * unit, ok && err == nil && n <= math.MaxUint64/unit
+}
+
+// parseBytes parses a number as parseInt does, or a size with one of Kvrocks's units. Larger numbers than an int64
+// become the largest int64, which no memory reaches.
 func parseBytes(text string) (int64, error) {
 	if n, err := parseInt(text); err == nil && n >= 0 {
 		return n, nil
 	}
-	digits := strings.TrimRight(text, "bkmgtpBKMGTP")
-	shift := 0
-	switch unit := strings.ToLower(text[len(digits):]); unit {
-	case "", "b":
-	default:
-		i := strings.IndexByte("kmgtp", unit[0])
-		if i < 0 || unit[1:] != "" && unit[1:] != "b" {
-			return 0, errMemory
-		}
-		shift = 10 * (i + 1)
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || n > math.MaxUint64>>shift {
+	n, ok := parseSize(text, kvrocksUnits)
+	if !ok {
 		return 0, errMemory
 	}
-	return int64(min(n<<shift, math.MaxInt64)), nil
+	return int64(min(n, math.MaxInt64)), nil
+}
+
+// ParseRedisMemory reads a size as redis.conf writes it.
+func ParseRedisMemory(text string) (int64, bool) {
+	n, ok := parseSize(text, redisUnits)
+	return int64(n), ok && n <= math.MaxInt64
 }
 
 // Class is a class of clients with its own limit of unread replies.
@@ -238,34 +252,6 @@ func formatLimits(l [NumClasses]BufferLimit) string {
 		words = append(words, fmt.Sprintf("%s %d %d %d", classNames[i], b.Hard, b.Soft, b.Seconds))
 	}
 	return strings.Join(words, " ")
-}
-
-// ParseRedisMemory reads a size as redis.conf writes it: k, m and g are powers of 1000, kb, mb and gb of 1024.
-func ParseRedisMemory(text string) (int64, bool) {
-	text = strings.ToLower(text)
-	digits := strings.TrimRight(text, "bkmg")
-	unit := int64(0)
-	switch text[len(digits):] {
-	case "", "b":
-		unit = 1
-	case "k":
-		unit = 1000
-	case "kb":
-		unit = 1 << 10
-	case "m":
-		unit = 1000 * 1000
-	case "mb":
-		unit = 1 << 20
-	case "g":
-		unit = 1000 * 1000 * 1000
-	case "gb":
-		unit = 1 << 30
-	}
-	n, err := strconv.ParseUint(digits, 10, 63)
-	if unit == 0 || err != nil || int64(n) > math.MaxInt64/unit {
-		return 0, false
-	}
-	return int64(n) * unit, true
 }
 
 // Lines returns the lines of a text of a Multi setting.
