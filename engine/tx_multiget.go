@@ -128,6 +128,14 @@ func (tx *Tx) touchCached(id cf.ID, keys *KeyList) {
 	tx.touchedSum += tx.db.cache.Touch(tx.hashes)
 }
 
+// removeCached removes the keys that the record cache seems to hold.
+func (tx *Tx) removeCached(id cf.ID, keys *KeyList) {
+	if c := tx.db.cache; c != nil && reccache.Holds(id) {
+		tx.touchCached(id, keys)
+		keys.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
+	}
+}
+
 // missList holds the keys of a batched read that only RocksDB can answer.
 type missList struct {
 	n    int
@@ -226,10 +234,7 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 		}
 	}
 	l.remove(func(i int, key []byte) bool { return tx.hashes[i] == 0 || tx.knowsMeta(key) })
-	if c := tx.db.cache; c != nil && l.Len() > 0 {
-		tx.touchCached(cf.Metadata, l)
-		l.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
-	}
+	tx.removeCached(cf.Metadata, l)
 	return tx.prefetch(l, cf.MaxHead)
 }
 
@@ -295,13 +300,9 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 	}
 	off := 0
 	for i, n := range lens { // the heads of values that were left out are remembered already
-		if vals[i] == nil {
-			key := l.buf[off : off+int(n)]
-			if e := tx.over.find(cf.Metadata, key); e == nil {
-				tx.cache(cf.Metadata, key, nil, false)
-			}
-		} else {
-			tx.cache(cf.Metadata, l.buf[off:off+int(n)], vals[i], true)
+		key := l.buf[off : off+int(n)]
+		if vals[i] != nil || !tx.knowsMeta(key) {
+			tx.cache(cf.Metadata, key, vals[i], vals[i] != nil)
 		}
 		off += int(n)
 	}
@@ -315,10 +316,7 @@ func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 	if !tx.cacheOK {
 		return nil
 	}
-	if c := tx.db.cache; c != nil && reccache.Holds(id) {
-		tx.touchCached(id, keys)
-		keys.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
-	}
+	tx.removeCached(id, keys)
 	if keys.Len() < 2 {
 		return nil
 	}
@@ -326,15 +324,10 @@ func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 	if err != nil {
 		return err
 	}
-	tx.cacheAll(id, keys, vals)
-	return nil
-}
-
-// cacheAll remembers the result of a batched read.
-func (tx *Tx) cacheAll(id cf.ID, keys *KeyList, vals [][]byte) {
 	off := 0
 	for i, n := range keys.lens {
 		tx.cache(id, keys.buf[off:off+int(n)], vals[i], vals[i] != nil)
 		off += int(n)
 	}
+	return nil
 }
