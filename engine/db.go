@@ -252,28 +252,22 @@ func (db *DB) Interrupt() {
 // Update runs f in a transaction that holds the locks of the keys for writing, and commits the transaction when f
 // returns no error. If Update returns an error, nothing is written.
 func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
-	tx := db.txPool.Get().(*Tx)
-	defer db.txPool.Put(tx)
-	tx.Begin(ns)
-	defer tx.Release()
-	if err := tx.usable(); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		tx.AddLock(k, true)
-	}
-	if err := tx.Acquire(); err != nil {
-		return err
-	}
-	tx.now = time.Now().UnixMilli()
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return db.run(ns, keys, true, func(tx *Tx) error {
+		tx.now = time.Now().UnixMilli()
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
 }
 
 // View runs f in a transaction that holds the locks of the keys for reading. The writes of f are dropped.
 func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
+	return db.run(ns, keys, false, f)
+}
+
+// run runs f in a transaction that holds the locks of the keys.
+func (db *DB) run(ns string, keys [][]byte, write bool, f func(tx *Tx) error) error {
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin(ns)
@@ -282,7 +276,7 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 		return err
 	}
 	for _, k := range keys {
-		tx.AddLock(k, false)
+		tx.AddLock(k, write)
 	}
 	if err := tx.Acquire(); err != nil {
 		return err
