@@ -102,26 +102,7 @@ func (db *DB) rescan(ns string) {
 
 // withAllLocks runs f while all locks are held. It reports false when the database closes.
 func (db *DB) withAllLocks(f func()) bool {
-	tx := db.NewTx()
-	for {
-		tx.Begin(cf.DefaultNamespace)
-		err := tx.usable()
-		if err == nil {
-			err = tx.AcquireAll()
-		}
-		if err == nil {
-			f()
-		}
-		tx.Release()
-		if err == nil || errors.Is(err, ErrClosed) {
-			return err == nil
-		}
-		select {
-		case <-db.closing:
-			return false
-		case <-time.After(scanRetry):
-		}
-	}
+	return db.exclusiveRetry(func(*Tx) error { f(); return nil }) == nil
 }
 
 // keyScan is a scan under way.
