@@ -181,39 +181,22 @@ func (p *pathParser) segments() ([]segment, error) {
 	for {
 		from := p.i
 		seg := segment{}
+		var err error
 		switch {
 		case p.eat(".."):
 			seg.descend = true
-			if !p.eat("[") {
-				if err := p.dotted(&seg); err != nil {
-					return nil, err
-				}
-				break
-			}
-			if err := p.bracket(&seg); err != nil {
-				return nil, err
-			}
+			err = p.dotted(&seg)
 		case p.eat("."):
-			if !p.eat("[") {
-				if err := p.dotted(&seg); err != nil {
-					return nil, err
-				}
-				break
-			}
-			if err := p.bracket(&seg); err != nil {
-				return nil, err
-			}
+			err = p.dotted(&seg)
 		case p.eat("["):
-			if err := p.bracket(&seg); err != nil {
-				return nil, err
-			}
+			err = p.bracket(&seg)
 		case len(segs) == 0 && p.i < len(p.s) && (nameByte(p.s[p.i]) || p.s[p.i] == '*') && from > 1:
-			// In a filter the dot after @ and $ is optional.
-			if err := p.dotted(&seg); err != nil {
-				return nil, err
-			}
+			err = p.dotted(&seg) // in a filter the dot after @ and $ is optional
 		default:
 			return segs, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 		segs = append(segs, seg)
 	}
@@ -224,8 +207,11 @@ func nameByte(c byte) bool {
 		strings.IndexByte("-_`~+#%$^/:", c) >= 0
 }
 
-// dotted parses a name or * after a dot.
+// dotted parses a name, * or a bracket after a dot.
 func (p *pathParser) dotted(seg *segment) error {
+	if p.eat("[") {
+		return p.bracket(seg)
+	}
 	p.space()
 	if p.eat("*") {
 		seg.sels = []selector{{kind: byAny}}
