@@ -92,7 +92,13 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	})
 }
 
-// CopyTo is Copy to a key of another namespace. The transaction must hold the locks of both keys, see
+// Copy copies a key, including its expiry, and reports whether it did. It does nothing if the source does not exist, or
+// if the destination exists and replace is false. The two keys must differ.
+func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
+	return CopyTo(tx, from, tx.Namespace(), to, replace)
+}
+
+// CopyTo is Copy to a key of any namespace. The transaction must hold the locks of both keys, see
 // [engine.Tx.AddLockIn].
 func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
 	src, err := tx.LoadHead(from)
@@ -118,26 +124,6 @@ func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 		return err
 	})
 	return there, err
-}
-
-// Copy copies a key, including its expiry, and reports whether it did. It does nothing if the source does not exist, or
-// if the destination exists and replace is false. The two keys must differ.
-func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
-	src, err := tx.LoadHead(from)
-	if err != nil || !src.Exists {
-		return false, err
-	}
-	if err := movable(&src); err != nil {
-		return false, err
-	}
-	if !replace {
-		dst, err := tx.LoadHead(to)
-		if err != nil || dst.Exists {
-			return false, err
-		}
-	}
-	logType(tx, &src)
-	return true, write(tx, &src, to, math.MaxInt)
 }
 
 func logType(tx *engine.Tx, src *engine.Record) {

@@ -209,12 +209,9 @@ func copyKey(c *Ctx) error {
 		if err := lockIn(c, to, c.Args[2]); err != nil {
 			return err
 		}
-		done, err := keys.CopyTo(c.Tx, c.Args[1], to, c.Args[2], replace)
-		return replyBool(c, done, err)
-	}
-	if string(c.Args[1]) == string(c.Args[2]) {
+	} else if string(c.Args[1]) == string(c.Args[2]) {
 		return errSameObject
 	}
-	done, err := keys.Copy(c.Tx, c.Args[1], c.Args[2], replace)
+	done, err := keys.CopyTo(c.Tx, c.Args[1], to, c.Args[2], replace)
 	return replyBool(c, done, err)
 }
