@@ -167,26 +167,11 @@ func posRange(args [][]byte) (bitmap.Range, error) {
 var errBitNot = engine.NewError("ERR", "BITOP NOT must be called with a single source key.")
 
 func bitop(c *Ctx) error {
-	var op bitmap.Op
-	switch {
-	case EqualFold(c.Args[1], "AND"):
-		op = bitmap.And
-	case EqualFold(c.Args[1], "OR"):
-		op = bitmap.Or
-	case EqualFold(c.Args[1], "XOR"):
-		op = bitmap.Xor
-	case EqualFold(c.Args[1], "NOT"):
-		op = bitmap.Not
-	case EqualFold(c.Args[1], "DIFF"):
-		op = bitmap.Diff
-	case EqualFold(c.Args[1], "DIFF1"):
-		op = bitmap.Diff1
-	case EqualFold(c.Args[1], "ANDOR"):
-		op = bitmap.AndOr
-	case EqualFold(c.Args[1], "ONE"):
-		op = bitmap.One
-	default:
-		return ErrSyntax
+	op := bitmap.And
+	for !EqualFold(c.Args[1], op.String()) {
+		if op++; op > bitmap.One {
+			return ErrSyntax
+		}
 	}
 	switch {
 	case op == bitmap.Not && len(c.Args) != 4:
