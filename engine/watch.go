@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -273,28 +274,26 @@ func (t *watchTable) dirty(db *DB, nsKey []byte) {
 
 // flushed marks the watches of keys in the range that existed when their watches began.
 func (t *watchTable) flushed(begin, end []byte) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for key, list := range s.byKey {
-			if key < string(begin) || key >= string(end) {
-				continue
-			}
-			for _, w := range list {
-				for j := range w.keys {
-					if k := &w.keys[j]; k.nsKey == key && k.live {
-						w.dirty.Store(true)
-					}
-				}
-			}
-		}
-		s.mu.Unlock()
-	}
+	t.mark(begin, end, func(w *Watch, key string) bool {
+		return slices.ContainsFunc(w.keys, func(k watchedKey) bool { return k.nsKey == key && k.live })
+	})
 }
 
 // replaced marks the watches of all keys in the range, and tells the observer, because the records were replaced. end
 // nil = no bound.
 func (t *watchTable) replaced(begin, end []byte) {
+	t.mark(begin, end, func(*Watch, string) bool { return true })
+	if o := t.observer.Load(); o != nil {
+		if end == nil {
+			end = metadataEnd
+		}
+		(*o).Flushed(nil, begin, end)
+	}
+}
+
+// mark marks the watches of keys in the range for which changed, called with the watch and the key, returns true. end
+// nil = no bound.
+func (t *watchTable) mark(begin, end []byte, changed func(w *Watch, key string) bool) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -303,16 +302,12 @@ func (t *watchTable) replaced(begin, end []byte) {
 				continue
 			}
 			for _, w := range list {
-				w.dirty.Store(true)
+				if changed(w, key) {
+					w.dirty.Store(true)
+				}
 			}
 		}
 		s.mu.Unlock()
-	}
-	if o := t.observer.Load(); o != nil {
-		if end == nil {
-			end = metadataEnd
-		}
-		(*o).Flushed(nil, begin, end)
 	}
 }
 
