@@ -214,25 +214,31 @@ func debugDigestValue(c *Ctx) error {
 	return nil
 }
 
+// withHead calls f with the record of the key that a subcommand names, while the lock of the key is held.
+func withHead(c *Ctx, f func(rec *engine.Record) error) error {
+	return locked(c, c.Args[2], func() error {
+		rec, err := c.Tx.LoadHead(c.Args[2])
+		switch {
+		case err != nil:
+			return err
+		case !rec.Exists:
+			return ErrNoSuchKey
+		}
+		return f(&rec)
+	})
+}
+
 // debugObject replies as Redis does, with the facts about a record: its encoding in Redis, its length in bytes, its
 // version.
 func debugObject(c *Ctx) error {
-	key := c.Args[2]
-	return locked(c, key, func() error {
-		rec, err := c.Tx.LoadHead(key)
-		if err != nil {
-			return err
-		}
-		if !rec.Exists {
-			return ErrNoSuchKey
-		}
+	return withHead(c, func(rec *engine.Record) (err error) {
 		encoding := ""
 		if rec.Type == cf.TypeString {
-			encoding = stringEncoding(&rec)
-		} else if encoding, err = keys.Encoding(c.Tx, &rec); err != nil {
+			encoding = stringEncoding(rec)
+		} else if encoding, err = keys.Encoding(c.Tx, rec); err != nil {
 			return err
 		}
-		size, _, err := keys.Size(c.Tx, key, sampled)
+		size, _, err := keys.Size(c.Tx, c.Args[2], sampled)
 		if err != nil {
 			return err
 		}
@@ -246,32 +252,18 @@ func debugObject(c *Ctx) error {
 // debugInside is for subcommands that show the internals of an encoding that only Redis has.
 func debugInside(encoding string) func(c *Ctx) error {
 	return func(c *Ctx) error {
-		key := c.Args[2]
-		return locked(c, key, func() error {
-			rec, err := c.Tx.LoadHead(key)
-			switch {
-			case err != nil:
-				return err
-			case !rec.Exists:
-				return ErrNoSuchKey
-			}
+		return withHead(c, func(*engine.Record) error {
 			return engine.NewError("ERR", "Not a "+encoding+" encoded object.")
 		})
 	}
 }
 
 func debugStringLength(c *Ctx) error {
-	key := c.Args[2]
-	return locked(c, key, func() error {
-		rec, err := c.Tx.LoadHead(key)
-		switch {
-		case err != nil:
-			return err
-		case !rec.Exists:
-			return ErrNoSuchKey
-		case rec.Type != cf.TypeString:
+	return withHead(c, func(rec *engine.Record) error {
+		if rec.Type != cf.TypeString {
 			return engine.NewError("ERR", "Not an sds encoded string.")
 		}
+		key := c.Args[2]
 		c.Out.SimpleString(fmt.Sprintf("key_sds_len:%d, key_sds_avail:0, key_zmalloc: %d, val_sds_len:%d, val_sds_avail:0, "+
 			"val_zmalloc: %d",
 			len(key), len(key), len(rec.Tail)+rec.Rest, len(rec.Tail)+rec.Rest))
