@@ -15,7 +15,7 @@ func TestArgumentsOfCommands(t *testing.T) {
 	without := strings.Fields("debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex " +
 		"namespace perflog|get json.debug json.info")
 	for _, name := range without {
-		if byFullName(name) == nil {
+		if original.byFullName([]byte(name)) == nil {
 			t.Errorf("the command %s does not exist", name)
 		}
 	}

@@ -238,7 +238,7 @@ func TestKeySpecs(t *testing.T) {
 		"sort_ro": "*2\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one) +
 			spec(words("RO", "access"), "unknown", "*0\r\n", "unknown", "*0\r\n"),
 	} {
-		if got := writeWith(t, db, byFullName(name).writeKeySpecs); got != want {
+		if got := writeWith(t, db, original.byFullName([]byte(name)).writeKeySpecs); got != want {
 			t.Errorf("%s:\n%q\nwant\n%q", name, got, want)
 		}
 	}

@@ -24,16 +24,6 @@ func (k *keySpec) has(flags ...string) bool {
 	return slices.ContainsFunc(k.flags, func(f string) bool { return slices.Contains(flags, f) })
 }
 
-// byFullName finds a command, or a subcommand with its container's name and | before its own.
-func byFullName(name string) *Spec {
-	container, sub, has := strings.Cut(name, "|")
-	s := Lookup([]byte(container))
-	if s != nil && has {
-		s = s.Subcommand([]byte(sub))
-	}
-	return s
-}
-
 // parseKeySpec reads a key specification: flags, and after an @ the places of the keys, if they differ from the fact
 // keys. The flags RO, RW, OW and RM say whether the value is only read, changed, overwritten or removed; access: the
 // value is returned to the client; insert, update and delete: how the value changes. Without flags a reader has "RO
