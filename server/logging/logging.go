@@ -184,11 +184,3 @@ func (l *Logger) Close() error {
 	}
 	return err
 }
-
-// Noisy returns a logger for messages that may come in floods: of each message (by its text and level) the first
-// few of an interval are logged and the others dropped.
-func Noisy(l *zap.Logger, first int, interval time.Duration) *zap.Logger {
-	return l.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(c, interval, first, 0)
-	}))
-}

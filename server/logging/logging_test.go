@@ -138,28 +138,6 @@ func TestRotationByDay(t *testing.T) {
 	}
 }
 
-func TestNoisy(t *testing.T) {
-	var out bytes.Buffer
-	l, err := Open(Options{stdout: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	noisy := Noisy(l.Logger, 2, time.Hour)
-	for range 1000 {
-		noisy.Warn("flood")
-	}
-	noisy.Warn("other")
-	if n := strings.Count(out.String(), "flood"); n != 2 || strings.Count(out.String(), "other") != 1 {
-		t.Errorf("%d messages of a flood were logged: %s", n, out.String())
-	}
-	for range 10 {
-		l.Warn("all")
-	}
-	if n := strings.Count(out.String(), "all"); n != 10 {
-		t.Errorf("%d of 10 messages of the plain logger", n)
-	}
-}
-
 func TestParseTargets(t *testing.T) {
 	for _, tt := range []struct {
 		text string
