@@ -95,13 +95,6 @@ func (p *Proxy) After(bytes int64, do func()) {
 	p.mu.Unlock()
 }
 
-// Passed returns how many bytes have come from the server.
-func (p *Proxy) Passed() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.passed
-}
-
 func (p *Proxy) accept() {
 	for {
 		c, err := p.l.Accept()
