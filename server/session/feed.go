@@ -106,7 +106,7 @@ func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(
 	for {
 		c.tx.Begin(cmds[0].Namespace)
 		c.tx.FromMaster()
-		err := c.lockFed(cmds, reqs)
+		err := c.lockAhead(reqs, false, func(i int) { c.enterFed(&cmds[i]) })
 		if err == nil {
 			break
 		}
@@ -132,10 +132,7 @@ func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(
 		c.prefetchAhead(reqs)
 	}
 	for i := range reqs {
-		if ns := cmds[i].Namespace; ns != c.tx.Namespace() {
-			c.tx.SwitchNamespace(ns)
-		}
-		c.sess.Namespace = cmds[i].Namespace
+		c.enterFed(&cmds[i])
 		_, err := c.invoke(c.frame, &reqs[i])
 		if c.script.retry || err != nil {
 			c.deferred = c.deferred[:0]
@@ -157,40 +154,8 @@ func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(
 	return nil
 }
 
-// lockFed takes the locks of the commands.
-func (c *run) lockFed(cmds []Fed, reqs []request) error {
-	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	exclusive := c.script.all
-	began := c.tx.Namespace()
-	c.script.addLocks(c.tx)
-	for i := range reqs {
-		r := &reqs[i]
-		if ns := cmds[i].Namespace; ns != c.tx.Namespace() {
-			c.tx.SwitchNamespace(ns)
-		}
-		c.sess.Namespace = cmds[i].Namespace
-		if r.spec.OtherNamespace != nil {
-			c.lockExternal(r)
-		}
-		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
-		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
-		for _, k := range c.keys {
-			key := r.args[k.Arg]
-			c.tx.AddLock(key, k.Write)
-			switch {
-			case len(keys)+len(blind) >= segmentKeys || c.tx.Namespace() != began:
-			case r.spec.Flags&command.Blind != 0:
-				blind = append(blind, key)
-			default:
-				keys = append(keys, key)
-			}
-		}
-	}
-	c.tx.SwitchNamespace(began)
-	c.userKeys, c.blindKeys = keys, blind
-	c.tx.KeepLocks()
-	if exclusive {
-		return c.tx.AcquireAll()
-	}
-	return c.tx.Acquire()
+// enterFed switches to the namespace of a command.
+func (c *run) enterFed(f *Fed) {
+	c.tx.SwitchNamespace(f.Namespace)
+	c.sess.Namespace = f.Namespace
 }

@@ -218,28 +218,36 @@ func (c *run) execQueued(m *multi) error {
 }
 
 // lockQueued takes the locks of a transaction's keys, each in the namespace that is selected when its command runs.
-// It takes the locks of all keys when a command changes the whole keyspace, or when the namespace is not known before
-// the command runs.
+// It takes the locks of all keys when the namespace is not known before a command runs.
 func (c *run) lockQueued(m *multi) error {
-	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	exclusive := m.login || c.script.all
-	began := c.tx.Namespace()
-	c.script.addLocks(c.tx)
-	for i := range m.queue {
-		r := &m.queue[i]
-		if m.switches && r.spec.IsSelect() {
+	return c.lockAhead(m.queue, m.login, func(i int) {
+		if r := &m.queue[i]; m.switches && r.spec.IsSelect() {
 			c.tx.SwitchNamespace(command.SelectedBy(&c.srv.Services, c.sess, c.tx.Namespace(), r.args))
 		}
+	})
+}
+
+// lockAhead takes the locks of the keys of commands, and of the watched keys, before the first command runs. enter
+// switches to the namespace of a command. The locks of all keys are taken with all, and when a command changes the
+// whole keyspace.
+func (c *run) lockAhead(reqs []request, all bool, enter func(i int)) error {
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	all = all || c.script.all
+	began := c.tx.Namespace()
+	c.script.addLocks(c.tx)
+	for i := range reqs {
+		enter(i)
+		r := &reqs[i]
 		if r.spec.OtherNamespace != nil {
 			c.lockExternal(r)
 		}
-		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
+		all = all || r.spec.Flags&command.Exclusive != 0
 		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 		for _, k := range c.keys {
 			key := r.args[k.Arg]
 			c.tx.AddLock(key, k.Write)
 			switch {
-			case len(keys)+len(blind) >= segmentKeys || m.switches && c.tx.Namespace() != began:
+			case len(keys)+len(blind) >= segmentKeys || c.tx.Namespace() != began:
 			case r.spec.Flags&command.Blind != 0:
 				blind = append(blind, key)
 			default:
@@ -253,7 +261,7 @@ func (c *run) lockQueued(m *multi) error {
 		c.tx.LockWatched(c.watch)
 	}
 	c.tx.KeepLocks()
-	if exclusive {
+	if all {
 		return c.tx.AcquireAll()
 	}
 	return c.tx.Acquire()
