@@ -23,96 +23,58 @@ func number(f float64) vm.LValue {
 	return vm.LNumber(f)
 }
 
-// Of arithmetic on two numbers, these functions only handle the cases of 0.
+// quick works on two numbers itself, except in pow and where a sum or a product is NaN.
 
 func add(L *vm.LState, inst uint32, base *frame) int {
-	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
-	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__add", func(x, y float64) float64 { return x + y })
-	}
-	if x+y == 0 {
-		m.setRegister(argA(inst), number(float64(x+y)))
-		return 0
-	}
-	return jumpTable[vm.OP_ADD](L, inst, base)
+	return ownNaN(L, inst, base, "__add", func(x, y float64) float64 { return x + y })
 }
 
-func sub(L *vm.LState, inst uint32, base *frame) int {
-	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
-	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__sub", func(x, y float64) float64 { return x - y })
-	}
-	if x-y == 0 {
-		m.setRegister(argA(inst), number(float64(x-y)))
-		return 0
-	}
-	return jumpTable[vm.OP_SUB](L, inst, base)
+func sub(L *vm.LState, inst uint32, _ *frame) int {
+	return operate(L, inst, "__sub", func(x, y float64) float64 { return x - y })
 }
 
 func mul(L *vm.LState, inst uint32, base *frame) int {
-	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
-	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__mul", func(x, y float64) float64 { return x * y })
-	}
-	if x*y == 0 {
-		m.setRegister(argA(inst), number(float64(x*y)))
-		return 0
-	}
-	return jumpTable[vm.OP_MUL](L, inst, base)
+	return ownNaN(L, inst, base, "__mul", func(x, y float64) float64 { return x * y })
 }
 
-func div(L *vm.LState, inst uint32, base *frame) int {
-	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
-	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__div", func(x, y float64) float64 { return x / y })
-	}
-	if x/y == 0 {
-		m.setRegister(argA(inst), number(float64(x/y)))
-		return 0
-	}
-	return jumpTable[vm.OP_DIV](L, inst, base)
+func div(L *vm.LState, inst uint32, _ *frame) int {
+	return operate(L, inst, "__div", func(x, y float64) float64 { return x / y })
 }
 
-func mod(L *vm.LState, inst uint32, _ *frame) int {
+func mod(L *vm.LState, inst uint32, _ *frame) int { return operate(L, inst, "__mod", modulo) }
+
+func pow(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
+	x, ok1 := m.operand(argB(inst)).(vm.LNumber)
+	y, ok2 := m.operand(argC(inst)).(vm.LNumber)
 	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__mod", modulo)
+		return operate(L, inst, "__pow", libm.Pow)
 	}
-	m.setRegister(argA(inst), number(modulo(float64(x), float64(y))))
+	m.setRegister(argA(inst), number(libm.Pow(float64(x), float64(y))))
 	return 0
+}
+
+// ownNaN is operate, but leaves two numbers, whose result is NaN, to the virtual machine's own instruction.
+func ownNaN(L *vm.LState, inst uint32, base *frame, event string, op func(x, y float64) float64) int {
+	m := machineOf(L)
+	_, ok1 := m.operand(argB(inst)).(vm.LNumber)
+	_, ok2 := m.operand(argC(inst)).(vm.LNumber)
+	if ok1 && ok2 {
+		return jumpTable[inst>>26](L, inst, base)
+	}
+	return operate(L, inst, event, op)
+}
+
+// operate applies an operator to R(B) and R(C), which may be constants.
+func operate(L *vm.LState, inst uint32, event string, op func(x, y float64) float64) int {
+	m := machineOf(L)
+	return arithmetic(L, inst, m.operand(argB(inst)), m.operand(argC(inst)), event, op)
 }
 
 // modulo is Lua 5.1's %, which is not exact: 1 % 0.1 is 0.
 func modulo(x, y float64) float64 {
 	product := math.Floor(x/y) * y // a separate statement, so that it is rounded
 	return x - float64(product)
-}
-
-func pow(L *vm.LState, inst uint32, base *frame) int {
-	m := machineOf(L)
-	b, c := m.operand(argB(inst)), m.operand(argC(inst))
-	x, ok1 := b.(vm.LNumber)
-	y, ok2 := c.(vm.LNumber)
-	if !ok1 || !ok2 {
-		return arithmetic(L, inst, b, c, "__pow", libm.Pow)
-	}
-	m.setRegister(argA(inst), number(libm.Pow(float64(x), float64(y))))
-	return 0
 }
 
 // unm is R(A) = -R(B).
@@ -126,7 +88,7 @@ func unm(L *vm.LState, inst uint32, _ *frame) int {
 	return arithmetic(L, inst, v, v, "__unm", func(x, _ float64) float64 { return -x })
 }
 
-// arithmetic applies an operator to operands that are not both numbers: strings that are numbers are converted.
+// arithmetic applies an operator to two operands: strings that are numbers are converted.
 func arithmetic(L *vm.LState, inst uint32, b, c vm.LValue, event string, op func(x, y float64) float64) int {
 	m := machineOf(L)
 	x, ok1 := toNumber(b)
