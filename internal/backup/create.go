@@ -305,16 +305,7 @@ func (c *creation) open(ctx context.Context, name string) (io.ReadCloser, int64,
 	if !isHead(name) {
 		return c.snap.open(ctx, name)
 	}
-	f, err := os.Open(filepath.Join(c.head, name))
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
+	return opened(os.Open(filepath.Join(c.head, name)))
 }
 
 type counter struct{ p Progress }

@@ -90,7 +90,11 @@ func (s *dirSnapshot) read(dir string) (err error) {
 func (s *dirSnapshot) names() []string { return s.list }
 
 func (s *dirSnapshot) open(_ context.Context, name string) (io.ReadCloser, int64, error) {
-	f, err := s.root.Open(name)
+	return opened(s.root.Open(name))
+}
+
+// opened returns a file that was opened, and its length.
+func opened(f *os.File, err error) (io.ReadCloser, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
