@@ -34,9 +34,8 @@ type Bulk struct {
 	size   int // bytes of the records in memory
 	spills int
 
-	spilling sync.WaitGroup
-	mu       sync.Mutex
-	err      error // of a run; guarded by mu
+	spilling   sync.WaitGroup
+	firstError // of a run
 	// Memory of records that went into runs, to be used again when the runs are written.
 	spare [cf.NumFamilies]sortRecords
 	keys  bulkCounts
@@ -245,18 +244,24 @@ func (b *Bulk) spill() error {
 	return nil
 }
 
-func (b *Bulk) fail(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = err
+// firstError keeps the first error of several goroutines.
+type firstError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (e *firstError) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = err
 	}
 }
 
-func (b *Bulk) failed() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
+func (e *firstError) failed() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
 }
 
 func (b *Bulk) newRun(id cf.ID) *bulkRun {

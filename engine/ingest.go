@@ -47,9 +47,9 @@ type Ingest struct {
 	keys         bulkCounts
 	part         *ingestPart
 
-	mu    sync.Mutex
-	files []rocks.SSTFile
-	err   error // some records of a batch may be missing
+	firstError // some records of a batch may be missing
+	mu         sync.Mutex
+	files      []rocks.SSTFile
 }
 
 // ingestFamily is the table file that is being written. A goroutine of its own writes it, so that two families whose
@@ -130,20 +130,6 @@ func (g *Ingest) Add(rep []byte) error {
 		g.fail(err)
 	}
 	return g.failed()
-}
-
-func (g *Ingest) fail(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err == nil {
-		g.err = err
-	}
-}
-
-func (g *Ingest) failed() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
 }
 
 func (g *Ingest) add(rep []byte) error {
