@@ -92,7 +92,7 @@ func newSim(nodes int) *sim {
 			Recorded:    func() (string, error) { return "", nil },
 			Replicated:  func() {},
 			Empty:       func() bool { return true },
-			Changed:     func(*topology.Topology) {},
+			Changed:     func(_, _ *topology.Topology) {},
 		}))
 	}
 	s.identify()
