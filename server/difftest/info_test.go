@@ -76,3 +76,32 @@ func infoSections(t *testing.T, srv target) map[string][]string {
 	}
 	return sections
 }
+
+// TestMemoryStatsFields compares the names of the fields of MEMORY STATS: a client with types for the reply needs all.
+func TestMemoryStatsFields(t *testing.T) {
+	have := memoryStats(t, startBasalt(t))
+	for _, f := range memoryStats(t, startRedis(t)) {
+		if !slices.Contains(have, f) {
+			t.Errorf("no field %s", f)
+		}
+	}
+}
+
+func memoryStats(t *testing.T, srv target) (fields []string) {
+	c, err := dial(srv.Addr(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	r, err := c.do("MEMORY", "STATS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.elems) < 40 {
+		t.Fatalf("MEMORY STATS: %q", r.raw)
+	}
+	for i := 0; i < len(r.elems); i += 2 {
+		fields = append(fields, string(r.elems[i].text))
+	}
+	return fields
+}

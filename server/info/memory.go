@@ -171,6 +171,12 @@ func (s *Memory) Stats() []command.MemoryStat {
 		n("allocator.allocated", m.used()),
 		n("allocator.active", m.rss),
 		n("allocator.resident", m.rss),
+		ratio("allocator-fragmentation.ratio", m.rss, m.used()),
+		n("allocator-fragmentation.bytes", m.rss-m.used()),
+		ratio("allocator-rss.ratio", m.rss, m.rss),
+		n("allocator-rss.bytes", 0),
+		ratio("rss-overhead.ratio", m.rss, m.rss),
+		n("rss-overhead.bytes", 0),
 		ratio("fragmentation", m.rss, m.used()),
 		n("fragmentation.bytes", m.rss-m.used()),
 	}
