@@ -242,6 +242,9 @@ func (c *conn) process() bool {
 		}
 	}()
 	ok := w.runAll()
+	if w.track != nil {
+		w.track.TakeHeld(&w.out)
+	}
 	if !w.flush() {
 		ok = false
 	}

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -358,6 +359,28 @@ func TestTrackingOwnFlush(t *testing.T) {
 	c.Do("GET", "a")
 	c.Want("FLUSHALL", "+OK\r\n")
 	c.Expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
+}
+
+// The message of a client's own write comes in one write with the reply: a client that has read the reply must not take
+// the old value from its cache. A read from a pipe returns what one write has sent.
+func TestTrackingOwnWrite(t *testing.T) {
+	h := servertest.Start(t)
+	here, there := net.Pipe()
+	defer here.Close()
+	h.Sessions().Serve(there, nil)
+	buf := make([]byte, 4096)
+	for _, step := range [][2]string{
+		{"HELLO 3", ""}, {"CLIENT TRACKING ON", "+OK\r\n"}, {"GET k", "_\r\n"},
+		{"SET k 1", "+OK\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
+	} {
+		if _, err := here.Write([]byte(step[0] + "\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		n, err := here.Read(buf)
+		if err != nil || step[1] != "" && string(buf[:n]) != step[1] {
+			t.Fatalf("%s: %q, %v, want %q", step[0], buf[:n], err, step[1])
+		}
+	}
 }
 
 // After the reply to QUIT a connection gets no messages, and a client that redirects its invalidations to the

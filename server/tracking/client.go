@@ -119,7 +119,22 @@ func (c *Client) Begin() {
 	c.mu.Unlock()
 }
 
-// Idle sends the messages that Begin held back: the replies are already on their way. batch belongs to the run, nil =
+// TakeHeld moves the messages that Begin held back behind the replies of the run, if they go to the connection itself.
+// A client that has read the reply to its own write has then read the message, too: it arrives in the same write, as
+// from Redis, and the client does not answer from its cache meanwhile.
+func (c *Client) TakeHeld(replies *resp.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Redirect != 0 || replies.Proto != 3 || c.peer == nil {
+		return
+	}
+	for _, n := range c.pending {
+		n.push(replies)
+	}
+	c.pending, c.held = nil, 0
+}
+
+// Idle sends the messages that are still held back: the replies are already on their way. batch belongs to the run, nil =
 // no batch.
 func (c *Client) Idle(batch *wire.Batch) {
 	c.mu.Lock()
@@ -184,24 +199,34 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 	w := resp.Writer{Proto: to.Proto}
 	switch {
 	case to.Proto == 3:
-		w.Push(2)
-		w.BulkString("invalidate")
+		n.push(&w)
 	case target != 0 && to.Subscribed:
 		w.Array(3)
 		w.BulkString("message")
 		w.BulkString(command.InvalidateChannel)
+		n.body(&w)
 	default:
 		return // RESP2 has no push messages
 	}
+	batch.Post(to.Out, w.Bytes())
+}
+
+// push writes the notice as a message of RESP3.
+func (n *notice) push(w *resp.Writer) {
+	w.Push(2)
+	w.BulkString("invalidate")
+	n.body(w)
+}
+
+func (n *notice) body(w *resp.Writer) {
 	if n.keys == nil {
 		w.Null()
-	} else {
-		w.Array(len(n.keys))
-		for _, k := range n.keys {
-			w.BulkString(k)
-		}
+		return
 	}
-	batch.Post(to.Out, w.Bytes())
+	w.Array(len(n.keys))
+	for _, k := range n.keys {
+		w.BulkString(k)
+	}
 }
 
 // self returns the connection; ok is false when it no longer tracks.
