@@ -134,8 +134,8 @@ func (c *Client) TakeHeld(replies *resp.Writer) {
 	c.pending, c.held = nil, 0
 }
 
-// Idle sends the messages that are still held back: the replies are already on their way. batch belongs to the run, nil =
-// no batch.
+// Idle sends the messages that are still held back: the replies are already on their way. batch belongs to the run,
+// nil = no batch.
 func (c *Client) Idle(batch *wire.Batch) {
 	c.mu.Lock()
 	c.busy = false
