@@ -47,20 +47,9 @@ func leading(e ast.Expr) ast.Expr {
 		return e.Func
 	case *ast.AttrGetExpr:
 		return e.Object
-	case *ast.LogicalOpExpr:
-		return e.Lhs
-	case *ast.RelationalOpExpr:
-		return e.Lhs
-	case *ast.ArithmeticOpExpr:
-		return e.Lhs
-	case *ast.StringConcatOpExpr:
-		return e.Lhs
-	case *ast.UnaryMinusOpExpr:
-		return e.Expr
-	case *ast.UnaryNotOpExpr:
-		return e.Expr
-	case *ast.UnaryLenOpExpr:
-		return e.Expr
+	}
+	if o := operands(e); o != nil {
+		return *o[0]
 	}
 	return nil
 }

@@ -204,21 +204,11 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 			r.cost.constant(e, 's', e.Method)
 		}
 		r.exprs(e.Args)
-	case *ast.LogicalOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-	case *ast.RelationalOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 	case *ast.ArithmeticOpExpr:
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 		if (e.Operator == "%" || e.Operator == "^") && isNumber(e.Lhs) && isNumber(e.Rhs) {
 			e.Lhs = callOf(SameName, e.Lhs) // otherwise the compiler folds it differently
 		}
-	case *ast.UnaryMinusOpExpr:
-		e.Expr = r.expr(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		e.Expr = r.expr(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		e.Expr = r.expr(e.Expr)
 	case *ast.FunctionExpr:
 		outer := r.cost.constants
 		r.cost.constants = nil
@@ -234,8 +224,34 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		r.cost.constant(e, 's', e.Value)
 	case *ast.StringConcatOpExpr:
 		return r.concat(e)
+	default:
+		for _, o := range operands(e) {
+			*o = r.expr(*o)
+		}
 	}
 	return e
+}
+
+// operands returns where an operator's expression has its operands, in the order of their evaluation; nil if it is no
+// operator.
+func operands(e ast.Expr) []*ast.Expr {
+	switch e := e.(type) {
+	case *ast.LogicalOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.RelationalOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.ArithmeticOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.StringConcatOpExpr:
+		return []*ast.Expr{&e.Lhs, &e.Rhs}
+	case *ast.UnaryMinusOpExpr:
+		return []*ast.Expr{&e.Expr}
+	case *ast.UnaryNotOpExpr:
+		return []*ast.Expr{&e.Expr}
+	case *ast.UnaryLenOpExpr:
+		return []*ast.Expr{&e.Expr}
+	}
+	return nil
 }
 
 // concat rewrites the operands of a chain of concatenations, which is nested to the right. It splits a long chain.

@@ -181,26 +181,12 @@ func (m *marker) expr(e ast.Expr) {
 		m.expr(e.Func)
 		m.expr(e.Receiver)
 		m.exprs(e.Args)
-	case *ast.LogicalOpExpr:
-		m.expr(e.Lhs)
-		m.expr(e.Rhs)
-	case *ast.RelationalOpExpr:
-		m.expr(e.Lhs)
-		m.expr(e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		m.expr(e.Lhs)
-		m.expr(e.Rhs)
-	case *ast.StringConcatOpExpr:
-		m.expr(e.Lhs)
-		m.expr(e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		m.expr(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		m.expr(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		m.expr(e.Expr)
 	case *ast.FunctionExpr:
 		m.function(e, false)
+	default:
+		for _, o := range operands(e) {
+			m.expr(*o)
+		}
 	}
 }
 

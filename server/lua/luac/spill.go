@@ -216,22 +216,12 @@ func (s *spiller) expr(e ast.Expr) ast.Expr {
 		}
 		s.exprs(e.Args)
 		e.Args = spreadValues(e.Args)
-	case *ast.LogicalOpExpr:
-		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
-	case *ast.RelationalOpExpr:
-		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
-	case *ast.StringConcatOpExpr:
-		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		e.Expr = s.expr(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		e.Expr = s.expr(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		e.Expr = s.expr(e.Expr)
 	case *ast.FunctionExpr:
 		s.function(e, false)
+	default:
+		for _, o := range operands(e) {
+			*o = s.expr(*o)
+		}
 	}
 	return e
 }
