@@ -93,6 +93,16 @@ func (c *Ctx) topology() (Cluster, error) {
 	return c.Srv.Cluster, nil
 }
 
+// shards returns the shards of the cluster, and the id of this node.
+func (c *Ctx) shards() (own string, shards []Shard, err error) {
+	t, err := c.topology()
+	if err != nil {
+		return "", nil, err
+	}
+	shards, err = t.Shards()
+	return t.ID(), shards, err
+}
+
 func readOnly(c *Ctx) error {
 	c.Sess.ReadOnly = true
 	c.Out.OK()
@@ -187,15 +197,10 @@ func clusterMyID(c *Ctx) error {
 }
 
 func clusterMyShardID(c *Ctx) error {
-	t, err := c.topology()
+	id, shards, err := c.shards()
 	if err != nil {
 		return err
 	}
-	shards, err := t.Shards()
-	if err != nil {
-		return err
-	}
-	id := t.ID()
 	for _, s := range shards {
 		for _, n := range s.Nodes {
 			if n.ID == id {
@@ -209,11 +214,7 @@ func clusterMyShardID(c *Ctx) error {
 
 // clusterSlots is CLUSTER SLOTS. Nodes have three fields, as in Redis before 7.0 and in Kvrocks.
 func clusterSlots(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	shards, err := t.Shards()
+	_, shards, err := c.shards()
 	if err != nil {
 		return err
 	}
@@ -256,15 +257,10 @@ func clusterSlots(c *Ctx) error {
 }
 
 func clusterShards(c *Ctx) error {
-	t, err := c.topology()
+	id, shards, err := c.shards()
 	if err != nil {
 		return err
 	}
-	shards, err := t.Shards()
-	if err != nil {
-		return err
-	}
-	id := t.ID()
 	c.Out.Array(len(shards))
 	for _, s := range shards {
 		c.Out.Map(2)
@@ -319,11 +315,7 @@ func clusterLinks(c *Ctx) error {
 }
 
 func clusterFailureReports(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	shards, err := t.Shards()
+	_, shards, err := c.shards()
 	if err != nil {
 		return err
 	}
