@@ -7,17 +7,45 @@ import (
 // Comparisons are implemented here, because those of the virtual machine only call metamethods that are functions, and
 // have other error texts.
 
-func testEqual(L *vm.LState, inst uint32, _ *frame) int { return test(L, inst, equal) }
+// Each instruction skips the next one if the result differs from A.
 
-func testLess(L *vm.LState, inst uint32, _ *frame) int { return test(L, inst, lessThan) }
-
-func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int { return test(L, inst, lessOrEqual) }
-
-// test skips the next instruction if the result of a comparison differs from A.
-func test(L *vm.LState, inst uint32, compare func(L *vm.LState, a, b vm.LValue) bool) int {
+func testEqual(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
 	f := m.currentFrame
-	if compare(L, m.operand(argB(inst)), m.operand(argC(inst))) != (argA(inst) != 0) {
+	if equal(L, a, b) != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+func testLess(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x < y
+	if !ok1 || !ok2 {
+		holds = lessThan(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x <= y
+	if !ok1 || !ok2 {
+		holds = lessOrEqual(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
 		f.Pc++
 	}
 	return 0
