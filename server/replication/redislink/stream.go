@@ -72,9 +72,6 @@ func NewStream(s State) *Stream {
 // State returns the state after the last unit, including what needs no unit.
 func (d *Stream) State() State { return d.state }
 
-// Adopt records that the master continues with another replication id.
-func (d *Stream) Adopt(id string) { d.state.ID = id }
-
 // Need returns the min number of further bytes that Next needs.
 func (d *Stream) Need() int { return d.dec.Need() }
 
