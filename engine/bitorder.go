@@ -24,8 +24,8 @@ func (db *DB) markBitOrder(b *batch.Builder) {
 	}
 }
 
-// BitOrderBatch returns a write batch that gives a database without keys the order of this database: the destination of
-// a migration of slots, which else would read the bitmaps that come in its own order.
+// BitOrderBatch returns a write batch that gives a database without keys the order of this database. Without the batch
+// the destination of a slot migration would read the bitmaps that come in its own order.
 func (db *DB) BitOrderBatch() (rep []byte, err error) {
 	var b batch.Builder
 	err = db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {

@@ -2,7 +2,6 @@ package keys
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -50,7 +49,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		}
 	}
 	logType(tx, &src)
-	return true, move(tx, &src, func() error { return write(tx, &src, to, math.MaxInt) })
+	return true, move(tx, &src, func() error { return write(tx, &src, to, tx.BatchError) })
 }
 
 // move drops src and writes the copy. If the Rest of the record was not loaded, it writes first, because write reads
@@ -88,7 +87,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	}
 	logType(tx, &src)
 	return true, move(tx, &src, func() error {
-		return tx.InNamespace(ns, func() error { return write(tx, &src, key, math.MaxInt) })
+		return tx.InNamespace(ns, func() error { return write(tx, &src, key, tx.BatchError) })
 	})
 }
 
@@ -114,7 +113,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 		}
 	}
 	logType(tx, &src)
-	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to, math.MaxInt) })
+	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to, tx.BatchError) })
 }
 
 func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
@@ -137,11 +136,11 @@ func logType(tx *engine.Tx, src *engine.Record) {
 
 // write writes the record and all subkeys of src under the key to of the transaction's namespace. If the Rest of the
 // record was not loaded, src must still exist. The iteration is streamed; the batch holds everything, because it is
-// committed at once. A batch of more than most bytes is [ErrSwapSize].
+// committed at once. So full is asked before each subkey, not after gigabytes; its error ends the copy.
 //
 // Kvrocks keeps the version. Here the copy gets a new version: the destination key may have old subkeys of the same
 // version, if it was a copy of the same key before, and they would become visible again.
-func write(tx *engine.Tx, src *engine.Record, to []byte, most int) error {
+func write(tx *engine.Tx, src *engine.Record, to []byte, full func() error) error {
 	dst := tx.Fresh(to, src.Type)
 	version := dst.Version
 	dst.Meta = src.Meta
@@ -157,10 +156,7 @@ func write(tx *engine.Tx, src *engine.Record, to []byte, most int) error {
 	defer it.Close()
 	var scoreKey []byte
 	for it.Next() {
-		if tx.Size() > most {
-			return ErrSwapSize
-		}
-		if err := tx.BatchError(); err != nil { // now, not after gigabytes
+		if err := full(); err != nil {
 			return err
 		}
 		sub, value := it.Key(), it.Value()

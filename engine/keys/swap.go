@@ -12,7 +12,7 @@ var ErrSwapSize = engine.NewError("ERR",
 	"the databases are too large to be exchanged: their keys lie on disk under their numbers and are written anew")
 
 // Swap exchanges all keys of two namespaces, including their expiries. The caller must hold all locks, see
-// [engine.Tx.AcquireAll]. It fails with [ErrSwapSize] if the batch would have more than most bytes. After an error the
+// [engine.Tx.AcquireAll]. It fails with [ErrSwapSize] as soon as the batch has more than most bytes. After an error the
 // transaction must be rolled back.
 //
 // All records of all keys are written again, in one batch behind two range tombstones.
@@ -28,9 +28,15 @@ func Swap(tx *engine.Tx, one, other string, most int) error {
 			return err
 		}
 	}
+	full := func() error {
+		if tx.Size() > most {
+			return ErrSwapSize
+		}
+		return tx.BatchError()
+	}
 	for i, it := range all {
 		for it.Next() {
-			if err := rewrite(tx, it, spaces[i], spaces[1-i], most); err != nil {
+			if err := rewrite(tx, it, spaces[i], spaces[1-i], full); err != nil {
 				return err
 			}
 		}
@@ -38,11 +44,11 @@ func Swap(tx *engine.Tx, one, other string, most int) error {
 			return err
 		}
 	}
-	return nil
+	return full()
 }
 
 // rewrite writes the key of a metadata record of a namespace into another namespace.
-func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, most int) error {
+func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, full func() error) error {
 	key := it.Key()
 	if tx.DB().Slots() {
 		key = key[min(2, len(key)):]
@@ -53,8 +59,9 @@ func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, most int) error {
 		return fmt.Errorf("key %q: %w", key, err)
 	case !meta.Live(tx.Now()):
 		return nil
-	case tx.Size()+len(key)+len(tail) > most:
-		return ErrSwapSize
+	}
+	if err := full(); err != nil {
+		return err
 	}
 	var src engine.Record
 	tx.InNamespace(from, func() error { src = tx.Fresh(key, meta.Type); return nil })
@@ -63,5 +70,5 @@ func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, most int) error {
 		return err
 	}
 	logType(tx, &src)
-	return tx.InNamespace(to, func() error { return write(tx, &src, key, most) })
+	return tx.InNamespace(to, func() error { return write(tx, &src, key, full) })
 }

@@ -134,15 +134,7 @@ func subcommands(info reply) []reply {
 // names to many arguments and put some together.)
 func TestCommandDocs(t *testing.T) {
 	words := func(srv target) map[string][]string {
-		c, err := dial(srv.Addr(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.close()
-		r, err := c.do("COMMAND", "DOCS")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := ask(t, srv, "COMMAND", "DOCS")
 		found := map[string][]string{}
 		var collect func(command string, r reply)
 		collect = func(command string, r reply) {

@@ -28,6 +28,17 @@ func (c *client) must(t *testing.T, args ...string) reply {
 	return got
 }
 
+// ask runs a command on a connection of its own.
+func ask(t *testing.T, srv target, args ...string) reply {
+	t.Helper()
+	c, err := dial(srv.Addr(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	return c.must(t, args...)
+}
+
 // words are a command line.
 func words(line string) []string { return strings.Fields(line) }
 

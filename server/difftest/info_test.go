@@ -56,15 +56,7 @@ func TestInfoFields(t *testing.T) {
 }
 
 func infoSections(t *testing.T, srv target) map[string][]string {
-	c, err := dial(srv.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	r, err := c.do("INFO", "everything")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := ask(t, srv, "INFO", "everything")
 	sections, name := map[string][]string{}, ""
 	for _, line := range strings.Split(string(r.text), "\r\n") {
 		if title, ok := strings.CutPrefix(line, "# "); ok && !strings.Contains(title, ":") {
@@ -88,15 +80,7 @@ func TestMemoryStatsFields(t *testing.T) {
 }
 
 func memoryStats(t *testing.T, srv target) (fields []string) {
-	c, err := dial(srv.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	r, err := c.do("MEMORY", "STATS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := ask(t, srv, "MEMORY", "STATS")
 	if len(r.elems) < 40 {
 		t.Fatalf("MEMORY STATS: %q", r.raw)
 	}

@@ -141,6 +141,14 @@ func swapPairs(p []string) []string {
 	return out
 }
 
+// nothing is the reply of a pop from a key that does not exist.
+func nothing(name string) string {
+	if name[0] == 'B' {
+		return nilArray
+	}
+	return nilBulk
+}
+
 // run applies a command to the state, and returns the reply; got is the reply that was seen, for commands that choose.
 func (s *state) run(cmd []string, got string) string {
 	name := cmd[0]
@@ -340,10 +348,7 @@ func (s *state) run(cmd []string, got string) string {
 			return wrongType
 		}
 		if v.kind == 0 {
-			if name[0] == 'B' {
-				return nilArray
-			}
-			return nilBulk
+			return nothing(name)
 		}
 		e := v.elems
 		var x string
@@ -372,10 +377,7 @@ func (s *state) run(cmd []string, got string) string {
 			return wrongType
 		}
 		if v.kind == 0 {
-			if name[0] == 'B' {
-				return nilArray
-			}
-			return nilBulk
+			return nothing(name)
 		}
 		if d := s.get(arg(2)); d.kind != 0 && d.kind != 'l' {
 			return wrongType
