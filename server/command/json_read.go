@@ -6,7 +6,7 @@ import (
 )
 
 var jsonReadCommands = []Spec{
-	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single | Repeatable},
+	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single},
 	{Name: "json.mget", Handler: jsonMGet, Arity: -3, Flags: ReadOnly | Single},
 	{Name: "json.type", Handler: jsonType, Arity: -2, Flags: ReadOnly | Single},
 	{Name: "json.arrlen", Handler: jsonArrLen, Arity: -2, Flags: ReadOnly | Single},

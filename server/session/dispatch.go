@@ -299,16 +299,7 @@ func (c *run) read(r *request) {
 		c.userKeys = keys
 		c.prefetch(keys, nil)
 	}
-	keep := false
-	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.DB.Derived().Limit() > 0 {
-		keep = c.findReply(r, r.args[c.keys[0].Arg])
-	}
-	failures := c.failures
 	c.runStreaming(r)
-	if keep && c.failures == failures && !c.streamed && !c.out.Overflowed() {
-		c.keepReply(c.out.Bytes()[r.reply:])
-	}
-	c.kept = nil
 	c.tx.Release()
 	c.replied(r, r.reply)
 	c.endReply()

@@ -105,20 +105,28 @@ func (c *run) savepoint(f *frame) engine.Mark {
 // answer makes the reply of a command of the client: it calls the handler, or takes the cached reply. If the reply
 // may be sent in parts, some parts may have been sent on return, see streamed.
 func (c *run) answer(f *frame, r *request) (err error) {
-	if c.kept != nil {
-		c.out.Raw(c.kept)
-		return nil
+	keep := false
+	if r.spec.Flags&command.Repeatable != 0 {
+		var kept []byte
+		if kept, keep = c.findReply(r); kept != nil {
+			c.out.Raw(kept)
+			return nil
+		}
 	}
 	if !c.streams {
-		return c.call(f, r)
-	}
-	c.out.Stream(c)
-	err = c.call(f, r)
-	if c.out.EndStream() {
-		r.reply, c.streamed = 0, true
-		if err != nil {
-			c.cutReply(r, err)
+		err = c.call(f, r)
+	} else {
+		c.out.Stream(c)
+		err = c.call(f, r)
+		if c.out.EndStream() {
+			r.reply, c.streamed, keep = 0, true, false
+			if err != nil {
+				c.cutReply(r, err)
+			}
 		}
+	}
+	if keep && err == nil && !c.out.Overflowed() {
+		c.keepReply(c.out.Bytes()[r.reply:])
 	}
 	return err
 }
@@ -177,7 +185,6 @@ func (c *run) undo(f *frame, r *request, mark engine.Mark, err error) error {
 	}
 	command.WriteError(out, err)
 	c.srv.Stats.Failed(r.spec, err)
-	c.failures++
 	c.noteRun(f, err, false)
 	return err
 }

@@ -34,9 +34,7 @@ type run struct {
 	origin    tracking.Origin  // of the transaction: this run
 	batch     wire.Batch       // messages to other clients
 	deferred  []pubsub.Message // messages to publish when the transaction is committed
-	failures  int              // commands that replied with an error
 	repeat    repeat           // the running command, if its reply may be cached
-	kept      []byte           // the cached reply of the running command, if any
 	clock     time.Duration    // the last reading of the clock, since the server's start
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
