@@ -45,7 +45,7 @@ type Console struct {
 	// them, because the keys show what other clients do.
 	Hot        func() []HotKey
 	MayMonitor func(user string) bool
-	// Settings describes all settings.
+	// Settings describes the settings that the page shows.
 	Settings []Setting
 }
 

@@ -20,28 +20,20 @@ var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
 func init() { register(configCommands...) }
 
 // configGet returns each setting once, however many patterns it matches. As in Redis, a setting requested by its name
-// is returned under the name as it was first written. The pattern * means the settings of this server, without the
-// settings of Redis that have no effect here.
+// is returned under the name as it was first written.
 func configGet(c *Ctx) error {
 	var patterns []*glob.Pattern
-	all := false
 	asked := map[string]string{}
 	for _, a := range c.Args[2:] {
 		name := strings.ToLower(string(a))
-		if name == "*" {
-			all = true
-			continue
-		}
 		patterns = append(patterns, glob.Compile([]byte(name)))
 		if _, ok := asked[name]; !ok {
 			asked[name] = string(a)
 		}
 	}
-	matches := func(name string) bool {
+	found := c.Srv.Settings.Match(func(name string) bool {
 		return slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match([]byte(name)) })
-	}
-	found := c.Srv.Settings.Match(func(name string) bool { return all || matches(name) })
-	found = slices.DeleteFunc(found, func(s Setting) bool { return s.Redis && !matches(s.Name) })
+	})
 	c.Out.Map(len(found))
 	for _, s := range found {
 		name := s.Name

@@ -190,7 +190,6 @@ type Maintenance interface {
 // Setting is the name and the text of a setting.
 type Setting struct {
 	Name, Value string
-	Redis       bool // a setting of Redis that has no meaning here
 }
 
 // Namespace is a namespace with its token.

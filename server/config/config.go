@@ -39,7 +39,6 @@ type state struct {
 // Pair is the name and the text of a setting.
 type Pair struct {
 	Name, Value string
-	Redis       bool // a setting of Redis that has no effect here
 }
 
 // Default returns the settings of a server without file and command line.
@@ -129,11 +128,11 @@ func (c *Config) Match(match func(name string) bool) []Pair {
 		s, i, _ := setting.Find(name)
 		text := st.text(i)
 		if s.Kind != setting.Multi {
-			pairs = append(pairs, Pair{name, text, s.Redis})
+			pairs = append(pairs, Pair{name, text})
 			continue
 		}
 		for _, line := range setting.Lines(text) {
-			pairs = append(pairs, Pair{name, line, s.Redis})
+			pairs = append(pairs, Pair{name, line})
 		}
 	}
 	return pairs

@@ -84,8 +84,11 @@ const maxHotKeys = 50
 
 func consoleSettings() (list []admin.Setting) {
 	for _, s := range setting.Table {
+		if s.Redis {
+			continue
+		}
 		comment := s.Comment
-		if s.Redis || s.Inert != "" {
+		if s.Inert != "" {
 			comment = strings.TrimSpace("Has no effect here. " + comment)
 		}
 		list = append(list, admin.Setting{Name: s.Name, Dynamic: s.Dynamic, Protected: s.Protected, Comment: comment})

@@ -67,13 +67,16 @@ func TestConsoleSettings(t *testing.T) {
 		{"port", false, false, false},
 		{"backup-dir", true, true, false},
 		{"maxclients", true, false, false},
-		{"activedefrag", true, false, true},
+		{"daemonize", false, false, true},
 	} {
 		s, ok := settings[tt.name]
 		if !ok || s.Dynamic != tt.dynamic || s.Protected != tt.protected ||
 			strings.HasPrefix(s.Comment+" ", inert) != tt.inert {
 			t.Errorf("%s: %+v", tt.name, s)
 		}
+	}
+	if s, ok := settings["activedefrag"]; ok {
+		t.Errorf("a setting of Redis only: %+v", s)
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 // ranges. Clients and tools read and set them, so they are answered as by Redis; none has an effect. Where a value
 // would promise what this server does not do, it is refused with the reason.
 //
-// CONFIG GET with the pattern * leaves them out, CONFIG REWRITE does not write them, and kvrocks.toml does not list
-// them.
+// CONFIG REWRITE does not write them, and kvrocks.toml does not list them.
 var redisSettings = []Setting{
 	// Memory. Data lies on the disk.
 	size("maxmemory", 0, 0, math.MaxInt64, dynamic),
