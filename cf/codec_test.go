@@ -115,7 +115,8 @@ func TestLive(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if Default.String() != "default" || Search.String() != "search" || NumFamilies.String() != "unknown" {
+	if Default.String() != "default" || Search.String() != "search" || Index.String() != "index" ||
+		ID(99).String() != "unknown" {
 		t.Error("family names")
 	}
 	for typ, want := range map[Type]string{TypeNone: "none", TypeString: "string", TypeZSet: "zset",

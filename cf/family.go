@@ -24,13 +24,23 @@ const (
 	NumFamilies
 )
 
+// Index is the id of the family that holds the labels of time series. Kvrocks 2.10 cannot open a database with this
+// family, so only a database that needs it has it: NumFamilies does not count it.
+const Index = NumFamilies
+
+// IndexName is the RocksDB name of Index.
+const IndexName = "index"
+
 // Names are the RocksDB names of the column families, indexed by [ID].
 var Names = [NumFamilies]string{"default", "metadata", "zset_score", "pubsub", "propagate", "stream", "search"}
 
 // String returns the RocksDB name of the family.
 func (id ID) String() string {
-	if id < NumFamilies {
+	switch {
+	case id < NumFamilies:
 		return Names[id]
+	case id == Index:
+		return IndexName
 	}
 	return "unknown"
 }

@@ -23,7 +23,7 @@ const (
 	TypeJSON
 	TypeHyperLogLog
 	TypeTDigest      Type = 12 // since Kvrocks 2.11
-	TypeTimeSeries   Type = 13 // since Kvrocks 2.14; preserved, but without commands
+	TypeTimeSeries   Type = 13 // since Kvrocks 2.14
 	TypeCuckooFilter Type = 14 // of Kvrocks's newest sources; preserved, but without commands
 )
 

@@ -24,6 +24,9 @@ const (
 	CheckValue
 	// CheckField removes the record if [ExpiredField] holds for its value.
 	CheckField
+	// CheckSeries removes a chunk of a time series if [OldChunk] holds for its value, and a rule if [RuleVerdict] says
+	// so.
+	CheckSeries
 )
 
 // String returns the verdict as a word.
@@ -37,6 +40,8 @@ func (v Verdict) String() string {
 		return "check value"
 	case CheckField:
 		return "check field"
+	case CheckSeries:
+		return "check series"
 	}
 	return "unknown"
 }
@@ -101,8 +106,7 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	}
 	m, tail, err := cf.DecodeMeta(lookup.Raw)
-	// Kvrocks drops parts of a time series by their age only
-	if err != nil || !m.Type.Known() || m.Type == cf.TypeTimeSeries {
+	if err != nil || !m.Type.Known() {
 		return Keep
 	}
 	switch {
@@ -116,6 +120,8 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	case m.Type == cf.TypeBitmap:
 		return CheckValue
+	case m.Type == cf.TypeTimeSeries:
+		return CheckSeries
 	case m.Type == cf.TypeHash:
 		if _, on, err := cf.DecodeHashTail(tail); on && err == nil {
 			return CheckField
@@ -134,6 +140,63 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 func ExpiredField(value []byte, now int64) bool {
 	expire, _, err := cf.DecodeHashValue(value)
 	return err == nil && now > Grace && cf.FieldExpired(expire, now-Grace)
+}
+
+// OldestSample returns the timestamp before which the retention of a time series makes samples garbage, by its metadata
+// record; 0 = none are.
+func OldestSample(record []byte) uint64 {
+	_, tail, err := cf.DecodeMeta(record)
+	if err != nil {
+		return 0
+	}
+	m, err := cf.DecodeSeriesMeta(tail)
+	if err != nil || m.Retention == 0 || m.Retention >= m.LastTimestamp {
+		return 0
+	}
+	return m.LastTimestamp - m.Retention
+}
+
+// OldChunk reports whether all samples of a chunk are older than [OldestSample].
+func OldChunk(value []byte, oldest uint64) bool {
+	samples, err := cf.ParseSeriesChunk(value)
+	n := len(samples) / cf.SampleLen
+	return err == nil && n > 0 && cf.SampleAt(samples, n-1).Timestamp < oldest
+}
+
+// RuleVerdict judges a rule of a time series by the metadata record of the one that is aggregated: it is garbage when
+// that one no longer exists, or names another source than the user key of this one.
+func RuleVerdict(target Lookup, source []byte, now int64) Verdict {
+	if target.Err != nil {
+		return Keep
+	}
+	if !target.Found {
+		return Drop
+	}
+	m, tail, err := cf.DecodeMeta(target.Raw)
+	switch {
+	case err != nil || !m.Type.Known():
+		return Keep
+	case m.Type != cf.TypeTimeSeries || now > Grace && m.Expired(now-Grace):
+		return Drop
+	}
+	if s, err := cf.DecodeSeriesMeta(tail); err == nil && string(s.Source) != string(source) {
+		return Drop
+	}
+	return Keep
+}
+
+// IndexVerdict judges a key of the index family by the metadata record of its user key.
+func IndexVerdict(series Lookup, now int64) Verdict {
+	if series.Err != nil {
+		return Keep
+	}
+	if !series.Found {
+		return Drop
+	}
+	if m, _, err := cf.DecodeMeta(series.Raw); err == nil && now > Grace && m.Expired(now-Grace) {
+		return Drop
+	}
+	return Keep
 }
 
 // ZeroFragment reports whether a bitmap fragment has no bit set. Readers treat a missing fragment as zeros, so such a
@@ -181,8 +244,19 @@ func (r *Rules) Judge(id cf.ID, key, value []byte) Verdict {
 		return PropagateVerdict(key)
 	case cf.Search:
 		return SearchVerdict(key)
+	case cf.Index:
+		k, err := cf.ParseIndexKey(key)
+		if err != nil {
+			return Keep
+		}
+		return IndexVerdict(r.lookup(cf.AppendNSKey(nil, string(k.Namespace), k.UserKey, r.Slots)), r.Now())
 	}
 	return Keep
+}
+
+func (r *Rules) lookup(nsKey []byte) (l Lookup) {
+	l.Raw, l.Found, l.Err = r.Metadata.Lookup(nsKey)
+	return l
 }
 
 func (r *Rules) subkey(key, value []byte) Verdict {
@@ -190,15 +264,32 @@ func (r *Rules) subkey(key, value []byte) Verdict {
 	if err != nil {
 		return Keep
 	}
-	var l Lookup
-	l.Raw, l.Found, l.Err = r.Metadata.Lookup(nsKey)
+	l := r.lookup(nsKey)
 	now := r.Now()
 	v := SubkeyVerdict(l, key, r.Slots, now)
 	switch {
 	case v == CheckValue && ZeroFragment(value), v == CheckField && ExpiredField(value, now):
 		return Drop
+	case v == CheckSeries:
+		return r.series(l, key, value)
 	case v == CheckValue, v == CheckField:
 		return Keep
 	}
 	return v
+}
+
+func (r *Rules) series(l Lookup, key, value []byte) Verdict {
+	s, err := cf.ParseSubkey(key, r.Slots)
+	if err != nil {
+		return Keep
+	}
+	switch part, rest, err := cf.SplitSeriesSub(s.Sub); {
+	case err != nil:
+	case part == cf.SeriesChunk && OldChunk(value, OldestSample(l.Raw)):
+		return Drop
+	case part == cf.SeriesRule:
+		target := cf.AppendNSKey(nil, string(s.Namespace), rest, r.Slots)
+		return RuleVerdict(r.lookup(target), s.UserKey, r.Now())
+	}
+	return Keep
 }

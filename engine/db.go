@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"github.com/basaltdb/basalt/engine/presence"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,8 @@ type DB struct {
 	log      *zap.Logger
 	rocks    *rocks.DB
 	fam      [cf.NumFamilies]*rocks.Family
-	extra    atomic.Pointer[[]string] // names of the families behind fam
+	index    atomic.Pointer[rocks.Family] // the family cf.Index; nil = the database has none
+	extra    atomic.Pointer[[]string]     // names of the families behind fam
 	locks    *lock.Table
 	group    group
 	derived  *derived.Registry
@@ -164,8 +166,7 @@ func Open(o Options) (*DB, error) {
 	for i := range db.fam {
 		db.fam[i] = db.rocks.Family(i)
 	}
-	extra := names[cf.NumFamilies:]
-	db.extra.Store(&extra)
+	db.noteExtra(names[cf.NumFamilies:])
 	db.filterLane = db.rocks.Lane()
 	if err := db.checkSlots(); err != nil {
 		db.Close()
@@ -186,7 +187,20 @@ func Open(o Options) (*DB, error) {
 
 // UnknownFamilies returns the names of the column families whose content this version does not know. They are opened
 // and preserved.
-func (db *DB) UnknownFamilies() []string { return *db.extra.Load() }
+func (db *DB) UnknownFamilies() []string {
+	return slices.DeleteFunc(slices.Clone(*db.extra.Load()), func(name string) bool { return name == cf.IndexName })
+}
+
+// noteExtra notes which families are open beside fam.
+func (db *DB) noteExtra(names []string) {
+	db.extra.Store(&names)
+	db.index.Store(nil)
+	for i, name := range names {
+		if name == cf.IndexName {
+			db.index.Store(db.rocks.Family(int(cf.NumFamilies) + i))
+		}
+	}
+}
 
 // Dir returns the directory of the database.
 func (db *DB) Dir() string { return db.dir }
@@ -194,7 +208,13 @@ func (db *DB) Dir() string { return db.dir }
 // Slots reports whether keys carry the cluster slot.
 func (db *DB) Slots() bool { return db.slots }
 
-func (db *DB) family(id cf.ID) *rocks.Family { return db.fam[id] }
+// family returns an open family; nil for an index that the database does not have.
+func (db *DB) family(id cf.ID) *rocks.Family {
+	if id == cf.Index {
+		return db.index.Load()
+	}
+	return db.fam[id]
+}
 
 func (db *DB) isClosing() bool {
 	select {

@@ -24,7 +24,7 @@ func (db *DB) CompactNamespace(ns string) error {
 		start = cf.AppendNSPrefix(nil, ns)
 		stop, _ = cf.AppendSuccessor(nil, start)
 	}
-	for _, f := range db.fam {
+	for _, f := range db.rocks.Families() {
 		if err := db.compact(f, start, stop); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (db *DB) CompactNamespace(ns string) error {
 
 // CompactRange compacts [start, stop] of one family and waits; nil = no bound.
 func (db *DB) CompactRange(id cf.ID, start, stop []byte) error {
-	return db.compact(db.fam[id], start, stop)
+	return db.compact(db.family(id), start, stop)
 }
 
 // compact serializes compactions: at its end a compaction may move files to another level, and when two compactions are
@@ -46,7 +46,7 @@ func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
 }
 
 // FlushMemtable writes the memtable of a family to a file and waits.
-func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.fam[id]) }
+func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.family(id)) }
 
 // assertions: a RocksDB that was built with assertions, such as Debian's package, aborts the process at an unexpected
 // error.
@@ -90,10 +90,10 @@ func (db *DB) SetDBOption(key, value string) error {
 	return db.exchange.settings.change("db."+key, func() error { return db.rocks.SetDBOption(key, value) })
 }
 
-// SetFamilyOption changes an option of all known families at run time.
+// SetFamilyOption changes an option of all families at run time.
 func (db *DB) SetFamilyOption(key, value string) error {
 	return db.exchange.settings.change("family."+key, func() error {
-		for _, f := range db.fam {
+		for _, f := range db.rocks.Families() {
 			if err := db.rocks.SetFamilyOption(f, key, value); err != nil {
 				return err
 			}

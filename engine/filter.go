@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 // key expired or gone, and gives it a new version.
 //
 // end is when the collection of a subkey expires, 0 = never. before is set for a hash whose fields must be checked:
-// fields that have expired before that time are dropped. A replica goes by a clock of its own, see replica.go.
+// fields that have expired before that time are dropped. For a time series it is the timestamp before which samples are
+// garbage; then the native side asks again about each of its rules, with the whole key. A replica goes by a clock of its
+// own, see replica.go.
 func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end, before uint64) {
 	if !db.opened.Load() {
 		return rocks.Keep, 0, 0
@@ -46,27 +49,62 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		return native(compaction.PropagateVerdict(key)), 0, 0
 	case rocks.Search:
 		return native(compaction.SearchVerdict(key)), 0, 0
+	case rocks.Index:
+		k, err := cf.ParseIndexKey(key)
+		if err != nil {
+			return rocks.Keep, 0, 0
+		}
+		l, unlock := db.lookup(cf.AppendNSKey(nil, string(k.Namespace), k.UserKey, db.slots))
+		defer unlock()
+		return native(compaction.IndexVerdict(l, now)), 0, 0
 	case rocks.Subkeys:
 		nsKey, err := cf.AppendNSKeyOf(nil, key, db.slots)
 		if err != nil {
 			return rocks.Keep, 0, 0
 		}
-		v := lock.Of(db.locks.Name(nsKey), false)
-		if !db.locks.TryLock(v) {
-			return rocks.Keep, 0, 0
-		}
-		defer db.locks.Unlock(v)
-		if db.locks.Fails(v) {
-			return rocks.Keep, 0, 0
-		}
-		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
-		if m, _, err := cf.DecodeMeta(raw); err == nil {
+		l, unlock := db.lookup(nsKey)
+		defer unlock()
+		if m, _, err := cf.DecodeMeta(l.Raw); err == nil {
 			end = m.End()
 		}
-		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now)), end,
-			uint64(max(now-compaction.Grace, 0))
+		v := compaction.SubkeyVerdict(l, key, db.slots, now)
+		if v == compaction.CheckSeries {
+			if sub, err := cf.ParseSubkey(key, db.slots); err == nil && len(sub.Sub) > 0 {
+				return native(db.ruleVerdict(&sub, now)), end, 0
+			}
+			return rocks.CheckSeries, end, compaction.OldestSample(l.Raw)
+		}
+		return native(v), end, uint64(max(now-compaction.Grace, 0))
 	}
 	panic(fmt.Sprintf("unknown family kind %d", kind))
+}
+
+// lookup reads a metadata record under the lock of its key, until unlock is called. It fails when a writer holds the
+// lock.
+func (db *DB) lookup(nsKey []byte) (l compaction.Lookup, unlock func()) {
+	v := lock.Of(db.locks.Name(nsKey), false)
+	if !db.locks.TryLock(v) {
+		return compaction.Lookup{Err: errLocked}, func() {}
+	}
+	if db.locks.Fails(v) {
+		l.Err = errLocked
+	} else {
+		l.Raw, l.Found, l.Err = db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
+	}
+	return l, func() { db.locks.Unlock(v) }
+}
+
+var errLocked = errors.New("a writer has the lock")
+
+// ruleVerdict judges a rule of a time series, whose lock is held.
+func (db *DB) ruleVerdict(sub *cf.Subkey, now int64) compaction.Verdict {
+	part, target, err := cf.SplitSeriesSub(sub.Sub)
+	if err != nil || part != cf.SeriesRule {
+		return compaction.Keep
+	}
+	l, unlock := db.lookup(cf.AppendNSKey(nil, string(sub.Namespace), target, db.slots))
+	defer unlock()
+	return compaction.RuleVerdict(l, sub.UserKey, now)
 }
 
 func native(v compaction.Verdict) int {

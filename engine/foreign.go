@@ -155,6 +155,15 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		return nil
 	case cf.Search:
 		return nil
+	case cf.Index:
+		k, err := cf.ParseIndexKey(rec.Key)
+		if err != nil {
+			return err
+		}
+		if c.db.hasFamily(cf.Index) {
+			c.nsKey = cf.AppendNSKey(c.nsKey[:0], string(k.Namespace), k.UserKey, c.db.slots)
+			return c.key(c.nsKey)
+		}
 	}
 	return fmt.Errorf("there is no column family %d", rec.Family)
 }
@@ -162,7 +171,7 @@ func (c *batchCheck) record(rec *batch.Record) error {
 // pass reports whether a record that this version cannot decode is written nevertheless: a master of a newer version
 // may have written it. The effects of such a record are unknown.
 func (c *batchCheck) pass(rec *batch.Record) bool {
-	known := rec.Family < cf.NumFamilies
+	known := rec.Family < cf.NumFamilies // the labels in cf.Index do not matter to the state in memory
 	if !c.b.trusted || !known && !c.db.hasFamily(rec.Family) {
 		return false // RocksDB would detect it only when the batch is in its log
 	}

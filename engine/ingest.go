@@ -454,8 +454,8 @@ func (db *DB) waitCompacted(done <-chan struct{}) error {
 
 // flushMemtables writes the memtables of all families to files and waits.
 func (db *DB) flushMemtables() error {
-	for i := range int(cf.NumFamilies) + len(db.UnknownFamilies()) {
-		if err := db.rocks.Flush(db.rocks.Family(i)); err != nil {
+	for _, f := range db.rocks.Families() {
+		if err := db.rocks.Flush(f); err != nil {
 			return err
 		}
 	}

@@ -388,7 +388,7 @@ func TestOpenKeepsUnknownFamilies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names := slices.Sorted(slices.Values(db.UnknownFamilies())); !slices.Equal(names, []string{"future", "index"}) {
+		if names := slices.Sorted(slices.Values(db.UnknownFamilies())); !slices.Equal(names, []string{"future"}) {
 			t.Errorf("unknown families %q", names)
 		}
 		setHash(t, db, "h", "a", "b")

@@ -113,5 +113,6 @@ func (o *Options) rocksOptions() *rocks.Options {
 		r.Families = append(r.Families, rocks.FamilySpec{Name: cf.ID(id).String(), Kind: kind,
 			ScoreOrder: cf.ID(id) == cf.ZSetScore && !o.BytewiseScores})
 	}
+	r.Families = append(r.Families, rocks.FamilySpec{Name: cf.IndexName, Kind: rocks.Index})
 	return &r
 }

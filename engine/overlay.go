@@ -17,7 +17,7 @@ type overlay struct {
 	last   int // index of the entry that find or insert has returned last
 	seed   maphash.Seed
 	batch  *batch.Builder
-	writes [cf.NumFamilies]int // how many keys of each family were written
+	writes [cf.Index + 1]int // how many keys of each family were written
 	ranges []rangeDelete
 }
 
@@ -76,7 +76,7 @@ func (o *overlay) reset() {
 		o.ents = o.ents[:0]
 	}
 	o.ranges, o.last = o.ranges[:0], 0
-	o.writes = [cf.NumFamilies]int{}
+	o.writes = [cf.Index + 1]int{}
 }
 
 func (o *overlay) hash(id cf.ID, key []byte) uint32 {

@@ -252,8 +252,7 @@ func (db *DB) openAgain(names []string) error {
 	if err := db.rocks.Reopen(db.dir, names, ro); err != nil {
 		return openError(db.dir, err)
 	}
-	extra := names[cf.NumFamilies:]
-	db.extra.Store(&extra)
+	db.noteExtra(names[cf.NumFamilies:])
 	return nil
 }
 

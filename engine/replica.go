@@ -141,34 +141,43 @@ func (db *DB) WritersTime() int64 {
 // versionTime returns when a version was made, in milliseconds since the epoch; see versions.
 func versionTime(version uint64) int64 { return int64(version >> 11 / 1000) }
 
-// newerFamilies are the column families of newer versions of Kvrocks, by their numbers from NumFamilies on. This
-// version never creates one by itself, because Kvrocks 2.10 could not open the database any more.
-var newerFamilies = []string{"index"} // labels of time series; since 2.14
-
-// hasFamily reports whether an unknown family is open. A family of newerFamilies is created: the master that writes to
-// it has it.
+// hasFamily reports whether a family that is not in fam is open. The index is created: the server that writes to it has
+// it.
 func (db *DB) hasFamily(id cf.ID) bool {
 	if db.familyOpen(id) {
 		return true
 	}
-	n := int(id) - int(cf.NumFamilies)
-	if n < 0 || n >= len(newerFamilies) {
+	if id != cf.Index {
 		return false
+	}
+	if err := db.NeedIndex(); err != nil {
+		db.log.Warn("a column family could not be created", zap.String("family", cf.IndexName), zap.Error(err))
+		return false
+	}
+	return true
+}
+
+// NeedIndex creates the family cf.Index in a database that does not have it. From then on Kvrocks before 2.14 cannot
+// open the database. The caller must own no transaction, unless the transaction holds the lock of a key.
+func (db *DB) NeedIndex() error {
+	if db.index.Load() != nil {
+		return nil
 	}
 	db.exchange.settings.mu.Lock() // Replace holds it while it waits for the users of the database
 	defer db.exchange.settings.mu.Unlock()
-	if db.familyOpen(id) {
-		return true
+	if db.index.Load() != nil {
+		return nil
 	}
-	name := newerFamilies[n]
-	if err := db.rocks.CreateFamily(name, uint32(id), db.options.rocksOptions()); err != nil {
-		db.log.Warn("a column family of the master's could not be created", zap.String("family", name), zap.Error(err))
-		return false
+	f, err := db.rocks.CreateFamily(cf.IndexName, uint32(cf.Index), db.options.rocksOptions())
+	if err != nil {
+		return err
 	}
-	extra := append(slices.Clone(*db.extra.Load()), name)
+	extra := append(slices.Clone(*db.extra.Load()), cf.IndexName)
 	db.extra.Store(&extra)
-	db.log.Info("a column family of a newer version was created, as the master has it", zap.String("family", name))
-	return true
+	db.index.Store(f)
+	db.log.Info("a column family was created, which Kvrocks before 2.14 does not know",
+		zap.String("family", cf.IndexName))
+	return nil
 }
 
 func (db *DB) familyOpen(id cf.ID) bool {

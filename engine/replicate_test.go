@@ -197,7 +197,7 @@ func TestApplyUpdatesToNewerFamily(t *testing.T) {
 	if n, err := applyUpdates(db, true, index(1, "j"), index(3, "k")); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
-	if names := db.UnknownFamilies(); !slices.Equal(names, []string{"index"}) {
+	if names := db.UnknownFamilies(); len(names) > 0 {
 		t.Errorf("unknown families %q", names)
 	}
 	if err := db.Close(); err != nil {

@@ -310,6 +310,14 @@ func (tx *Tx) BatchError() error {
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
 
+// PutRoom is Put for a value of n bytes, which the caller must write into the result before it uses the transaction
+// again.
+func (tx *Tx) PutRoom(id cf.ID, key []byte, n int) (value []byte) {
+	at, value := tx.batch.PutRoom(id, key, nil, n)
+	tx.over.write(id, key, at, n, written)
+	return value
+}
+
 // Replace is Put for a record that is written repeatedly: a record that the transaction has written by Replace before
 // is overwritten in place in the batch if its length is the same. So a pipeline that increments a counter many times
 // writes it once.

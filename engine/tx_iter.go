@@ -82,6 +82,10 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	if err != nil {
 		return &Iter{tx: tx, err: err}
 	}
+	family := tx.db.family(id)
+	if family == nil {
+		return &Iter{tx: tx}
+	}
 	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip,
 		Limit: o.Limit, Skip: o.Skip,
 		Parts: o.Parts, SliceLen: o.SliceLen, Lane: tx.lane}
@@ -95,7 +99,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 				r.Upper = tx.arena.keep(up)
 			}
 		}
-		if _, err := cf.ParseSubkey(o.Prefix, tx.db.slots); err == nil {
+		if _, err := cf.ParseSubkey(o.Prefix, tx.db.slots); err == nil && id != cf.Index {
 			r.Flags |= rocks.Collection
 		}
 	}
@@ -128,7 +132,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	if buf != nil {
 		it.owner = true
 	}
-	it.it = tx.db.rocks.NewIter(tx.db.family(id), &r, buf)
+	it.it = tx.db.rocks.NewIter(family, &r, buf)
 	if it.merge {
 		it.dbOK = it.it.Next()
 		for it.skip > 0 && it.Next() {

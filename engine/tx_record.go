@@ -84,6 +84,23 @@ func (tx *Tx) loadOf(userKey []byte, want cf.Type, most int) (Record, error) {
 // LoadAny reads the record of a key of any type. When the key does not exist the record is empty, of TypeNone.
 func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, 0) }
 
+// Peek is Load for a key whose lock is not held. The record is not kept for the rest of the transaction, where it could
+// be taken for that of a locked key.
+func (tx *Tx) Peek(userKey []byte, want cf.Type) (Record, error) {
+	r := Record{key: tx.NSKey(userKey)}
+	keys := tx.Keys()
+	keys.Add(r.key)
+	values, err := tx.MultiGet(cf.Metadata, keys)
+	if err != nil {
+		return r, err
+	}
+	err = tx.decode(&r, userKey, values[0], len(values[0]), values[0] != nil)
+	if err == nil && r.Exists && r.Type != want {
+		err = ErrWrongType
+	}
+	return r, err
+}
+
 // LoadHead is LoadAny for a caller that needs no Tail. Tail may be cut off: a string of hundreds of megabytes is not
 // copied to learn that it exists, or how long it is.
 func (tx *Tx) LoadHead(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }

@@ -91,7 +91,7 @@ func (d *DB) SumProperty(name string) (sum uint64) {
 		return 0
 	}
 	defer d.leave()
-	for _, f := range d.all() {
+	for _, f := range d.Families() {
 		n, _ := d.db.GetIntPropertyCF(name, f.h)
 		sum += n
 	}

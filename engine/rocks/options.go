@@ -21,6 +21,7 @@ const (
 	PubSub    FamilyKind = C.BK_FILTER_PUBSUB
 	Propagate FamilyKind = C.BK_FILTER_PROPAGATE
 	Search    FamilyKind = C.BK_FILTER_SEARCH
+	Index     FamilyKind = C.BK_FILTER_INDEX
 )
 
 // FamilySpec describes a known family.
@@ -94,11 +95,13 @@ type Options struct {
 	AvoidUnnecessaryBlockingIO  bool
 	SkipDamagedLogs             bool // read past damage in the write-ahead log; otherwise only up to the first damage
 
-	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. In a
+	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero], [DropIfExpired] or
+	// [CheckSeries]. In a
 	// family of kind Subkeys it is called once for each prefix (up to and including the version), and key is that
 	// prefix; in the other families it is called for each record. It runs on RocksDB's threads; key and value are valid
 	// only during the call. For kind Subkeys, end is the expiry of the collection in milliseconds since the epoch, 0 =
-	// never. With DropIfExpired, fields that expired before the time before are dropped.
+	// never. With DropIfExpired, fields that expired before the time before are dropped. With CheckSeries, chunks whose
+	// last sample is older than before are dropped, and it is called again for each rule, with the whole key.
 	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end, before uint64)
 	// Event is called with RocksDB's events. It runs on RocksDB's threads and must not block.
 	Event func(Event)
@@ -113,6 +116,7 @@ const (
 	Drop          = 1
 	DropIfZero    = 2 // drop the record if all bytes of its value are zero
 	DropIfExpired = 3 // drop the record if its value begins with an expiry in the past: compaction.ExpiredField
+	CheckSeries   = 4 // it is a part of a time series: compaction.OldChunk and RuleVerdict decide
 )
 
 // arenaBlock is the block size in bytes of the arenas of large skip-list memtables.
@@ -277,7 +281,7 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 		}
 	}
 	data := spec.Kind == Meta || spec.Kind == Subkeys
-	if !data {
+	if !data && spec.Kind != Index {
 		cache = nil
 	}
 	C.bk_options_set_table(p, cache, C.size_t(o.blockSize(spec.Kind)), cbool(o.CacheIndexAndFilterBlocks),

@@ -176,11 +176,11 @@ func (d *DB) Family(i int) *Family { return d.families[i] }
 // HasFamily reports whether a column family, given by its number in write batches, is open. The caller must have
 // entered a lane.
 func (d *DB) HasFamily(id uint32) bool {
-	return slices.ContainsFunc(d.all(), func(f *Family) bool { return f.h.ID() == id })
+	return slices.ContainsFunc(d.Families(), func(f *Family) bool { return f.h.ID() == id })
 }
 
-// all returns the open families.
-func (d *DB) all() []*Family {
+// Families returns the open families.
+func (d *DB) Families() []*Family {
 	if added := d.added.Load(); added != nil {
 		return slices.Concat(d.families, *added)
 	}
@@ -190,31 +190,32 @@ func (d *DB) all() []*Family {
 // CreateFamily creates a column family that must get the number id in write batches. RocksDB assigns numbers by
 // counting up. If the new number is another one, CreateFamily drops the family again and returns an error. Calls must
 // not be concurrent.
-func (d *DB) CreateFamily(name string, id uint32, opt *Options) error {
+func (d *DB) CreateFamily(name string, id uint32, opt *Options) (*Family, error) {
 	if !d.enter() {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	defer d.leave()
 	o := opt.familyOptions(name, d.cache, d.handle)
 	h, err := d.db.CreateColumnFamily(o, name)
 	if err != nil {
 		o.Destroy()
-		return err
+		return nil, err
 	}
 	if got := h.ID(); got != id {
 		err := errors.Join(fmt.Errorf("the column family %s gets the number %d instead of %d", name, got, id),
 			d.db.DropColumnFamily(h))
 		h.Destroy()
 		o.Destroy()
-		return err
+		return nil, err
 	}
 	var added []*Family
 	if old := d.added.Load(); old != nil {
 		added = slices.Clone(*old)
 	}
-	added = append(added, &Family{Name: name, h: h, ptr: raw(h), opts: o})
+	f := &Family{Name: name, h: h, ptr: raw(h), opts: o}
+	added = append(added, f)
 	d.added.Store(&added)
-	return nil
+	return f, nil
 }
 
 // Stop keeps new users out of the database, cancels manual compactions, and waits until all users have left and all
@@ -258,7 +259,7 @@ func (d *DB) Shut(sync bool) error {
 	if sync {
 		err = d.db.FlushWAL(true)
 	}
-	families := d.all()
+	families := d.Families()
 	for _, f := range families {
 		f.h.Destroy()
 	}

@@ -138,7 +138,8 @@ enum {
   BK_FILTER_SUBKEY = 2,
   BK_FILTER_PUBSUB = 3,
   BK_FILTER_PROPAGATE = 4,
-  BK_FILTER_SEARCH = 5
+  BK_FILTER_SEARCH = 5,
+  BK_FILTER_INDEX = 6
 };
 void bk_options_set_filter(void* opts, uintptr_t handle, int kind, int slots);
 // bk_options_set_prefix makes the filters of a family's files, and of its memtables if they have any, hold what all

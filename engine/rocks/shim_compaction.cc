@@ -25,7 +25,7 @@ void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
 
 namespace {
 
-enum Verdict { kKeep = 0, kDrop = 1, kDropIfZero = 2, kDropIfExpired = 3 };
+enum Verdict { kKeep = 0, kDrop = 1, kDropIfZero = 2, kDropIfExpired = 3, kSeries = 4 };
 
 inline uint32_t be32(const char* p) {
   const unsigned char* u = reinterpret_cast<const unsigned char*>(p);
@@ -57,6 +57,17 @@ bool field_expired(const Slice& v, uint64_t before) {
   if (v.size() < 8) return false;
   uint64_t expire = be64(v.data());
   return expire != 0 && expire < before;
+}
+
+// Returns whether the last sample of a time series' chunk is older than a timestamp. A chunk is
+//   u32 flags (1 = compressed) · u32 count · count × (u64 timestamp · f64 value), the samples in little-endian
+bool old_chunk(const Slice& v, uint64_t before) {
+  if (v.size() < 24 || (v[3] & 1)) return false;
+  uint64_t count = be32(v.data() + 4);
+  if (count == 0 || (v.size() - 8) / 16 < count) return false;
+  uint64_t last = 0;
+  for (int i = 7; i >= 0; i--) last = last << 8 | static_cast<unsigned char>(v[8 + (count - 1) * 16 + i]);
+  return last < before;
 }
 
 // The C++ implementation of compaction.Settled: true only if the rules, which are in Go, certainly keep the metadata
@@ -105,6 +116,7 @@ class KeyFilter : public CompactionFilter {
       expired_fields_++;
       return true;
     }
+    if (v == kSeries) return series(key, value);
     return v == kDrop || (v == kDropIfZero && all_zero(value));
   }
 
@@ -114,7 +126,8 @@ class KeyFilter : public CompactionFilter {
     switch (subkey(key)) {
       case kDrop: return Decision::kRemove;
       case kDropIfZero:
-      case kDropIfExpired: return Decision::kUndetermined;
+      case kDropIfExpired:
+      case kSeries: return Decision::kUndetermined;
       default: return Decision::kKeep;
     }
   }
@@ -123,6 +136,15 @@ class KeyFilter : public CompactionFilter {
   int ask(const Slice& key, const Slice& value, uint64_t* end) const {
     return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()),
                        value.size(), end, &before_);
+  }
+  // The first byte of a time series' subkey is 0 for a chunk, 1 for a label, 2 for a rule.
+  bool series(const Slice& key, const Slice& value) const {
+    if (key.size() == cached_.size()) return false;
+    char part = key[cached_.size()];
+    if (part == 0) return old_chunk(value, before_);
+    if (part != 2) return false;
+    uint64_t end = 0, before = 0;
+    return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), nullptr, 0, &end, &before) == kDrop;
   }
   // All subkeys of one version get the same verdict, so Go is asked once for each prefix.
   int subkey(const Slice& key) const {
@@ -142,7 +164,7 @@ class KeyFilter : public CompactionFilter {
   bool slots_;
   mutable std::string cached_;
   mutable int verdict_ = kKeep;
-  mutable uint64_t before_ = 0;  // with kDropIfExpired: fields that have expired before this time are dropped, in ms
+  mutable uint64_t before_ = 0;  // ms: of fields with kDropIfExpired, of samples with kSeries
   mutable uint64_t expired_fields_ = 0;  // dropped
 };
 

@@ -51,6 +51,14 @@ func (c *Ctx) Tell(class EventClass, name string, key []byte) {
 	}
 }
 
+// Lock takes the lock, for writing, of a key that the arguments do not name. The handler must return the error at once.
+func (c *Ctx) Lock(key []byte) error {
+	if c.Tx.TryLock(key) { // waiting could be a deadlock
+		return nil
+	}
+	return c.Sess.Control.RunAgain(key)
+}
+
 // Handler runs a command. It writes one reply and returns nil, or returns an error: then its output, to the reply and
 // to the transaction, is dropped, and the error is the reply.
 type Handler func(c *Ctx) error

@@ -70,6 +70,10 @@ type Control interface {
 	// Only a command with the flags Solo, Waits, NoMulti and NoScript may call it.
 	Detach(f func(*wire.Conn))
 
+	// RunAgain makes the running command, or the transaction or script that calls it, run again with the lock of one
+	// more key, which is not among its arguments. The handler returns the error, and so has no effect.
+	RunAgain(key []byte) error
+
 	// InMulti reports whether commands are being queued for EXEC.
 	InMulti() bool
 	// BeginMulti begins to queue commands.

@@ -76,7 +76,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	s.frame.ctx.Out = out
 	wrote, err := c.invoke(&s.frame, r)
 	switch {
-	case err != nil && c.closeAfterReply: // nothing may follow
+	case err == errMoreLocks, err != nil && c.closeAfterReply: // nothing may follow
 		return err
 	case err != nil:
 		return nil
@@ -168,6 +168,11 @@ func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) e
 	}
 	s.more = append(tx.AppendLocks(s.more[:0]), tx.LockIn(ns, key, write))
 	return errMoreLocks
+}
+
+// RunAgain asks for the lock of a key that the arguments of the running command do not name.
+func (c *run) RunAgain(key []byte) error {
+	return c.script.wantLock(c.tx, c.tx.Namespace(), key, true)
 }
 
 // Allowed reports whether the user may run a command; known is false when the command does not exist.

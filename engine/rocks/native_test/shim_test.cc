@@ -48,7 +48,7 @@ std::string text(Random* r) {
 }
 
 void filters(Random* r) {
-  for (int kind = BK_FILTER_METADATA; kind <= BK_FILTER_SEARCH; kind++) {
+  for (int kind = BK_FILTER_METADATA; kind <= BK_FILTER_INDEX; kind++) {
     for (int slots = 0; slots < 2; slots++) {
       rocksdb_options_t o;
       bk_options_set_filter(&o, 1, kind, slots);

@@ -1,0 +1,409 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/timeseries"
+)
+
+var tsCommands = []Spec{
+	{Name: "ts.create", Handler: tsCreate, Arity: -2, Flags: Write | DenyOOM},
+	{Name: "ts.alter", Handler: tsAlter, Arity: -2, Flags: Write | DenyOOM},
+	{Name: "ts.add", Handler: tsAdd, Arity: -4, Flags: Write | DenyOOM},
+	{Name: "ts.madd", Handler: tsMAdd, Arity: -4, Flags: Write | DenyOOM},
+	{Name: "ts.incrby", Handler: tsIncrBy, Arity: -3, Flags: Write | DenyOOM},
+	{Name: "ts.decrby", Handler: tsIncrBy, Arity: -3, Flags: Write | DenyOOM},
+	{Name: "ts.del", Handler: tsDel, Arity: 4, Flags: Write},
+	{Name: "ts.createrule", Handler: tsCreateRule, Arity: -6, Flags: Write | DenyOOM},
+	{Name: "ts.get", Handler: tsGet, Arity: -2, Flags: ReadOnly},
+	{Name: "ts.info", Handler: tsInfo, Arity: -2, Flags: ReadOnly},
+	{Name: "ts.range", Handler: tsRange, Arity: -4, Flags: ReadOnly},
+	{Name: "ts.revrange", Handler: tsRange, Arity: -4, Flags: ReadOnly},
+	{Name: "ts.mget", Handler: tsMGet, Arity: -3, Flags: ReadOnly},
+	{Name: "ts.mrange", Handler: tsMRange, Arity: -5, Flags: ReadOnly},
+	{Name: "ts.mrevrange", Handler: tsMRange, Arity: -5, Flags: ReadOnly},
+	{Name: "ts.queryindex", Handler: tsQueryIndex, Arity: -2, Flags: ReadOnly},
+}
+
+func init() { register(tsCommands...) }
+
+// The error texts are those of Kvrocks.
+var (
+	errTSRetention = engine.NewError("ERR", "Couldn't parse RETENTION")
+	errTSChunkSize = engine.NewError("ERR", "invalid CHUNK_SIZE")
+	errTSEncoding  = engine.NewError("ERR", "unknown ENCODING parameter")
+	errTSPolicy    = engine.NewError("ERR", "Unknown DUPLICATE_POLICY")
+	errTSLabels    = engine.NewError("ERR", "Couldn't parse LABELS")
+	errTSTimestamp = engine.NewError("ERR", "invalid timestamp")
+	errTSValue     = engine.NewError("ERR", "invalid value")
+	errTSOld       = engine.NewError("ERR", "Timestamp is older than retention")
+	errTSBlock     = engine.NewError("ERR", "Error at upsert, update is not supported when DUPLICATE_POLICY is set to "+
+		"BLOCK mode")
+	errTSNotSeries = engine.NewError("ERR", "the key is not a TSDB key")
+	errTSNotNewer  = engine.NewError("ERR", "timestamp must be equal to or higher than the maximum existing timestamp")
+	errTSNoCluster = engine.NewError("ERR", "Specifying LABELS is not supported in cluster mode")
+	errTSFrom      = engine.NewError("ERR", "wrong fromTimestamp")
+	errTSTo        = engine.NewError("ERR", "wrong toTimestamp")
+	errTSNoAgg     = engine.NewError("ERR", "AGGREGATION is required")
+)
+
+// words are the options of a command that are left. As in Kvrocks and RedisTimeSeries, unknown words are ignored.
+type words [][]byte
+
+func (w *words) next() []byte {
+	if len(*w) == 0 {
+		return nil
+	}
+	word := (*w)[0]
+	*w = (*w)[1:]
+	return word
+}
+
+// uint takes an unsigned integer if one comes next.
+func (w *words) uint(to *uint64) bool {
+	if len(*w) == 0 {
+		return false
+	}
+	n, ok := ParseUint((*w)[0])
+	if ok {
+		*to = n
+		*w = (*w)[1:]
+	}
+	return ok
+}
+
+// wordIn returns the index of a word in a list, in any case; -1 if it is not there.
+func wordIn(list []string, word []byte) int {
+	return slices.IndexFunc(list, func(name string) bool { return EqualFold(word, name) })
+}
+
+// The names of policies and aggregators, at the indexes that they have on the disk.
+var (
+	tsPolicies    = []string{"BLOCK", "FIRST", "LAST", "MIN", "MAX", "SUM"}
+	tsAggregators = []string{"", "SUM", "MIN", "MAX", "COUNT", "FIRST", "LAST", "AVG", "RANGE", "STD.P", "STD.S", "VAR.P",
+		"VAR.S"}
+	tsChunkTypes = []string{"UNCOMPRESSED", "COMPRESSED"}
+)
+
+func tsName(list []string, i int) string {
+	if i >= len(list) {
+		return "unknown"
+	}
+	return string(bytes.ToLower([]byte(list[i])))
+}
+
+// tsCreation are the options of commands that create a time series.
+type tsCreation struct {
+	timeseries.Options
+	timeseries.Change                    // which of the options were given
+	onDuplicate       *timeseries.Policy // of TS.ADD
+	timestamp         []byte             // of TS.INCRBY
+}
+
+func parseTSCreation(c *Ctx, w words) (*tsCreation, error) {
+	o := &tsCreation{Options: timeseries.Options{ChunkSize: timeseries.DefaultChunkSize}}
+	policy := func() (*timeseries.Policy, error) {
+		i := wordIn(tsPolicies, w.next())
+		if i < 0 {
+			return nil, errTSPolicy
+		}
+		p := timeseries.Policy(i)
+		return &p, nil
+	}
+	for len(w) > 0 {
+		var err error
+		switch word := w.next(); {
+		case EqualFold(word, "RETENTION"):
+			if !w.uint(&o.Options.Retention) {
+				return nil, errTSRetention
+			}
+			o.Change.Retention = &o.Options.Retention
+		case EqualFold(word, "CHUNK_SIZE"):
+			n := uint64(0)
+			if !w.uint(&n) || n == 0 || n > timeseries.MaxChunkSize {
+				return nil, errTSChunkSize
+			}
+			o.Options.ChunkSize = n
+			o.Change.ChunkSize = &o.Options.ChunkSize
+		case EqualFold(word, "ENCODING"):
+			i := wordIn(tsChunkTypes, w.next())
+			if i < 0 {
+				return nil, errTSEncoding
+			}
+			o.ChunkType = byte(i)
+		case EqualFold(word, "DUPLICATE_POLICY"):
+			if o.Change.Policy, err = policy(); err != nil {
+				return nil, err
+			}
+			o.Options.Policy = *o.Change.Policy
+		case EqualFold(word, "ON_DUPLICATE") && c.Spec.Name == "ts.add":
+			if o.onDuplicate, err = policy(); err != nil {
+				return nil, err
+			}
+		case EqualFold(word, "TIMESTAMP") && c.Spec.Name != "ts.add":
+			o.timestamp = w.next()
+		case EqualFold(word, "LABELS"):
+			if len(w)%2 != 0 {
+				return nil, errTSLabels
+			}
+			for len(w) > 0 {
+				o.Options.Labels = append(o.Options.Labels, timeseries.Label{Name: w.next(), Value: w.next()})
+			}
+			o.Change.Labels = &o.Options.Labels
+		}
+	}
+	if c.Tx.DB().Slots() && len(o.Options.Labels) > 0 {
+		return nil, errTSNoCluster
+	}
+	return o, nil
+}
+
+// tsTime parses the timestamp of a sample. The reply is a signed integer.
+func tsTime(c *Ctx, b []byte) (uint64, error) {
+	if string(b) == "*" {
+		if c.Clock.IsZero() {
+			return uint64(time.Now().UnixMilli()), nil
+		}
+		return uint64(c.Clock.UnixMilli()), nil
+	}
+	ts, ok := ParseUint(b)
+	if !ok || ts > math.MaxInt64 {
+		return 0, errTSTimestamp
+	}
+	return ts, nil
+}
+
+func tsCreate(c *Ctx) error {
+	o, err := parseTSCreation(c, c.Args[2:])
+	if err != nil {
+		return err
+	}
+	if _, err := timeseries.Create(c.Tx, c.Args[1], &o.Options); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func tsAlter(c *Ctx) error {
+	o, err := parseTSCreation(c, c.Args[2:])
+	if err != nil {
+		return err
+	}
+	s, err := timeseries.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if err := s.Alter(&o.Change); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func tsAdd(c *Ctx) error {
+	ts, err := tsTime(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	v, ok := ParseFloat(c.Args[3])
+	if !ok {
+		return errTSValue
+	}
+	o, err := parseTSCreation(c, c.Args[4:])
+	if err != nil {
+		return err
+	}
+	s, err := timeseries.OpenOrCreate(c.Tx, c.Args[1], &o.Options)
+	if err != nil {
+		return err
+	}
+	policy := timeseries.Policy(s.Meta.Policy)
+	if o.onDuplicate != nil {
+		policy = *o.onDuplicate
+	}
+	results, err := s.Add([]cf.Sample{{Timestamp: ts, Value: v}}, policy, c.Lock)
+	if err != nil {
+		return err
+	}
+	if err := tsRefused(results[0]); err != nil {
+		return err
+	}
+	c.Out.Int(int64(ts))
+	return nil
+}
+
+// tsRefused returns the error for a sample that was not added.
+func tsRefused(r timeseries.Result) error {
+	switch r {
+	case timeseries.Blocked:
+		return errTSBlock
+	case timeseries.TooOld:
+		return errTSOld
+	}
+	return nil
+}
+
+func tsMAdd(c *Ctx) error {
+	if len(c.Args)%3 != 1 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	n := len(c.Args) / 3
+	samples := make([]cf.Sample, n)
+	for i := range samples {
+		ts, ok := ParseUint(c.Args[3*i+2])
+		if !ok || ts > math.MaxInt64 {
+			return errTSTimestamp
+		}
+		v, ok := ParseFloat(c.Args[3*i+3])
+		if !ok {
+			return errTSValue
+		}
+		samples[i] = cf.Sample{Timestamp: ts, Value: v}
+	}
+	of := map[string][]int{} // the indexes of the samples of a key
+	var keys []string
+	for i := range samples {
+		key := string(c.Args[3*i+1])
+		if of[key] == nil {
+			keys = append(keys, key)
+		}
+		of[key] = append(of[key], i)
+	}
+	refused := make([]error, n)
+	for _, key := range keys {
+		own := make([]cf.Sample, len(of[key]))
+		for i, at := range of[key] {
+			own[i] = samples[at]
+		}
+		results, err := tsAddAll(c, []byte(key), own)
+		var reply *engine.Error
+		if err != nil && !errors.As(err, &reply) {
+			return err
+		}
+		for i, at := range of[key] {
+			if refused[at] = err; err == nil {
+				refused[at] = tsRefused(results[i])
+			}
+		}
+	}
+	c.Out.Array(n)
+	for i, err := range refused {
+		if err != nil {
+			WriteError(c.Out, err)
+		} else {
+			c.Out.Int(int64(samples[i].Timestamp))
+		}
+	}
+	return nil
+}
+
+func tsAddAll(c *Ctx, key []byte, samples []cf.Sample) ([]timeseries.Result, error) {
+	s, err := timeseries.Open(c.Tx, key)
+	if err == timeseries.ErrNotFound {
+		return nil, errTSNotSeries
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Add(samples, timeseries.Policy(s.Meta.Policy), c.Lock)
+}
+
+// tsIncrBy is TS.INCRBY and TS.DECRBY.
+func tsIncrBy(c *Ctx) error {
+	v, ok := ParseFloat(c.Args[2])
+	if !ok {
+		return errTSValue
+	}
+	if c.Spec.Name == "ts.decrby" {
+		v = -v
+	}
+	o, err := parseTSCreation(c, c.Args[3:])
+	if err != nil {
+		return err
+	}
+	if o.timestamp == nil {
+		o.timestamp = []byte("*")
+	}
+	ts, err := tsTime(c, o.timestamp)
+	if err != nil {
+		return err
+	}
+	s, err := timeseries.OpenOrCreate(c.Tx, c.Args[1], &o.Options)
+	if err != nil {
+		return err
+	}
+	newer, err := s.AddTo(cf.Sample{Timestamp: ts, Value: v}, c.Lock)
+	if err != nil {
+		return err
+	}
+	if !newer {
+		return errTSNotNewer
+	}
+	c.Out.Int(int64(ts))
+	return nil
+}
+
+// tsSpan parses the bounds of a range of time.
+func tsSpan(from, to []byte, r *timeseries.Range) error {
+	var ok bool
+	if r.From, ok = ParseUint(from); !ok && string(from) != "-" {
+		return errTSFrom
+	}
+	if r.To, ok = ParseUint(to); !ok {
+		if string(to) != "+" {
+			return errTSTo
+		}
+		r.To = math.MaxUint64
+	}
+	return nil
+}
+
+func tsDel(c *Ctx) error {
+	var r timeseries.Range
+	if err := tsSpan(c.Args[2], c.Args[3], &r); err != nil {
+		return err
+	}
+	s, err := timeseries.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	n, err := s.Delete(r.From, r.To, c.Lock)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func tsCreateRule(c *Ctx) error {
+	if len(c.Args) > 7 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	var a timeseries.Aggregation
+	w := words(c.Args[3:])
+	if !EqualFold(w.next(), "AGGREGATION") {
+		return errTSNoAgg
+	}
+	if err := w.aggregation(&a); err != nil {
+		return err
+	}
+	if len(w) > 0 && !w.uint(&a.Alignment) {
+		return errTSAlign
+	}
+	err := timeseries.CreateRule(c.Tx, c.Args[1], c.Args[2], a)
+	if err == timeseries.ErrNotFound {
+		return errTSNotSeries
+	}
+	if err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}

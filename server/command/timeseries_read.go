@@ -1,0 +1,502 @@
+package command
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/timeseries"
+)
+
+var (
+	errTSAggregator = engine.NewError("ERR", "Invalid aggregator type")
+	errTSBucket     = engine.NewError("ERR", "Couldn't parse AGGREGATION")
+	errTSNoBucket   = engine.NewError("ERR", "bucketDuration must be greater than zero")
+	errTSAlign      = engine.NewError("ERR", "unknown ALIGN parameter")
+	errTSAlignFrom  = engine.NewError("ERR", "start alignment can only be used with explicit start timestamp")
+	errTSAlignTo    = engine.NewError("ERR", "end alignment can only be used with explicit end timestamp")
+	errTSAlignOnly  = engine.NewError("ERR", "ALIGN parameter can only be used with AGGREGATION")
+	errTSCount      = engine.NewError("ERR", "Couldn't parse COUNT")
+	errTSCountZero  = engine.NewError("ERR", "Invalid COUNT value")
+	errTSValues     = engine.NewError("ERR", "Invalid min or max value")
+	errTSBucketTime = engine.NewError("ERR", "BUCKETTIMESTAMP flag should be the 3rd or 4th flag after AGGREGATION flag")
+	errTSBucketWord = engine.NewError("ERR", "unknown BUCKETTIMESTAMP parameter")
+	errTSEmpty      = engine.NewError("ERR", "EMPTY flag should be the 3rd or 5th flag after AGGREGATION flag")
+	errTSNoFilter   = engine.NewError("ERR", "missing FILTER argument")
+	errTSReducer    = engine.NewError("ERR", "Invalid reducer type")
+	errTSDenied     = engine.NewError("NOPERM", "No permissions to read all keys, as labels may find any of them")
+	errTSMGet       = engine.NewError("ERR", "TS.MGet is not supported in cluster mode")
+	errTSMRange     = engine.NewError("ERR", "TS.MRANGE is not supported in cluster mode")
+	errTSQueryIndex = engine.NewError("ERR", "TS.QueryIndex is not supported in cluster mode")
+)
+
+// aggregation parses an aggregator and the length of a bucket.
+func (w *words) aggregation(a *timeseries.Aggregation) error {
+	i := wordIn(tsAggregators, w.next())
+	if i <= 0 {
+		return errTSAggregator
+	}
+	a.Function = cf.Aggregator(i)
+	switch {
+	case !w.uint(&a.Bucket):
+		return errTSBucket
+	case a.Bucket == 0:
+		return errTSNoBucket
+	}
+	return nil
+}
+
+// tsQuery are the options of commands that read samples.
+type tsQuery struct {
+	timeseries.Range
+	filter     *timeseries.Filter // nil = there was no FILTER
+	withLabels bool
+	selected   [][]byte // labels
+	group      []byte   // GROUPBY; nil = none
+	reducer    cf.Aggregator
+}
+
+// The words that end a list of words: those of commands that find time series by their labels.
+var tsKeywords = []string{"LATEST", "FILTER_BY_TS", "FILTER_BY_VALUE", "COUNT", "ALIGN", "AGGREGATION", "BUCKETTIMESTAMP",
+	"EMPTY", "WITHLABELS", "SELECTED_LABELS", "FILTER", "GROUPBY"}
+
+// list takes the words up to the next keyword.
+func (w *words) list() [][]byte {
+	n := slices.IndexFunc(*w, func(word []byte) bool { return wordIn(tsKeywords, word) >= 0 })
+	if n < 0 {
+		n = len(*w)
+	}
+	list := (*w)[:n]
+	*w = (*w)[n:]
+	return list
+}
+
+// parse parses options. from and to are the bounds of the range as they were given; nil for a command without.
+func (q *tsQuery) parse(c *Ctx, w words, from, to []byte) error {
+	aligned := false
+	for len(w) > 0 {
+		switch word := w.next(); {
+		case EqualFold(word, "LATEST"):
+			q.Latest = true
+		case from != nil && EqualFold(word, "FILTER_BY_TS"):
+			q.Timestamps = []uint64{}
+			for ts := uint64(0); w.uint(&ts); {
+				q.Timestamps = append(q.Timestamps, ts)
+			}
+			slices.Sort(q.Timestamps)
+		case from != nil && EqualFold(word, "FILTER_BY_VALUE"):
+			least, ok := ParseFloat(w.next())
+			most, ok2 := ParseFloat(w.next())
+			if !ok || !ok2 {
+				return errTSValues
+			}
+			q.Values = &[2]float64{least, most}
+		case from != nil && EqualFold(word, "COUNT"):
+			if !w.uint(&q.Count) {
+				return errTSCount
+			}
+			if q.Count == 0 {
+				return errTSCountZero
+			}
+		case from != nil && EqualFold(word, "ALIGN"):
+			aligned = true
+			if err := q.align(&w, from, to); err != nil {
+				return err
+			}
+		case from != nil && EqualFold(word, "AGGREGATION"):
+			if err := w.aggregation(&q.Aggregation); err != nil {
+				return err
+			}
+		case from != nil && EqualFold(word, "BUCKETTIMESTAMP"):
+			if q.Function == cf.AggNone {
+				return errTSBucketTime
+			}
+			i := wordIn([]string{"START", "END", "MID", "-", "+", "~", "LOW", "HIGH"}, w.next())
+			if i < 0 {
+				return errTSBucketWord
+			}
+			q.BucketTime = timeseries.BucketTime(i % 3)
+		case from != nil && EqualFold(word, "EMPTY"):
+			if q.Function == cf.AggNone {
+				return errTSEmpty
+			}
+			q.Empty = true
+		case EqualFold(word, "WITHLABELS"):
+			q.withLabels = true
+		case EqualFold(word, "SELECTED_LABELS"):
+			q.selected = append(q.selected, w.list()...)
+		case EqualFold(word, "FILTER"):
+			if q.filter == nil {
+				q.filter = &timeseries.Filter{}
+			}
+			for _, matcher := range w.list() {
+				if err := q.filter.Add(matcher); err != nil {
+					return err
+				}
+			}
+		case EqualFold(word, "GROUPBY"):
+			if len(w) < 3 || !EqualFold(w[1], "REDUCE") {
+				return wrongArgs(c.Spec.FullName())
+			}
+			q.group = w[0]
+			i := wordIn(tsAggregators, w[2])
+			if i <= 0 || i == int(cf.AggFirst) || i == int(cf.AggLast) {
+				return errTSReducer
+			}
+			q.reducer = cf.Aggregator(i)
+			w = w[3:]
+		}
+	}
+	if aligned && q.Function == cf.AggNone {
+		return errTSAlignOnly
+	}
+	return nil
+}
+
+// align parses the value of ALIGN.
+func (q *tsQuery) align(w *words, from, to []byte) error {
+	if w.uint(&q.Alignment) {
+		return nil
+	}
+	switch word := w.next(); {
+	case string(word) == "-" || EqualFold(word, "start"):
+		if string(from) == "-" {
+			return errTSAlignFrom
+		}
+		q.Alignment = q.From
+	case string(word) == "+" || EqualFold(word, "end"):
+		if string(to) == "+" {
+			return errTSAlignTo
+		}
+		q.Alignment = q.To
+	default:
+		return errTSAlign
+	}
+	return nil
+}
+
+// parseTSQuery parses the options of a command whose range begins at an argument, and checks the filter of a command
+// that has one.
+func parseTSQuery(c *Ctx, at int, filtered bool) (*tsQuery, error) {
+	q := &tsQuery{}
+	from, to := c.Args[at], c.Args[at+1]
+	if err := tsSpan(from, to, &q.Range); err != nil {
+		return nil, err
+	}
+	if err := q.parse(c, c.Args[at+2:], from, to); err != nil {
+		return nil, err
+	}
+	if filtered {
+		return q, q.checkFilter(c)
+	}
+	return q, nil
+}
+
+func (q *tsQuery) checkFilter(c *Ctx) error {
+	if q.filter == nil {
+		return errTSNoFilter
+	}
+	if err := q.filter.Check(); err != nil {
+		return err
+	}
+	if !mayReadAllKeys(c) {
+		return errTSDenied
+	}
+	return nil
+}
+
+func writeSample(c *Ctx, s cf.Sample) {
+	c.Out.Array(2)
+	c.Out.Int(int64(s.Timestamp))
+	c.Out.Double(s.Value)
+}
+
+func tsGet(c *Ctx) error {
+	s, err := timeseries.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	return writeNewest(c, s, slices.ContainsFunc(c.Args[2:], func(w []byte) bool { return EqualFold(w, "LATEST") }))
+}
+
+// writeNewest replies with the newest sample, or an empty array. With latest, that is the aggregate of the latest bucket
+// of a time series that is aggregated from another one.
+func writeNewest(c *Ctx, s *timeseries.Series, latest bool) (err error) {
+	var sample cf.Sample
+	ok := false
+	if latest {
+		sample, ok, err = s.Latest()
+	}
+	if !ok && err == nil {
+		sample, ok, err = s.Newest()
+	}
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		writeSample(c, sample)
+	default:
+		c.Out.Array(0)
+	}
+	return nil
+}
+
+// tsRange is TS.RANGE and TS.REVRANGE.
+func tsRange(c *Ctx) error {
+	q, err := parseTSQuery(c, 2, false)
+	if err != nil {
+		return err
+	}
+	s, err := timeseries.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	q.Reverse = c.Spec.Name == "ts.revrange"
+	return writeRange(c, s, &q.Range)
+}
+
+func writeRange(c *Ctx, s *timeseries.Series, r *timeseries.Range) error {
+	mark, n := c.Out.Mark(), 0
+	err := s.Range(r, func(sample cf.Sample) bool {
+		writeSample(c, sample)
+		n++
+		return !c.Out.Overflowed()
+	})
+	c.Out.InsertArray(mark, n)
+	return err
+}
+
+func tsInfo(c *Ctx) error {
+	s, err := timeseries.Open(c.Tx, c.Args[1])
+	if err == timeseries.ErrNotFound {
+		return errTSNotSeries
+	}
+	if err != nil {
+		return err
+	}
+	labels, err := s.Labels()
+	if err != nil {
+		return err
+	}
+	rules, err := s.Rules()
+	if err != nil {
+		return err
+	}
+	source, _, err := s.Source()
+	if err != nil {
+		return err
+	}
+	newest, _, err := s.Newest()
+	if err != nil {
+		return err
+	}
+	var first cf.Sample
+	err = s.Range(&timeseries.Range{To: math.MaxUint64, Count: 1}, func(sample cf.Sample) bool {
+		first = sample
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	m := &s.Meta
+	c.Out.Array(24)
+	field := func(name string, n uint64) {
+		c.Out.SimpleString(name)
+		c.Out.Int(int64(n))
+	}
+	field("totalSamples", s.Chunks()*m.ChunkSize)
+	field("memoryUsage", 0)
+	field("firstTimestamp", first.Timestamp)
+	field("lastTimestamp", newest.Timestamp)
+	field("retentionTime", m.Retention)
+	field("chunkCount", s.Chunks())
+	field("chunkSize", m.ChunkSize)
+	c.Out.SimpleString("chunkType")
+	c.Out.SimpleString(tsName(tsChunkTypes, int(m.ChunkType)))
+	c.Out.SimpleString("duplicatePolicy")
+	c.Out.SimpleString(tsName(tsPolicies, int(m.Policy)))
+	c.Out.SimpleString("labels")
+	writeLabels(c, labels)
+	c.Out.SimpleString("sourceKey")
+	if source == nil {
+		c.Out.Null()
+	} else {
+		c.Out.Bulk(m.Source)
+	}
+	c.Out.SimpleString("rules")
+	c.Out.Array(len(rules))
+	for i := range rules {
+		r := &rules[i]
+		c.Out.Array(4)
+		c.Out.Bulk(r.Target)
+		c.Out.Int(int64(r.Bucket))
+		c.Out.SimpleString(tsName(tsAggregators, int(r.Aggregator)))
+		c.Out.Int(int64(r.Alignment))
+	}
+	return nil
+}
+
+// writeLabels writes labels; an empty value is null.
+func writeLabels(c *Ctx, labels []timeseries.Label) {
+	c.Out.Array(len(labels))
+	for _, l := range labels {
+		c.Out.Array(2)
+		c.Out.Bulk(l.Name)
+		if len(l.Value) == 0 {
+			c.Out.Null()
+		} else {
+			c.Out.Bulk(l.Value)
+		}
+	}
+}
+
+// show returns the labels that the reply has of a time series.
+func (q *tsQuery) show(labels []timeseries.Label) (shown []timeseries.Label) {
+	if q.withLabels {
+		return labels
+	}
+	for _, name := range q.selected {
+		shown = append(shown, timeseries.Label{Name: name, Value: valueOf(labels, name)})
+	}
+	return shown
+}
+
+// valueOf returns the value of a label, nil if it does not exist.
+func valueOf(labels []timeseries.Label, name []byte) []byte {
+	for _, l := range labels {
+		if bytes.Equal(l.Name, name) {
+			return l.Value
+		}
+	}
+	return nil
+}
+
+func tsMGet(c *Ctx) error {
+	if c.Tx.DB().Slots() {
+		return errTSMGet
+	}
+	q := &tsQuery{}
+	if err := q.parse(c, c.Args[1:], nil, nil); err != nil {
+		return err
+	}
+	if err := q.checkFilter(c); err != nil {
+		return err
+	}
+	mark, n := c.Out.Mark(), 0
+	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
+		n++
+		c.Out.Array(3)
+		c.Out.Bulk(s.Key())
+		writeLabels(c, q.show(labels))
+		return writeNewest(c, s, q.Latest)
+	})
+	c.Out.InsertArray(mark, n)
+	return err
+}
+
+// tsMRange is TS.MRANGE and TS.MREVRANGE.
+func tsMRange(c *Ctx) error {
+	if c.Tx.DB().Slots() {
+		return errTSMRange
+	}
+	q, err := parseTSQuery(c, 1, true)
+	if err != nil {
+		return err
+	}
+	reverse := c.Spec.Name == "ts.mrevrange"
+	if q.group != nil {
+		return q.groups(c, reverse)
+	}
+	q.Reverse = reverse
+	mark, n := c.Out.Mark(), 0
+	err = timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
+		n++
+		c.Out.Array(3)
+		c.Out.Bulk(s.Key())
+		writeLabels(c, q.show(labels))
+		return writeRange(c, s, &q.Range)
+	})
+	c.Out.InsertArray(mark, n)
+	return err
+}
+
+// tsGroup are the time series that have the same value of a label.
+type tsGroup struct {
+	value   []byte
+	sources [][]byte // user keys
+	samples []cf.Sample
+}
+
+// groups replies with one list of samples for each value of a label.
+func (q *tsQuery) groups(c *Ctx, reverse bool) error {
+	groups := map[string]*tsGroup{}
+	var values []string
+	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
+		value := valueOf(labels, q.group)
+		if value == nil {
+			return nil
+		}
+		g := groups[string(value)]
+		if g == nil {
+			g = &tsGroup{value: value}
+			groups[string(value)] = g
+			values = append(values, string(value))
+		}
+		g.sources = append(g.sources, bytes.Clone(s.Key()))
+		return s.Range(&q.Range, func(sample cf.Sample) bool {
+			g.samples = append(g.samples, sample)
+			return true
+		})
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(values)
+	c.Out.Array(len(values))
+	for _, value := range values {
+		g := groups[value]
+		labels := q.show([]timeseries.Label{{Name: q.group, Value: g.value}})
+		if q.withLabels {
+			labels = append(labels,
+				timeseries.Label{Name: []byte("__reducer__"), Value: []byte(tsName(tsAggregators, int(q.reducer)))},
+				timeseries.Label{Name: []byte("__source__"), Value: bytes.Join(g.sources, []byte(","))})
+		}
+		c.Out.Array(3)
+		c.Out.Bulk(slices.Concat(q.group, []byte("="), g.value))
+		writeLabels(c, labels)
+		samples := timeseries.Reduce(g.samples, q.reducer)
+		if reverse {
+			slices.Reverse(samples)
+		}
+		c.Out.Array(len(samples))
+		for _, sample := range samples {
+			writeSample(c, sample)
+		}
+	}
+	return nil
+}
+
+func tsQueryIndex(c *Ctx) error {
+	if c.Tx.DB().Slots() {
+		return errTSQueryIndex
+	}
+	q := &tsQuery{filter: &timeseries.Filter{}}
+	for _, matcher := range c.Args[1:] {
+		if err := q.filter.Add(matcher); err != nil {
+			return err
+		}
+	}
+	if err := q.checkFilter(c); err != nil {
+		return err
+	}
+	mark, n := c.Out.Mark(), 0
+	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, _ []timeseries.Label) error {
+		n++
+		c.Out.Bulk(s.Key())
+		return nil
+	})
+	c.Out.InsertArray(mark, n)
+	return err
+}
