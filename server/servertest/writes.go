@@ -75,6 +75,12 @@ BF.ADD {o} {m}
 BF.RESERVE {o} 0.01 100
 TDIGEST.CREATE {d}
 TDIGEST.ADD {d} {n} {n}
+TS.CREATE {w} CHUNK_SIZE 3 LABELS label {m}
+TS.ADD {w} 1{n}{n} {n} ON_DUPLICATE LAST LABELS label {m}
+TS.MADD {w} 1{n}{n} {n} {w} 1{n}{n} {n} {w} 1{n}{n} {n}
+TS.ALTER {w} RETENTION 3{n} LABELS label {m}
+TS.CREATERULE {w} {w} AGGREGATION avg 10
+TS.DEL {w} 1{n}0 1{n}9
 SIADD {y} {n} {n}
 SIREM {y} {n}
 PEXPIRE {h} {ms}
