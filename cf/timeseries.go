@@ -243,7 +243,8 @@ func DecodeSeriesRule(value []byte) (r SeriesRuleValue, err error) {
 	r.Latest = binary.BigEndian.Uint64(value[17:])
 	integers, doubles, ok := r.Aggregator.Numbers()
 	rest := value[seriesRuleHead:]
-	if !ok || r.Bucket == 0 || int(value[25]) != integers || int(value[26]) != doubles || len(rest) != 8*(integers+doubles) {
+	if !ok || r.Bucket == 0 || int(value[25]) != integers || int(value[26]) != doubles ||
+		len(rest) != 8*(integers+doubles) {
 		return r, corrupt("time series rule %x", value)
 	}
 	if integers > 0 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -22,8 +23,8 @@ import (
 //
 // end is when the collection of a subkey expires, 0 = never. before is set for a hash whose fields must be checked:
 // fields that have expired before that time are dropped. For a time series it is the timestamp before which samples are
-// garbage; then the native side asks again about each of its rules, with the whole key. A replica goes by a clock of its
-// own, see replica.go.
+// garbage; then the native side asks again about each of its rules, with the whole key. A replica goes by a clock of
+// its own, see replica.go.
 func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end, before uint64) {
 	if !db.opened.Load() {
 		return rocks.Keep, 0, 0
@@ -54,9 +55,14 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		if err != nil {
 			return rocks.Keep, 0, 0
 		}
-		l, unlock := db.lookup(cf.AppendNSKey(nil, string(k.Namespace), k.UserKey, db.slots))
+		nsKey := cf.AppendNSKey(nil, string(k.Namespace), k.UserKey, db.slots)
+		l, unlock := db.lookup(nsKey)
 		defer unlock()
-		return native(compaction.IndexVerdict(l, now)), 0, 0
+		v := compaction.IndexVerdict(l, now)
+		if v == compaction.Keep && l.Err == nil && !db.hasLabel(nsKey, l.Raw, &k) {
+			v = compaction.Drop
+		}
+		return native(v), 0, 0
 	case rocks.Subkeys:
 		nsKey, err := cf.AppendNSKeyOf(nil, key, db.slots)
 		if err != nil {
@@ -92,6 +98,21 @@ func (db *DB) lookup(nsKey []byte) (l compaction.Lookup, unlock func()) {
 		l.Raw, l.Found, l.Err = db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
 	}
 	return l, func() { db.locks.Unlock(v) }
+}
+
+// hasLabel reports whether a key has the label of an index key. It may not: the key was deleted, and made anew before a
+// compaction met its index keys. Kvrocks keeps such an index key as long as the key exists.
+func (db *DB) hasLabel(nsKey, record []byte, k *cf.IndexKey) bool {
+	m, _, err := cf.DecodeMeta(record)
+	if err != nil || !m.Type.Known() {
+		return true
+	}
+	if m.Type != cf.TypeTimeSeries {
+		return false
+	}
+	label := append(cf.AppendSubkeyPrefix(nil, nsKey, db.slots, m.Version), byte(cf.SeriesLabel))
+	value, found, err := db.rocks.Get(db.fam[cf.Default], append(label, k.Label...), nil)
+	return err != nil || found && bytes.Equal(value, k.Value)
 }
 
 var errLocked = errors.New("a writer has the lock")

@@ -42,7 +42,7 @@ func (s *Series) Add(samples []cf.Sample, policy Policy, lock Locker) ([]Result,
 	return s.add(&n, samples, policy, lock)
 }
 
-// AddTo adds to the newest sample a value, and writes the sum at a timestamp, which must not be older: then ok is false.
+// AddTo adds to the newest sample a value, and writes the sum at a timestamp. If that is older, ok is false.
 func (s *Series) AddTo(sample cf.Sample, lock Locker) (ok bool, err error) {
 	n, err := s.newest()
 	defer n.it.Close()
@@ -138,8 +138,8 @@ func (s *Series) expire(in []incoming, last uint64) {
 	}
 }
 
-// upsert writes prepared samples to their chunks. It returns the samples of the newest chunk before it, and of all chunks
-// behind that one, as they are now: nil when nothing was written.
+// upsert writes prepared samples to their chunks. It returns the samples of the chunk that was the newest one, and of
+// all chunks behind it, as they are now: nil when nothing was written.
 func (s *Series) upsert(n *newest, in []incoming, policy Policy) (pieces [][]byte, err error) {
 	last := uint64(0)
 	if n.exists {

@@ -113,8 +113,9 @@ func unquote(v []byte) []byte {
 	return v
 }
 
-// Find calls f with the time series that a filter, which has passed Check, finds, and their labels, ordered by user key.
-// The time series are read without their locks: what f sees of one may be of another time than what it sees of the next.
+// Find calls f with the time series that a filter, which has passed Check, finds, and their labels, ordered by user
+// key. The time series are read without their locks: what f sees of one may be of another time than what it sees of the
+// next.
 func Find(tx *engine.Tx, filter *Filter, f func(s *Series, labels []Label) error) error {
 	keys, err := candidates(tx, filter)
 	if err != nil {

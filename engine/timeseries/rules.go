@@ -12,8 +12,8 @@ import (
 // of all buckets before the latest one. The rule counts only while both know each other: Target exists and its metadata
 // names the source.
 //
-// The samples of the latest bucket are those that the rule remembers, which are in older chunks of the source, and those
-// in the newest chunk. So an appended sample changes nothing here until it begins a bucket or a chunk.
+// The samples of the latest bucket are those that the rule remembers, which are in older chunks of the source, and
+// those in the newest chunk. So an appended sample changes nothing here until it begins a bucket or a chunk.
 type Rule struct {
 	Target []byte // user key
 	cf.SeriesRuleValue

@@ -5,8 +5,8 @@
 //	prefix · 1 · label               -> value of the label
 //	prefix · 2 · user key            -> a rule, see [cf.SeriesRuleValue]
 //
-// Each label has a key in the family [cf.Index] besides. The metadata record is described at [cf.SeriesMeta]. The layout
-// is that of Apache Kvrocks since 2.14.
+// Each label has a key in the family [cf.Index] besides. The metadata record is described at [cf.SeriesMeta]. The
+// layout is that of Apache Kvrocks since 2.14.
 //
 // The newest chunk is rewritten with each sample that is appended, until it has as many samples as the chunk size; then
 // a new chunk begins. Older chunks, which samples with older timestamps change, are split when they have more than
@@ -236,8 +236,8 @@ type newest struct {
 	rules   []Rule
 }
 
-// newest reads the newest chunk, and the rules in passing, by one iterator from the end. The caller closes the iterator;
-// the samples are valid until then.
+// newest reads the newest chunk, and the rules in passing, by one iterator from the end. The caller closes the
+// iterator; the samples are valid until then.
 func (s *Series) newest() (n newest, err error) {
 	it := s.tx.Iter(cf.Default, engine.IterOptions{Prefix: s.tx.SubkeyPrefix(&s.rec), Reverse: true, Limit: 1})
 	n.it = it

@@ -316,8 +316,15 @@ func ruleOf(s *Spec) eventRule {
 // moduleEvents is the rule of the types that are modules in Redis: an event with the name of the command.
 func moduleEvents(c *Change) {
 	name := c.Spec.Name
-	if name == "json.forget" { // an alias
+	switch name {
+	case "json.forget": // an alias
 		name = "json.del"
+	case "ts.madd":
+		name = "ts.add"
+	case "ts.createrule":
+		c.emit(EventModule, name+":src", c.Keys[0])
+		c.emit(EventModule, name+":dest", c.Keys[1])
+		return
 	}
 	for i, k := range c.Keys {
 		if c.Is[i] || c.Was[i] {

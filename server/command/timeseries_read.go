@@ -59,8 +59,8 @@ type tsQuery struct {
 }
 
 // The words that end a list of words: those of commands that find time series by their labels.
-var tsKeywords = []string{"LATEST", "FILTER_BY_TS", "FILTER_BY_VALUE", "COUNT", "ALIGN", "AGGREGATION", "BUCKETTIMESTAMP",
-	"EMPTY", "WITHLABELS", "SELECTED_LABELS", "FILTER", "GROUPBY"}
+var tsKeywords = []string{"LATEST", "FILTER_BY_TS", "FILTER_BY_VALUE", "COUNT", "ALIGN", "AGGREGATION",
+	"BUCKETTIMESTAMP", "EMPTY", "WITHLABELS", "SELECTED_LABELS", "FILTER", "GROUPBY"}
 
 // list takes the words up to the next keyword.
 func (w *words) list() [][]byte {
@@ -221,8 +221,8 @@ func tsGet(c *Ctx) error {
 	return writeNewest(c, s, slices.ContainsFunc(c.Args[2:], func(w []byte) bool { return EqualFold(w, "LATEST") }))
 }
 
-// writeNewest replies with the newest sample, or an empty array. With latest, that is the aggregate of the latest bucket
-// of a time series that is aggregated from another one.
+// writeNewest replies with the newest sample, or an empty array. With latest, that is the aggregate of the latest
+// bucket of a time series that is aggregated from another one.
 func writeNewest(c *Ctx, s *timeseries.Series, latest bool) (err error) {
 	var sample cf.Sample
 	ok := false

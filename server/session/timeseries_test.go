@@ -94,6 +94,7 @@ func TestRulesUnderLoad(t *testing.T) {
 	close(stop)
 	readers.Wait()
 	c := h.Dial(t)
-	c.Want("TS.RANGE target - + LATEST AGGREGATION sum 1000000", fmt.Sprintf("*1\r\n*2\r\n:0\r\n$3\r\n%d\r\n", adders*each))
-	c.Want("TS.RANGE source - + AGGREGATION count 1000000", fmt.Sprintf("*1\r\n*2\r\n:0\r\n$3\r\n%d\r\n", adders*each))
+	want := fmt.Sprintf("*1\r\n*2\r\n:0\r\n$3\r\n%d\r\n", adders*each)
+	c.Want("TS.RANGE target - + LATEST AGGREGATION sum 1000000", want)
+	c.Want("TS.RANGE source - + AGGREGATION count 1000000", want)
 }
