@@ -341,7 +341,7 @@ func (g *Ingest) Commit() error {
 	}
 	g.db.copying.Lock()
 	defer g.db.copying.Unlock()
-	if err := g.db.flushMemtables(); err != nil { // so that little is left to flush while the locks are held
+	if err := g.db.FlushMemtables(); err != nil { // so that little is left to flush while the locks are held
 		return err
 	}
 	return g.db.exclusiveRetry(func(*Tx) error {
@@ -373,7 +373,7 @@ func (g *Ingest) ingest() error {
 			return err
 		}
 	}
-	if err := db.flushMemtables(); err != nil {
+	if err := db.FlushMemtables(); err != nil {
 		return err
 	}
 	ingeststep.Reached(ingeststep.Flushed)
@@ -452,8 +452,8 @@ func (db *DB) waitCompacted(done <-chan struct{}) error {
 	}
 }
 
-// flushMemtables writes the memtables of all families to files and waits.
-func (db *DB) flushMemtables() error {
+// FlushMemtables writes the memtables of all families to files and waits.
+func (db *DB) FlushMemtables() error {
 	for _, f := range db.rocks.Families() {
 		if err := db.rocks.Flush(f); err != nil {
 			return err

@@ -34,10 +34,8 @@ func quiet() engine.Options {
 // flushFiles writes all memtables to files.
 func flushFiles(t testing.TB, db *engine.DB) {
 	t.Helper()
-	for id := range cf.NumFamilies {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+	if err := db.FlushMemtables(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -167,10 +167,8 @@ func debugReload(c *Ctx) error {
 			return engine.NewError("ERR", "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
 		}
 	}
-	for id := range cf.NumFamilies {
-		if err := c.Srv.DB.FlushMemtable(id); err != nil {
-			return err
-		}
+	if err := c.Srv.DB.FlushMemtables(); err != nil {
+		return err
 	}
 	c.Srv.DB.DropCaches()
 	c.Out.OK()

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -74,10 +73,7 @@ func (w *Work) startSave() (<-chan error, error) {
 func (w *Work) FlushMemtables(wait bool) error {
 	done := make(chan error, 1) // buffered: no one needs to receive
 	err := w.spawn(func() {
-		var err error
-		for id := range cf.NumFamilies {
-			err = errors.Join(err, w.DB.FlushMemtable(id))
-		}
+		err := w.DB.FlushMemtables()
 		if err != nil {
 			w.Log.Error("the memtables were not flushed", zap.Error(err))
 		}
