@@ -237,10 +237,12 @@ func countBlocks(it *engine.Iter, size uint64) (b blocks, err error) {
 	defer it.Close()
 	var last []byte // entry of the block before
 	for it.Next() {
+		// The key is valid until the next Skip: its block is added first, and counted afterwards.
 		var first []byte
 		if len(b.count) > 0 {
 			first = separator(last, it.Key())
 		}
+		b.add(first, 0)
 		n := uint64(1)
 		if size > 2 {
 			n += it.Skip(size - 2)
@@ -248,7 +250,7 @@ func countBlocks(it *engine.Iter, size uint64) (b blocks, err error) {
 		if n+1 == size && it.Next() {
 			n++
 		}
-		b.add(first, uint32(n))
+		b.count[len(b.count)-1] = uint32(n)
 		last = append(last[:0], it.Key()...)
 	}
 	if len(b.count) == 0 {

@@ -136,6 +136,26 @@ func TestRankCacheFollowsWrites(t *testing.T) {
 	view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, first, n) })
 }
 
+// TestRanksBeyondABuffer asks for all deep ranks of a set whose entries do not fit the buffer of an iterator, so that
+// blocks begin at the end of one buffer and go on in the next.
+func TestRanksBeyondABuffer(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	const n = 20000
+	fill(t, db, key, n)
+	warm(t, db, key, n)
+	view(t, db, key, func(tx *engine.Tx) {
+		tx.KeepLocks()
+		for want := n / 4; want < n*3/4; want += 7 {
+			got := -1
+			q := zset.Query{Start: int64(want), Stop: int64(want)}
+			if err := zset.Range(tx, key, &q, func(_ []byte, score float64) { got = int(score) }); err != nil || got != want {
+				t.Fatalf("member at %d = %d, %v", want, got, err)
+			}
+		}
+	})
+}
+
 // TestRankCacheIsDroppedOnDoubt makes the counts wrong, or might have, in every way in which a write can come to
 // nothing.
 func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
