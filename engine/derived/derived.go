@@ -41,6 +41,14 @@ func (id ID) String() string { return names[id] }
 // State is something that the registry can keep: a pointer to a struct that embeds [Entry].
 type State interface{ entry() *Entry }
 
+// Shrinker is a state that can give up a part of its memory, the spare bytes of [Entry.ResizeSpare]. The registry makes
+// it do so instead of evicting the state.
+type Shrinker interface {
+	State
+	// Shrink gives up the spare bytes. It is called with locks held, also within Put and Resize, and must not block.
+	Shrink()
+}
+
 // Kind is the typed handle of a kind of state; P is the type of its states.
 type Kind[P State] struct{ ID ID }
 
@@ -53,6 +61,7 @@ type Entry struct {
 	state      State
 	next, prev *Entry // the ring of the shard
 	bytes      int64  // with overhead
+	spare      int64  // of bytes: what Shrink frees
 	kind       ID
 	used       bool // since the clock hand has passed
 }
@@ -74,6 +83,8 @@ const (
 	marksOfSet = 4
 	// oneOf: while the registry is full, Worth approves only one of so many states that are worth computing.
 	oneOf = 8
+	// roomToGrow: a state grows freely as long as 1/roomToGrow of the limit is free.
+	roomToGrow = 4
 )
 
 // Registry holds derived state. Its methods may be called by several goroutines.
@@ -209,7 +220,10 @@ func (k Kind[P]) Put(r *Registry, key []byte, stamp uint64, p P, bytes int) bool
 }
 
 // Resize notes the new size of the state in bytes.
-func (e *Entry) Resize(bytes int) {
+func (e *Entry) Resize(bytes int) { e.ResizeSpare(bytes, 0) }
+
+// ResizeSpare is Resize for a [Shrinker]: spare of the bytes are those that Shrink frees.
+func (e *Entry) ResizeSpare(bytes, spare int) {
 	r := e.registry
 	if r == nil {
 		return
@@ -223,13 +237,35 @@ func (e *Entry) Resize(bytes int) {
 	size := int64(bytes + len(e.key) + overhead)
 	s.stats[e.kind].Bytes += size - e.bytes
 	r.used.Add(size - e.bytes)
-	e.bytes, e.used = size, true
+	e.bytes, e.spare, e.used = size, int64(spare), true
 	if size > r.MaxState() {
 		s.remove(e)
 		s.stats[e.kind].Evictions++
 	}
 	s.mu.Unlock()
 	r.evict()
+}
+
+// MaxSize returns to how many bytes the state may grow before it is dropped, see Resize.
+func (e *Entry) MaxSize() int {
+	if e.registry == nil {
+		return 0
+	}
+	return int(e.registry.MaxState()) - len(e.key) - overhead
+}
+
+// WorthGrowing reports whether a state should grow to so many bytes, which costs more than doing without once. While
+// little of the registry is free, or of the state's share, it reports true only now and then, as Worth does.
+func (e *Entry) WorthGrowing(bytes int) bool {
+	r := e.registry
+	if r == nil {
+		return false
+	}
+	s := r.shard(e.hash)
+	s.mu.Lock()
+	grown := int64(bytes+len(e.key)+overhead) - e.bytes
+	s.mu.Unlock()
+	return bytes <= e.MaxSize() && r.hasRoom(grown+r.Limit()/roomToGrow) || rand.IntN(oneOf) == 0
 }
 
 // Drop removes the state if it is kept.
@@ -314,7 +350,8 @@ func (r *Registry) evict() {
 	}
 }
 
-// evictOne evicts the next entry that was not used since the hand has passed it; none if all of the shard were used.
+// evictOne evicts or shrinks the next entry that was not used since the hand has passed it; none if all of the shard
+// were used.
 func (s *shard) evictOne() {
 	e := s.hand
 	if e == nil {
@@ -328,7 +365,15 @@ func (s *shard) evictOne() {
 	}
 	s.hand = e
 	s.stats[e.kind].Evictions++
-	s.remove(e)
+	if e.spare == 0 {
+		s.remove(e)
+		return
+	}
+	e.state.(Shrinker).Shrink()
+	s.stats[e.kind].Bytes -= e.spare
+	e.registry.used.Add(-e.spare)
+	e.bytes, e.spare = e.bytes-e.spare, 0
+	s.hand = e.next
 }
 
 func (s *shard) holds(e *Entry) bool { return s.entries[e.hash] == e }

@@ -191,3 +191,78 @@ func TestConcurrently(t *testing.T) {
 	all.Wait()
 	check(t, r)
 }
+
+// cache is a state that can give up a part of its memory.
+type cache struct {
+	Entry
+	full bool
+}
+
+func (c *cache) Shrink() { c.full = false }
+
+// TestShrink lets six states grow to a fifth of the limit, most of which they can give up again.
+func TestShrink(t *testing.T) {
+	const limit, small, big = 1 << 20, 100, 1<<20/5 - 1000
+	caches := Kind[*cache]{ID: Runs}
+	r := New(limit)
+	var all [6]cache
+	for i := range all {
+		caches.Put(r, key(i), 0, &all[i], small)
+	}
+	for i := range all {
+		all[i].full = true
+		all[i].ResizeSpare(big, big-small)
+		check(t, r)
+	}
+	full := 0
+	for i := range all {
+		if caches.Have(r, key(i), 0) != &all[i] {
+			t.Errorf("state %d is gone", i)
+		}
+		if all[i].full {
+			full++
+		}
+	}
+	if full != 5 {
+		t.Errorf("%d states are full, there is room for 5", full)
+	}
+	r.SetLimit(0) // states without spare bytes are evicted
+	check(t, r)
+	if caches.Any(r) {
+		t.Error("states are kept although none are allowed")
+	}
+}
+
+// TestWorthGrowing asks whether a state should grow while the registry has room, little room, and none for so large a
+// state.
+func TestWorthGrowing(t *testing.T) {
+	const limit, tries = 1 << 20, 1000
+	r := New(limit)
+	c := &note{}
+	worth := func(bytes int) (n int) {
+		for range tries {
+			if c.WorthGrowing(bytes) {
+				n++
+			}
+		}
+		return n
+	}
+	if worth(1) > 0 || c.MaxSize() != 0 {
+		t.Error("a state that is not kept should grow")
+	}
+	notes.Put(r, key(0), 0, c, 10)
+	if n := worth(limit / 8); n != tries {
+		t.Errorf("with room: %d of %d times", n, tries)
+	}
+	// The bounds are 10 standard deviations and more from the mean.
+	seldom := func(n int) bool { return n > tries/oneOf/10 && n < 3*tries/oneOf }
+	if n := worth(c.MaxSize() + 1); !seldom(n) {
+		t.Errorf("beyond the share: %d of %d times", n, tries)
+	}
+	for i := range 4 {
+		notes.Put(r, key(i+1), 0, &note{}, limit/5)
+	}
+	if n := worth(1000); !seldom(n) {
+		t.Errorf("with little room: %d of %d times", n, tries)
+	}
+}

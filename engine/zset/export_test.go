@@ -28,12 +28,32 @@ func Blocks(tx *engine.Tx, key []byte) (n int, biggest uint64) {
 		return 0, 0
 	}
 	if a.whole {
-		return len(a.subs.ends), 1
+		return len(a.subs(0).ends), 1
 	}
 	for _, c := range a.blocks.count {
 		biggest = max(biggest, uint64(c))
 	}
 	return len(a.blocks.count), biggest
+}
+
+// Kept returns of how many blocks the entries are kept, and the bytes of the counts and of those entries.
+func Kept(tx *engine.Tx, key []byte) (blocks, bytes int) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, 0
+	}
+	a := findRanks(tx, &rec)
+	if a == nil {
+		return 0, 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.blocks.count {
+		if a.subs(i) != nil {
+			blocks++
+		}
+	}
+	return blocks, a.memory()
 }
 
 // Whole reports whether the entries of a small set are kept.

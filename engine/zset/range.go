@@ -107,7 +107,7 @@ func smallLex(tx *engine.Tx, rec *engine.Record, q *Query, emit Emit) error {
 	}
 	t := tapes.Get().(*tape)
 	defer t.release()
-	s := span{id: cf.ZSetScore, n: math.MaxUint64, total: rec.Size}
+	s := span{id: cf.ZSetScore, n: math.MaxUint64, total: rec.Size, exact: true}
 	if err := s.run(tx, rec, t.add); err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package zset
 import (
 	"bytes"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -13,13 +15,14 @@ import (
 )
 
 // rankKind is the state of sorted sets whose ranks are asked for: how many members lie between certain places of the
-// score order. RocksDB can only count by reading the entries. Of a small set the state has all entries, see subkeys:
-// then neither ranks nor ranges read RocksDB. In a large set, a rank, the member at a deep rank, or the size of a wide
-// score range needs a scan of one block of entries.
+// score order. RocksDB can only count by reading the entries. The state divides the entries into blocks, and has the
+// number of entries of each. Of blocks that were read it keeps the entries, too, as long as there is memory for them,
+// see subkeys: then neither ranks nor short ranges read RocksDB. Otherwise a rank, the member at a deep rank, or the
+// size of a wide score range needs a scan of one block. A small set is one block, which is always kept.
 //
-// Every transaction that adds or removes a member changes the counts at once; it holds the key's lock for writing. So a
-// reader, which holds the lock for reading, finds counts of what is committed, and a transaction finds counts that
-// include its own writes. As a last check, the counts must add up to the size in the metadata record.
+// Every transaction that adds or removes a member changes the counts and the kept entries at once; it holds the key's
+// lock for writing. So a reader, which holds the lock for reading, finds what is committed, and a transaction finds its
+// own writes, too. As a last check, the counts must add up to the size in the metadata record.
 var rankKind = derived.Kind[*ranks]{ID: derived.Ranks}
 
 const (
@@ -31,7 +34,9 @@ const (
 	rankNearSteps = 100
 	// ... and one that would pass over this many has them made.
 	rankFarSteps = 512
-	rankMaxBytes = 1 << 20 // max bytes of the firsts or the entries of a set
+	rankMaxRange = 128     // max members of a range that is read from the kept entries of a large set
+	rankMaxBytes = 1 << 20 // max bytes of the firsts of a set, or of the entries of a small one
+	rankMaxKept  = 1 << 16 // max bytes of the entries of a block that is kept
 	rankMaxLog   = 1 << 14 // max writes while the entries are counted
 	rankPerBlock = 24      // approximate bytes of a block
 	rankPerEntry = 40      // approximate bytes of an entry that is kept
@@ -52,12 +57,13 @@ type ranks struct {
 	state   rankState
 	maxSize uint32 // max entries of a block; a larger block is split
 	total   uint64
-	whole   bool    // subs are kept instead of blocks
-	subs    subkeys // of a small set
+	whole   bool // the set is small: one block
+	long    bool // entries are too long to be kept
 	blocks  blocks
-	upTo    []uint32 // upTo[i] is the number of entries before block i; recomputed by sums
-	stale   bool     // upTo is out of date
-	logged  []change // the writes during the counting
+	sums    prefixSums           // of the counts of the blocks; nil = out of date
+	kept    atomic.Pointer[kept] // nil = no entries are kept; Shrink may set it to nil at any time
+	hand    int                  // the block whose entries are given up next
+	logged  []change             // the writes during the counting
 }
 
 // blocks is a sequence of runs of entries in the order of the zset_score family. Block i holds the entries in
@@ -67,6 +73,12 @@ type blocks struct {
 	firsts []byte   // the firsts, concatenated
 	ends   []uint32 // the end of each first in firsts
 	count  []uint32
+}
+
+// kept holds the entries of some blocks.
+type kept struct {
+	subs  []*subkeys // of each block; nil = not kept
+	bytes int        // of all subs
 }
 
 // change is a zset_score entry that was added (1) or removed (-1).
@@ -122,22 +134,38 @@ func rankBlockOf(size uint64) uint64 { return max(rankBlock, size/rankBlocks) }
 
 // drop invalidates the counts for all who hold a pointer to them. The mutex must be held.
 func (a *ranks) drop() {
-	a.state, a.subs, a.blocks, a.upTo, a.logged = rankDropped, subkeys{}, blocks{}, nil, nil
+	a.state, a.blocks, a.sums, a.logged = rankDropped, blocks{}, nil, nil
+	a.kept.Store(nil)
 	a.Drop()
 }
 
-// sums returns how many entries come before each block.
-func (a *ranks) sums() []uint32 {
-	if a.stale || len(a.upTo) != len(a.blocks.count) {
-		a.upTo = slices.Grow(a.upTo[:0], len(a.blocks.count))[:len(a.blocks.count)]
-		n := uint32(0)
-		for i, c := range a.blocks.count {
-			a.upTo[i] = n
-			n += c
-		}
-		a.stale = false
+// Shrink implements [derived.Shrinker]: no entries are kept any more.
+func (a *ranks) Shrink() { a.kept.Store(nil) }
+
+// subs returns the entries of block i, nil when they are not kept.
+func (a *ranks) subs(i int) *subkeys {
+	if k := a.kept.Load(); k != nil {
+		return k.subs[i]
 	}
-	return a.upTo
+	return nil
+}
+
+// replace puts the blocks of with (maybe none), whose entries are not kept, in the place of block i.
+func (a *ranks) replace(i int, with *blocks) {
+	if k := a.kept.Load(); k != nil {
+		k.giveUp(i)
+		k.subs = slices.Replace(k.subs, i, i+1, make([]*subkeys, len(with.count))...)
+	}
+	a.blocks.replace(i, with)
+	a.sums = nil
+}
+
+// beforeBlock returns how many entries come before block i.
+func (a *ranks) beforeBlock(i int) uint64 {
+	if a.sums == nil {
+		a.sums = newPrefixSums(a.blocks.count)
+	}
+	return uint64(a.sums.before(i))
 }
 
 // findRanks returns the counts of a set, which may not be ready, or nil.
@@ -193,7 +221,8 @@ func (a *ranks) fill(it *engine.Iter, size uint64) error {
 	var subs subkeys
 	var err error
 	if whole {
-		subs, err = readSubkeys(it)
+		subs, err = readSubkeys(it, rankMaxBytes)
+		b.add(nil, uint32(len(subs.ends)))
 	} else {
 		b, err = countBlocks(it, block)
 	}
@@ -205,12 +234,15 @@ func (a *ranks) fill(it *engine.Iter, size uint64) error {
 		return err
 	case a.state != rankCounting:
 		return nil
-	case len(b.firsts)+len(subs.data) > rankMaxBytes:
+	case max(len(b.firsts), len(subs.data)) > rankMaxBytes:
 		a.state, a.logged = rankDropped, nil // kept, so that no one tries again
 		return nil
 	}
-	a.state, a.blocks, a.maxSize, a.stale = rankReady, b, uint32(4*block), true
-	a.whole, a.subs, a.total = whole, subs, uint64(len(subs.ends))
+	a.state, a.blocks, a.whole, a.maxSize = rankReady, b, whole, uint32(4*block)
+	if whole {
+		a.maxSize = rankWhole
+		a.kept.Store(&kept{[]*subkeys{&subs}, subs.memory()})
+	}
 	for _, n := range b.count {
 		a.total += uint64(n)
 	}
@@ -226,10 +258,25 @@ func (a *ranks) fill(it *engine.Iter, size uint64) error {
 	return nil
 }
 
-// resize reports the current size of the counts to the registry.
+// resize reports the current size of the counts to the registry. A large set can do without the entries.
 func (a *ranks) resize() {
-	a.Resize(cap(a.subs.data) + 4*cap(a.subs.ends) +
-		cap(a.blocks.firsts) + 4*(cap(a.blocks.ends)+2*cap(a.blocks.count)) + 128)
+	spare := a.keptMemory()
+	if a.whole {
+		spare = 0
+	}
+	a.ResizeSpare(a.memory(), spare)
+}
+
+func (a *ranks) memory() int {
+	b := &a.blocks
+	return 160 + cap(b.firsts) + 4*(cap(b.ends)+2*cap(b.count)) + a.keptMemory()
+}
+
+func (a *ranks) keptMemory() int {
+	if k := a.kept.Load(); k != nil {
+		return 32 + 8*cap(k.subs) + k.bytes
+	}
+	return 0
 }
 
 // countBlocks counts the entries of the iterator in blocks of the given size, and closes it.
@@ -283,25 +330,50 @@ func (a *ranks) changed(sub []byte, n int) {
 	}
 }
 
-// change counts one entry. It joins an empty block with its neighbour.
+// change counts one entry, and adds or removes it where its block is kept. It joins an empty block with its neighbour.
 func (a *ranks) change(sub []byte, n int) {
-	if a.whole {
-		a.changeSub(sub, n)
-		return
-	}
 	i := a.blocks.of(sub)
 	a.blocks.count[i] += uint32(n)
 	a.total += uint64(n)
-	a.stale = true
-	if a.blocks.count[i] == 0 && len(a.blocks.count) > 1 {
-		a.blocks.replace(i, &blocks{})
+	if a.sums != nil {
+		a.sums.add(i, uint32(n))
+	}
+	count := a.blocks.count[i]
+	if k := a.kept.Load(); k != nil && k.subs[i] != nil {
+		s := k.subs[i]
+		was := s.memory()
+		if !s.change(sub, n) || a.whole && count > a.maxSize {
+			a.drop() // wrong, or no longer small
+			return
+		}
+		if grown := s.memory() - was; grown != 0 {
+			k.bytes += grown
+			// A block that is too big is split by the next reader.
+			if !a.whole && (count > a.maxSize || len(s.data) > rankMaxKept || a.memory() > a.MaxSize()) {
+				k.giveUp(i)
+			}
+			a.resize()
+		}
+	}
+	if count == 0 && len(a.blocks.count) > 1 {
+		a.replace(i, &blocks{})
 	}
 }
 
-// place is the beginning of a block.
+// giveUp no longer keeps the entries of a block.
+func (k *kept) giveUp(i int) {
+	if s := k.subs[i]; s != nil {
+		k.bytes -= s.memory()
+		k.subs[i] = nil
+	}
+}
+
+// place is the beginning of a block, or with exact an entry.
 type place struct {
 	first  []byte
+	next   []byte // first of the next block; nil = this is the last block
 	n      uint64 // the number of entries before it
+	count  uint32 // the number of entries of the block
 	tooBig bool   // the block should be split
 	exact  bool   // the place is that of the entry: nothing to count
 }
@@ -321,68 +393,126 @@ func (a *ranks) before(rec *engine.Record, sub []byte, exists bool) (p place, ok
 	if !a.usable(rec) {
 		return p, false
 	}
-	if a.whole {
-		n, found := a.subs.find(sub)
+	i := a.blocks.of(sub)
+	if s := a.subs(i); s != nil {
+		n, found := s.find(sub)
 		if exists && !found {
 			a.drop() // wrong
 			return p, false
 		}
-		return place{n: uint64(n), exact: true}, true
+		return place{n: a.beforeBlock(i) + uint64(n), exact: true}, true
 	}
-	i := a.blocks.of(sub)
 	if exists && a.blocks.count[i] == 1 {
-		return place{n: uint64(a.sums()[i]), exact: true}, true
+		return place{n: a.beforeBlock(i), exact: true}, true
 	}
 	return a.place(i), true
 }
 
-// at returns the beginning of the block that contains the entry of a rank.
+// at returns the beginning of the block that contains the entry of a rank, or with exact the entry itself.
 func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.usable(rec) || rank >= a.total {
 		return p, false
 	}
-	if a.whole {
-		return place{first: bytes.Clone(a.subs.at(int(rank))), n: rank}, true
+	i, n := a.blockAt(rank)
+	if s := a.subs(i); s != nil {
+		return place{first: bytes.Clone(s.at(int(rank - n))), n: rank, exact: true}, true
 	}
-	sums := a.sums()
-	return a.place(sort.Search(len(sums)-1, func(i int) bool { return uint64(sums[i+1]) > rank })), true
+	return a.place(i), true
 }
 
-// place returns the place of block i with a copy of its first: other readers may split blocks, which moves the firsts.
+// blockAt returns the block that contains the entry of a rank, and how many entries come before the block.
+func (a *ranks) blockAt(rank uint64) (i int, before uint64) {
+	a.beforeBlock(0)
+	i = a.sums.find(uint32(rank))
+	return i, a.beforeBlock(i)
+}
+
+// place returns the place of block i with copies of the firsts: other readers may split blocks, which moves the firsts.
 func (a *ranks) place(i int) place {
-	return place{first: bytes.Clone(a.blocks.first(i)), n: uint64(a.sums()[i]), tooBig: a.blocks.count[i] > a.maxSize}
+	b := &a.blocks
+	p := place{first: bytes.Clone(b.first(i)), n: a.beforeBlock(i), count: b.count[i], tooBig: b.count[i] > a.maxSize}
+	if i+1 < len(b.count) {
+		p.next = bytes.Clone(b.first(i + 1))
+	}
+	return p
 }
 
-// split splits a block that has grown too large. The caller must hold the key's lock, so that the entries do not
-// change.
-func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
-	a.mu.Lock()
-	i := 0
-	ok := a.state == rankReady
-	var next []byte
-	var n, maxSize uint32
-	if ok {
-		i = a.blocks.of(first)
-		n, maxSize = a.blocks.count[i], a.maxSize
-		if ok = bytes.Equal(a.blocks.first(i), first) && n > maxSize; ok && i+1 < len(a.blocks.count) {
-			next = bytes.Clone(a.blocks.first(i + 1))
-		}
+// find returns the index of the block of a place; ok is false when another reader has split the block or keeps its
+// entries.
+func (a *ranks) find(p *place) (i int, ok bool) {
+	if a.state != rankReady {
+		return 0, false
 	}
-	a.mu.Unlock()
-	if !ok { // another reader has split it
-		return nil
-	}
+	i = a.blocks.of(p.first)
+	return i, bytes.Equal(a.blocks.first(i), p.first) && a.blocks.count[i] == p.count && a.subs(i) == nil
+}
+
+// open returns an iterator over the entries of a block; nil = there are none. The caller must hold the key's lock until
+// it has done with them what it will, so that they do not change.
+func (p *place) open(tx *engine.Tx, rec *engine.Record) *engine.Iter {
 	prefix := tx.SubkeyPrefix(rec)
-	s := span{id: cf.ZSetScore, lower: memberBound(prefix, first, false)}
-	if next != nil {
-		s.upper = memberBound(prefix, next, false)
+	s := span{id: cf.ZSetScore, lower: memberBound(prefix, p.first, false)}
+	if p.next != nil {
+		s.upper = memberBound(prefix, p.next, false)
 	}
+	it, _ := s.open(tx, rec, false, 0, uint64(p.count))
+	return it
+}
+
+// keep reads the entries of a block and keeps them, if they are worth the memory. The caller must hold the key's lock.
+// tried is false when the block is as it was.
+func (a *ranks) keep(tx *engine.Tx, rec *engine.Record, p *place) (tried bool, err error) {
+	want := rankPerEntry * int(p.count)
+	a.mu.Lock()
+	_, ok := a.find(p)
+	ok = ok && !a.long && a.WorthGrowing(a.memory()+want)
+	a.mu.Unlock()
+	if !ok || !tx.Locked() { // without the lock, the entries may change while they are read
+		return false, nil
+	}
+	it := p.open(tx, rec)
+	if it == nil {
+		return false, nil
+	}
+	subs, err := readSubkeys(it, rankMaxKept)
+	if err != nil {
+		return false, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i, ok := a.find(p)
+	switch {
+	case !ok:
+	case len(subs.data) > rankMaxKept:
+		a.long = true
+	case len(subs.ends) != int(p.count):
+		a.drop() // a wrong count
+	default:
+		subs.data, subs.ends = bytes.Clone(subs.data), slices.Clone(subs.ends)
+		k := a.kept.Load()
+		if k == nil {
+			k = &kept{subs: make([]*subkeys, len(a.blocks.count))}
+			a.kept.Store(k)
+		}
+		k.subs[i] = &subs
+		k.bytes += subs.memory()
+		for n := len(k.subs); n > 0 && a.memory() > a.MaxSize(); n-- {
+			a.hand = (a.hand + 1) % len(k.subs)
+			k.giveUp(a.hand)
+		}
+		a.resize()
+	}
+	return true, nil
+}
+
+// split splits a block that has grown too large. The caller must hold the key's lock.
+func (a *ranks) split(tx *engine.Tx, rec *engine.Record, p *place) error {
 	var part blocks
-	if it, _ := s.open(tx, rec, false, 0, uint64(n)); it != nil {
+	if it := p.open(tx, rec); it != nil {
 		var err error
-		if part, err = countBlocks(it, max(uint64(maxSize)/4, 1)); err != nil {
+		if part, err = countBlocks(it, max(uint64(a.maxSize)/4, 1)); err != nil {
 			return err
 		}
 	}
@@ -392,38 +522,50 @@ func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state != rankReady {
+	i, ok := a.find(p)
+	if !ok {
 		return nil
 	}
-	if i = a.blocks.of(first); !bytes.Equal(a.blocks.first(i), first) || a.blocks.count[i] != n {
-		return nil // another reader has split it
-	}
-	if total != n || len(a.blocks.count)+len(part.count) > 2*rankBlocks {
+	if total != p.count || len(a.blocks.count)+len(part.count) > 2*rankBlocks {
 		a.drop() // a wrong count, or so many blocks that counting again is better
 		return nil
 	}
-	part.firsts = append(bytes.Clone(first), part.firsts...)
+	part.firsts = append(bytes.Clone(p.first), part.firsts...)
 	for j := range part.ends {
-		part.ends[j] += uint32(len(first))
+		part.ends[j] += uint32(len(p.first))
 	}
-	a.blocks.replace(i, &part)
-	a.stale = true
+	a.replace(i, &part)
 	a.resize()
 	return nil
+}
+
+// locate returns the place that find returns, once its block was split where it is too big, and kept where that is
+// worth it.
+func (a *ranks) locate(tx *engine.Tx, rec *engine.Record, find func() (place, bool)) (p place, ok bool, err error) {
+	if p, ok = find(); ok && p.tooBig {
+		if err := a.split(tx, rec, &p); err != nil {
+			return p, false, err
+		}
+		p, ok = find()
+	}
+	if ok && !p.exact {
+		tried, err := a.keep(tx, rec, &p)
+		if err != nil {
+			return p, false, err
+		}
+		if tried {
+			p, ok = find()
+		}
+	}
+	return p, ok, nil
 }
 
 // rank returns how many entries are before a zset_score subkey; ok is false when the counts cannot be used. The caller
 // must hold the key's lock. exists says whether the subkey is that of a member.
 func (a *ranks) rank(tx *engine.Tx, rec *engine.Record, sub []byte, exists bool) (rank uint64, ok bool, err error) {
-	p, ok := a.before(rec, sub, exists)
-	if ok && p.tooBig {
-		if err := a.split(tx, rec, p.first); err != nil {
-			return 0, false, err
-		}
-		p, ok = a.before(rec, sub, exists)
-	}
-	if !ok || p.exact {
-		return p.n, ok, nil
+	p, ok, err := a.locate(tx, rec, func() (place, bool) { return a.before(rec, sub, exists) })
+	if !ok || err != nil || p.exact {
+		return p.n, ok, err
 	}
 	prefix := tx.SubkeyPrefix(rec)
 	var lo, up [192]byte
@@ -441,15 +583,91 @@ func (a *ranks) rank(tx *engine.Tx, rec *engine.Record, sub []byte, exists bool)
 
 // seek returns the lower bound of a scan that reaches the entry of a rank after skip entries.
 func (a *ranks) seek(tx *engine.Tx, rec *engine.Record, rank uint64) (lower []byte, skip uint64, ok bool, err error) {
-	p, ok := a.at(rec, rank)
-	if ok && p.tooBig {
-		if err := a.split(tx, rec, p.first); err != nil {
-			return nil, 0, false, err
-		}
-		p, ok = a.at(rec, rank)
-	}
-	if !ok {
-		return nil, 0, false, nil
+	p, ok, err := a.locate(tx, rec, func() (place, bool) { return a.at(rec, rank) })
+	if !ok || err != nil {
+		return nil, 0, false, err
 	}
 	return memberBound(tx.SubkeyPrefix(rec), p.first, false), rank - p.n, true, nil
+}
+
+// read adds n entries from a rank on to the tape; ok is false when not all of their blocks are kept. The caller must
+// hold the key's lock.
+func (a *ranks) read(tx *engine.Tx, rec *engine.Record, rank, n uint64, t *tape) (ok bool, err error) {
+	for n > 0 {
+		got, err := a.readKept(tx, rec, rank, n, t)
+		if rank, n = rank+got, n-got; n == 0 || err != nil {
+			return n == 0, err
+		}
+		p, ok, err := a.locate(tx, rec, func() (place, bool) { return a.at(rec, rank) })
+		if !ok || !p.exact || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// readKept adds up to n entries from a rank on to the tape, those before the first block that is not kept, and returns
+// their number.
+func (a *ranks) readKept(tx *engine.Tx, rec *engine.Record, rank, n uint64, t *tape) (got uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.usable(rec) || rank >= a.total {
+		return 0, nil
+	}
+	i, before := a.blockAt(rank)
+	at := int(rank - before)
+	for ; i < len(a.blocks.count) && got < n; i++ {
+		s := a.subs(i)
+		if s == nil {
+			break
+		}
+		for ; at < len(s.ends) && got < n; at++ {
+			member, score, err := splitScored(tx, rec, s.at(at))
+			if err != nil {
+				return got, err
+			}
+			t.add(member, score)
+			got++
+		}
+		at = 0
+	}
+	return got, nil
+}
+
+// prefixSums is a Fenwick tree over counts: a change and a sum take the logarithm of their number.
+type prefixSums []uint32
+
+func newPrefixSums(counts []uint32) prefixSums {
+	s := slices.Clone(counts)
+	for i := range s {
+		if j := i | (i + 1); j < len(s) {
+			s[j] += s[i]
+		}
+	}
+	return s
+}
+
+// add adds to count i.
+func (s prefixSums) add(i int, n uint32) {
+	for ; i < len(s); i |= i + 1 {
+		s[i] += n
+	}
+}
+
+// before returns the sum of the counts before count i.
+func (s prefixSums) before(i int) (sum uint32) {
+	for ; i > 0; i &= i - 1 {
+		sum += s[i-1]
+	}
+	return sum
+}
+
+// find returns the index of the last count before which the sum is at most n.
+func (s prefixSums) find(n uint32) (i int) {
+	for step := 1 << bits.Len(uint(len(s))); step > 0; step /= 2 {
+		if next := i + step; next < len(s) && s[next-1] <= n {
+			i, n = next, n-s[next-1]
+		}
+	}
+	return i
 }

@@ -156,6 +156,214 @@ func TestRanksBeyondABuffer(t *testing.T) {
 	})
 }
 
+// TestRanksOfALargeSet changes a set of several thousand members at random and compares ranks, short ranges and counts
+// with a sorted slice. The sizes of the registry leave room for all entries, for some of them, and for nothing.
+func TestRanksOfALargeSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		size    int64
+		kept    bool // entries can be kept
+		members int
+	}{
+		"room for all":  {16 << 20, true, 4000},
+		"room for some": {256 << 10, true, 4000},
+		"no room":       {4 << 10, false, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", DerivedState: c.size})
+			key := []byte("z")
+			r := rand.New(rand.NewPCG(6, 6))
+			m := rankModel{scores: map[string]float64{}}
+			member := func() []byte { return fmt.Appendf(nil, "member%d", r.IntN(2*c.members)) }
+			update(t, db, "z", func(tx *engine.Tx) error {
+				for range c.members {
+					if err := m.add(tx, key, member(), float64(r.IntN(1000))); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			most := 0
+			for range 150 {
+				update(t, db, "z", func(tx *engine.Tx) error {
+					for range r.IntN(20) {
+						if err := m.change(tx, key, r, member()); err != nil {
+							return err
+						}
+					}
+					if r.IntN(2) == 0 { // a transaction reads its own writes
+						m.check(t, tx, key, r)
+					}
+					return nil
+				})
+				view(t, db, key, func(tx *engine.Tx) {
+					tx.KeepLocks()
+					m.check(t, tx, key, r)
+					kept, bytes := zset.Kept(tx, key)
+					if most = max(most, kept); int64(bytes) > c.size/4 {
+						t.Errorf("the state has %d bytes, at most %d are allowed", bytes, c.size/4)
+					}
+				})
+			}
+			if (most > 0) != c.kept {
+				t.Errorf("the entries of up to %d blocks were kept", most)
+			}
+			if d := db.Derived(); d.Used() > d.Limit() {
+				t.Errorf("%d bytes of derived state, at most %d are allowed", d.Used(), d.Limit())
+			}
+		})
+	}
+}
+
+// rankModel is a plain model of a sorted set.
+type rankModel struct {
+	scores map[string]float64
+	sorted []zset.Entry // nil = out of date
+}
+
+func (m *rankModel) add(tx *engine.Tx, key, member []byte, score float64) error {
+	m.scores[string(member)], m.sorted = score, nil
+	_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: member, Score: score}})
+	return err
+}
+
+// change makes a random change; most set the score of the member.
+func (m *rankModel) change(tx *engine.Tx, key []byte, r *rand.Rand, member []byte) error {
+	switch r.IntN(20) {
+	case 0, 1:
+		delete(m.scores, string(member))
+		m.sorted = nil
+		_, err := zset.Remove(tx, key, [][]byte{member})
+		return err
+	case 2:
+		return zset.Pop(tx, key, 3, r.IntN(2) == 0, func(member []byte, _ float64) {
+			delete(m.scores, string(member))
+			m.sorted = nil
+		})
+	case 3: // a hot score, whose block must be split
+		for i := range 40 {
+			if err := m.add(tx, key, fmt.Appendf(nil, "hot%d", r.IntN(4000)+i), 500.5); err != nil {
+				return err
+			}
+		}
+		return nil
+	case 4: // a range, whose blocks become empty
+		all := m.entries()
+		from := r.IntN(len(all) - 40)
+		for _, e := range all[from : from+40] {
+			delete(m.scores, string(e.Member))
+		}
+		m.sorted = nil
+		_, err := zset.RemoveRange(tx, key, &zset.Query{Start: int64(from), Stop: int64(from + 39)})
+		return err
+	}
+	by := float64(r.IntN(100))
+	m.scores[string(member)] += by
+	m.sorted = nil
+	_, _, err := zset.Incr(tx, key, 0, member, by)
+	return err
+}
+
+// entries returns the members in the order of their ranks.
+func (m *rankModel) entries() []zset.Entry {
+	if m.sorted == nil {
+		for member, score := range m.scores {
+			m.sorted = append(m.sorted, zset.Entry{Member: []byte(member), Score: score})
+		}
+		slices.SortFunc(m.sorted, func(a, b zset.Entry) int {
+			return cmp.Or(cmp.Compare(a.Score, b.Score), bytes.Compare(a.Member, b.Member))
+		})
+	}
+	return m.sorted
+}
+
+// check compares some ranks, ranges by rank and counts.
+func (m *rankModel) check(t *testing.T, tx *engine.Tx, key []byte, r *rand.Rand) {
+	t.Helper()
+	all := m.entries()
+	for range 20 {
+		i := r.IntN(len(all))
+		if rank, score, found, err := zset.Rank(tx, key, all[i].Member, false); err != nil || !found || int(rank) != i ||
+			score != all[i].Score {
+			t.Fatalf("rank of %s = %d, %v, %v, %v, want %d", all[i].Member, rank, score, found, err, i)
+		}
+		n := min(r.IntN(200), len(all)-i)
+		for _, reverse := range []bool{false, true} {
+			q := zset.Query{Start: int64(i), Stop: int64(i + n - 1), Reverse: reverse}
+			want := slices.Clone(all[i : i+n])
+			if reverse {
+				q.Start, q.Stop = int64(len(all)-i-n), int64(len(all)-i-1)
+				slices.Reverse(want)
+			}
+			got, err := zset.RangeEntries(tx, key, &q)
+			if n > 0 && (err != nil || !slices.EqualFunc(got, want, func(a, b zset.Entry) bool {
+				return a.Score == b.Score && bytes.Equal(a.Member, b.Member)
+			})) {
+				t.Fatalf("range %+v = %v, %v, want %v", q, got, err, want)
+			}
+		}
+		scores := zset.ScoreRange{Min: all[i].Score, Max: all[min(i+n, len(all)-1)].Score, MaxOpen: true}
+		want := 0
+		for _, e := range all {
+			if e.Score >= scores.Min && e.Score < scores.Max {
+				want++
+			}
+		}
+		if got, err := zset.Count(tx, key, scores); err != nil || int(got) != want {
+			t.Fatalf("count of %+v = %d, %v, want %d", scores, got, err, want)
+		}
+	}
+}
+
+// TestLongMembersAreNotKept asks for ranks in a set whose blocks have more bytes than a block that is kept may have.
+func TestLongMembersAreNotKept(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", DerivedState: 64 << 20})
+	key := []byte("z")
+	const n = 1500
+	update(t, db, "z", func(tx *engine.Tx) error {
+		entries := make([]zset.Entry, n)
+		for i := range entries {
+			entries[i] = zset.Entry{Member: fmt.Appendf(nil, "m%08d%4096d", i, 0), Score: float64(i)}
+		}
+		return zset.Store(tx, key, entries)
+	})
+	for i := range n {
+		view(t, db, key, func(tx *engine.Tx) {
+			rank, _, found, err := zset.Rank(tx, key, fmt.Appendf(nil, "m%08d%4096d", i, 0), false)
+			if err != nil || !found || int(rank) != i {
+				t.Fatalf("rank %d = %d, %v, %v", i, rank, found, err)
+			}
+		})
+	}
+	view(t, db, key, func(tx *engine.Tx) {
+		if kept, bytes := zset.Kept(tx, key); kept > 0 || !zset.Ranked(tx, key) {
+			t.Errorf("%d blocks are kept, of %d bytes", kept, bytes)
+		}
+	})
+}
+
+// TestNothingIsKeptWithoutTheLock asks for a rank after the lock was given back: entries that are read then may have
+// changed since.
+func TestNothingIsKeptWithoutTheLock(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	const n = 3000
+	fill(t, db, key, n)
+	warm(t, db, key, n)
+	view(t, db, key, func(tx *engine.Tx) {
+		before, _ := zset.Kept(tx, key)
+		tx.ReadsDone()
+		for i := 100; i < n; i += 100 {
+			rank, _, _, err := zset.Rank(tx, key, fmt.Appendf(nil, "m%08d", i), false)
+			if err != nil || int(rank) != i {
+				t.Errorf("rank %d = %d, %v", i, rank, err)
+			}
+		}
+		if after, _ := zset.Kept(tx, key); after != before {
+			t.Errorf("%d blocks are kept, before %d", after, before)
+		}
+	})
+}
+
 // TestRankCacheIsDroppedOnDoubt makes the counts wrong, or might have, in every way in which a write can come to
 // nothing.
 func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
@@ -298,18 +506,22 @@ func TestRankCacheIsFilledDuringWrites(t *testing.T) {
 				default:
 				}
 				view(t, db, key, func(tx *engine.Tx) {
+					tx.KeepLocks() // both answers are those of one moment
 					size, err := zset.Card(tx, key)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					// Both ranks are those of one moment only if the first one does not give the lock back: so
-					// only one is asked for, and checked against the member that is found there.
 					at := rng.IntN(int(size))
 					q := zset.Query{Start: int64(at), Stop: int64(at), Reverse: rng.IntN(2) == 0}
-					found := 0
-					if err := zset.Range(tx, key, &q, func([]byte, float64) { found++ }); err != nil || found != 1 {
-						t.Errorf("%d members at rank %d of %d, %v", found, at, size, err)
+					found, err := zset.RangeEntries(tx, key, &q)
+					if err != nil || len(found) != 1 {
+						t.Errorf("%v at rank %d of %d, %v", found, at, size, err)
+						return
+					}
+					rank, score, ok, err := zset.Rank(tx, key, found[0].Member, q.Reverse)
+					if err != nil || !ok || int(rank) != at || score != found[0].Score {
+						t.Errorf("rank of %v = %d, %v, %v, %v, want %d", found[0], rank, score, ok, err, at)
 					}
 				})
 			}

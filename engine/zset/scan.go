@@ -35,12 +35,19 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	if s.n == 0 || s.skip >= s.total {
 		return nil
 	}
-	if s.id == cf.ZSetScore && rec.Size < rankWhole {
-		if done, err := s.runWhole(tx, rec, emit); done || err != nil {
+	s.n = min(s.n, s.total-s.skip)
+	if s.id == cf.ZSetScore && (rec.Size < rankWhole || s.exact && s.n <= rankMaxRange) {
+		a, err := wholeSet(tx, rec)
+		if a != nil && err == nil {
+			var done bool
+			if done, err = s.runRanked(tx, rec, a, true, emit); done {
+				return nil
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	s.n = min(s.n, s.total-s.skip)
 	near := s.skip + s.n // entries to read from the side where skip counts
 	far := s.total       // entries to read from the opposite side
 	if s.exact {
@@ -57,7 +64,7 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 		return s.runPlain(tx, rec, turn, emit)
 	}
 	if a := findRanks(tx, rec); a != nil {
-		if done, err := s.runRanked(tx, rec, a, emit); done || err != nil {
+		if done, err := s.runRanked(tx, rec, a, false, emit); done || err != nil {
 			return err
 		}
 	}
@@ -95,8 +102,9 @@ func (s *span) runPlain(tx *engine.Tx, rec *engine.Record, turn bool, emit Emit)
 	return s.readTurned(tx, rec, !s.reverse, 0, s.total, s.skip, s.n, emit)
 }
 
-// runRanked is run with the counts of the set; done is false when the counts cannot be used.
-func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, emit Emit) (done bool, err error) {
+// runRanked is run with the counts of the set, or with kept with its kept entries only; done is false when they cannot
+// be used.
+func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, kept bool, emit Emit) (done bool, err error) {
 	start, total, n := uint64(0), s.total, s.n
 	if !s.exact {
 		from, to, ok, err := s.ranks(tx, rec, a)
@@ -112,6 +120,21 @@ func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, emit Emit)
 		start += total - s.skip - n
 	} else {
 		start += s.skip
+	}
+	if n <= rankMaxRange || rec.Size < rankWhole {
+		t := tapes.Get().(*tape)
+		defer t.release()
+		if done, err = a.read(tx, rec, start, n, t); err != nil {
+			return false, err
+		}
+		if done {
+			tx.ReadsDone()
+			t.emit(s.reverse, emit)
+			return true, nil
+		}
+	}
+	if kept {
+		return false, nil
 	}
 	lower, skip, ok, err := a.seek(tx, rec, start)
 	if !ok || err != nil {
@@ -252,6 +275,17 @@ func (t *tape) release() {
 }
 
 func (t *tape) member(i int) []byte { return t.data[t.ents[i].at:t.ents[i].end] }
+
+// emit emits all entries.
+func (t *tape) emit(reverse bool, emit Emit) {
+	if reverse {
+		t.backwards(0, len(t.ents), emit)
+		return
+	}
+	for i := range t.ents {
+		emit(t.member(i), t.ents[i].score)
+	}
+}
 
 // backwards emits the entries [from, to), counted from the end of the tape.
 func (t *tape) backwards(from, to int, emit Emit) {
