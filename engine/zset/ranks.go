@@ -57,8 +57,9 @@ type ranks struct {
 	state   rankState
 	maxSize uint32 // max entries of a block; a larger block is split
 	total   uint64
-	whole   bool // the set is small: one block
-	long    bool // entries are too long to be kept
+	whole   bool    // the set is small: it is one block, ...
+	all     subkeys // ... of these entries
+	long    bool    // entries are too long to be kept
 	blocks  blocks
 	sums    prefixSums           // of the counts of the blocks; nil = out of date
 	kept    atomic.Pointer[kept] // nil = no entries are kept; Shrink may set it to nil at any time
@@ -134,7 +135,7 @@ func rankBlockOf(size uint64) uint64 { return max(rankBlock, size/rankBlocks) }
 
 // drop invalidates the counts for all who hold a pointer to them. The mutex must be held.
 func (a *ranks) drop() {
-	a.state, a.blocks, a.sums, a.logged = rankDropped, blocks{}, nil, nil
+	a.state, a.blocks, a.sums, a.logged, a.whole, a.all = rankDropped, blocks{}, nil, nil, false, subkeys{}
 	a.kept.Store(nil)
 	a.Drop()
 }
@@ -144,6 +145,9 @@ func (a *ranks) Shrink() { a.kept.Store(nil) }
 
 // subs returns the entries of block i, nil when they are not kept.
 func (a *ranks) subs(i int) *subkeys {
+	if a.whole {
+		return &a.all
+	}
 	if k := a.kept.Load(); k != nil {
 		return k.subs[i]
 	}
@@ -162,6 +166,9 @@ func (a *ranks) replace(i int, with *blocks) {
 
 // beforeBlock returns how many entries come before block i.
 func (a *ranks) beforeBlock(i int) uint64 {
+	if i == 0 {
+		return 0
+	}
 	if a.sums == nil {
 		a.sums = newPrefixSums(a.blocks.count)
 	}
@@ -241,7 +248,7 @@ func (a *ranks) fill(it *engine.Iter, size uint64) error {
 	a.state, a.blocks, a.whole, a.maxSize = rankReady, b, whole, uint32(4*block)
 	if whole {
 		a.maxSize = rankWhole
-		a.kept.Store(&kept{[]*subkeys{&subs}, subs.memory()})
+		a.all = subs
 	}
 	for _, n := range b.count {
 		a.total += uint64(n)
@@ -259,17 +266,11 @@ func (a *ranks) fill(it *engine.Iter, size uint64) error {
 }
 
 // resize reports the current size of the counts to the registry. A large set can do without the entries.
-func (a *ranks) resize() {
-	spare := a.keptMemory()
-	if a.whole {
-		spare = 0
-	}
-	a.ResizeSpare(a.memory(), spare)
-}
+func (a *ranks) resize() { a.ResizeSpare(a.memory(), a.keptMemory()) }
 
 func (a *ranks) memory() int {
 	b := &a.blocks
-	return 160 + cap(b.firsts) + 4*(cap(b.ends)+2*cap(b.count)) + a.keptMemory()
+	return 160 + a.all.memory() + cap(b.firsts) + 4*(cap(b.ends)+2*cap(b.count)) + a.keptMemory()
 }
 
 func (a *ranks) keptMemory() int {
@@ -339,18 +340,19 @@ func (a *ranks) change(sub []byte, n int) {
 		a.sums.add(i, uint32(n))
 	}
 	count := a.blocks.count[i]
-	if k := a.kept.Load(); k != nil && k.subs[i] != nil {
-		s := k.subs[i]
+	if s := a.subs(i); s != nil {
 		was := s.memory()
 		if !s.change(sub, n) || a.whole && count > a.maxSize {
 			a.drop() // wrong, or no longer small
 			return
 		}
 		if grown := s.memory() - was; grown != 0 {
-			k.bytes += grown
-			// A block that is too big is split by the next reader.
-			if !a.whole && (count > a.maxSize || len(s.data) > rankMaxKept || a.memory() > a.MaxSize()) {
-				k.giveUp(i)
+			if k := a.kept.Load(); k != nil {
+				k.bytes += grown
+				// A block that is too big is split by the next reader.
+				if count > a.maxSize || len(s.data) > rankMaxKept || a.memory() > a.MaxSize() {
+					k.giveUp(i)
+				}
 			}
 			a.resize()
 		}
@@ -424,7 +426,10 @@ func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
 
 // blockAt returns the block that contains the entry of a rank, and how many entries come before the block.
 func (a *ranks) blockAt(rank uint64) (i int, before uint64) {
-	a.beforeBlock(0)
+	last := len(a.blocks.count) - 1
+	if before = a.beforeBlock(last); rank >= before {
+		return last, before
+	}
 	i = a.sums.find(uint32(rank))
 	return i, a.beforeBlock(i)
 }
