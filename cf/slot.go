@@ -66,9 +66,6 @@ type SlotRange struct{ First, Last uint16 }
 // Contains reports whether a slot is in the range.
 func (r SlotRange) Contains(slot uint16) bool { return r.First <= slot && slot <= r.Last }
 
-// Overlaps reports whether two ranges have a slot in common.
-func (r SlotRange) Overlaps(o SlotRange) bool { return r.First <= o.Last && o.First <= r.Last }
-
 // String returns "7" or "7-9".
 func (r SlotRange) String() string {
 	if r.First == r.Last {

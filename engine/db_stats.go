@@ -17,11 +17,11 @@ type LevelStats struct {
 	Bytes             int64
 	Score             float64 // a compaction is due from 1 on
 	// WriteAmp is how many bytes were written for each byte that came from above.
-	WriteAmp           float64
-	Read, Written      int64 // bytes; of level 0, written by flushes
-	Compactions        int64
-	Seconds            float64 // of compactions
-	KeysIn, KeysMerged int64   // entries that compactions have read, and those of them that they have dropped
+	WriteAmp      float64
+	Read, Written int64 // bytes; of level 0, written by flushes
+	Compactions   int64
+	Seconds       float64 // of compactions
+	KeysMerged    int64   // entries that compactions have dropped
 }
 
 // Levels returns the levels of a family that have files or have had compactions, level 0 first, and their sum.
@@ -42,7 +42,7 @@ func (db *DB) Levels(id cf.ID) (levels []LevelStats, sum LevelStats) {
 			Score: num("Score"), WriteAmp: num("WriteAmp"),
 			Read: int64(num("ReadGB") * gib), Written: int64(num("WriteGB") * gib),
 			Compactions: int64(num("CompCount")), Seconds: num("CompSec"),
-			KeysIn: int64(num("KeyIn")), KeysMerged: int64(num("KeyDrop"))}, ok
+			KeysMerged: int64(num("KeyDrop"))}, ok
 	}
 	for level := range maxLevels {
 		if l, ok := read("L"+strconv.Itoa(level), level); ok {

@@ -263,7 +263,6 @@ func (r *ReadOnly) ApproximateSize(id cf.ID, lower, upper []byte) uint64 {
 type Table struct {
 	Family string
 	Path   string
-	Level  int
 	Bytes  int64
 }
 
@@ -272,7 +271,7 @@ func (r *ReadOnly) Tables() []Table {
 	var tables []Table
 	for _, f := range r.rocks.LiveFiles() {
 		name := filepath.Join(r.dir, filepath.Base(f.Name))
-		tables = append(tables, Table{Family: f.ColumnFamilyName, Path: name, Level: f.Level, Bytes: int64(f.Size)})
+		tables = append(tables, Table{Family: f.ColumnFamilyName, Path: name, Bytes: int64(f.Size)})
 	}
 	return tables
 }

@@ -111,17 +111,6 @@ func (v *Value) At(i int) *Value { return &v.box.vals[i] }
 // Key returns the name of member i of an object.
 func (v *Value) Key(i int) string { return v.box.keys[i] }
 
-// Member returns the member of an object by name, nil if it is missing or the value is not an object.
-func (v *Value) Member(name string) *Value {
-	if v.kind != Object {
-		return nil
-	}
-	if i := v.box.find(name); i >= 0 {
-		return &v.box.vals[i]
-	}
-	return nil
-}
-
 // find returns the index of a member, -1 if it is missing.
 func (b *box) find(name string) int {
 	if len(b.keys) < manyMembers {

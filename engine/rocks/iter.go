@@ -55,7 +55,6 @@ const (
 // Iter reads a range in chunks: one cgo call fills a buffer with many entries. Reading a small range takes one cgo call
 // in total.
 type Iter struct {
-	d       *DB
 	c       *C.bk_iter // nil when the range is exhausted
 	lane    *Lane
 	buf     []byte
@@ -71,7 +70,7 @@ type Iter struct {
 // NewIter opens an iterator before the first entry of the range. The caller must close it. buf, which may be nil, is
 // its first buffer; the caller may reuse it after Close.
 func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
-	it := Iter{d: d, maxn: r.Limit}
+	it := Iter{maxn: r.Limit}
 	if it.maxn <= 0 {
 		it.maxn = 1 << 30
 	}

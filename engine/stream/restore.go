@@ -11,7 +11,6 @@ import (
 // must be rolled back unless End succeeds.
 type Restorer struct {
 	s     stream
-	key   []byte
 	value []byte
 }
 
@@ -29,7 +28,7 @@ func Restore(tx *engine.Tx, key []byte) (*Restorer, error) {
 		return nil, err
 	}
 	tx.LogData(cf.LogStream)
-	return &Restorer{s: s, key: key}, nil
+	return &Restorer{s: s}, nil
 }
 
 // Add adds an entry of fields and values in turn, at least one pair. Its id must be greater than that of the previous

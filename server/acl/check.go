@@ -62,9 +62,6 @@ func (u *User) Unrestricted() bool { return u.unrestricted }
 // NeedsKeys reports whether Check needs the keys of commands.
 func (u *User) NeedsKeys() bool { return u.needKeys }
 
-// NeedsChannels reports whether Check needs the channels of commands.
-func (u *User) NeedsChannels() bool { return u.needChannels }
-
 // Check reports whether the user may run a command with these arguments; args[0] is the name. If not, at is the index
 // of the denied argument: 0, or that of the key or channel. Keys and channels outside args are ignored.
 func (u *User) Check(cmd ID, args [][]byte, keys []Key, channels Channels) (reason Denied, at int) {
@@ -153,16 +150,6 @@ func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
 	for i := range s.channels {
 		p := &s.channels[i]
 		if isPattern && string(channel) == p.pattern || !isPattern && p.match.Match(channel) {
-			return true
-		}
-	}
-	return false
-}
-
-// MayAccessKey reports whether a selector of the user allows access to a key, whatever the command.
-func (u *User) MayAccessKey(key []byte, read, write bool) bool {
-	for _, s := range u.selectors {
-		if s.allowsKey(key, read, write) {
 			return true
 		}
 	}

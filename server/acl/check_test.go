@@ -73,18 +73,18 @@ func TestCheck(t *testing.T) {
 }
 
 func TestUnrestricted(t *testing.T) {
-	for rules, want := range map[string][3]bool{ // unrestricted, needs keys, needs channels
-		"":                                {false, true, true},
-		"+@all":                           {false, true, true},
-		"+@all ~* &*":                     {true, false, false},
-		"+@all -get +get ~* &*":           {true, false, false},
-		"+@all -config|get ~* &*":         {false, false, false},
-		"(+@all ~* &*)":                   {true, true, true},
-		"+get ~* (+set allkeys ~* -@all)": {false, false, true}, // ~* again is no error
-		"+get ~* (+set allkeys)":          {false, false, true},
+	for rules, want := range map[string][2]bool{ // unrestricted, needs keys
+		"":                                {false, true},
+		"+@all":                           {false, true},
+		"+@all ~* &*":                     {true, false},
+		"+@all -get +get ~* &*":           {true, false},
+		"+@all -config|get ~* &*":         {false, false},
+		"(+@all ~* &*)":                   {true, true},
+		"+get ~* (+set allkeys ~* -@all)": {false, false}, // ~* again is no error
+		"+get ~* (+set allkeys)":          {false, false},
 	} {
 		u := user(t, strings.Fields(rules)...)
-		if got := [3]bool{u.Unrestricted(), u.NeedsKeys(), u.NeedsChannels()}; got != want {
+		if got := [2]bool{u.Unrestricted(), u.NeedsKeys()}; got != want {
 			t.Errorf("%s: %v, want %v", rules, got, want)
 		}
 	}
@@ -111,16 +111,6 @@ func TestTexts(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	u := user(t, "%R~r*", "&a", "(~k +sort &b*)")
-	for _, tt := range []struct {
-		key         string
-		read, write bool
-		want        bool
-	}{{"r1", true, false, true}, {"r1", true, true, false}, {"r1", false, false, true}, {"k", true, true, true}, {"x",
-		false, false, false}} {
-		if got := u.MayAccessKey([]byte(tt.key), tt.read, tt.write); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
-		}
-	}
 	for channel, want := range map[string][2]bool{"a": {true, true}, "b1": {true, false}, "b*": {true, true}, "c": {}} {
 		if got := [2]bool{u.MayAccessChannel([]byte(channel), false), u.MayAccessChannel([]byte(channel),
 			true)}; got != want {

@@ -29,7 +29,7 @@ type User struct {
 	selectors    []*selector // the first one holds the user's own permissions
 
 	// The following fields are derived by compile.
-	unrestricted, needKeys, needChannels bool
+	unrestricted, needKeys bool
 }
 
 // NewUser returns the initial user of ACL SETUSER: off, without passwords and permissions, but with all channels if
@@ -195,11 +195,10 @@ func (u *User) setNamespace(name string) error {
 // compile computes the derived fields.
 func (u *User) compile() {
 	n := len(u.table.commands)
-	u.unrestricted, u.needKeys, u.needChannels = false, false, false
+	u.unrestricted, u.needKeys = false, false
 	for _, s := range u.selectors {
 		u.unrestricted = u.unrestricted || s.allKeys && s.allChannels && s.allowed.full(n)
 		u.needKeys = u.needKeys || !s.allKeys
-		u.needChannels = u.needChannels || !s.allChannels
 	}
 }
 
@@ -214,9 +213,6 @@ func (u *User) NoPass() bool { return u.noPass }
 
 // Namespace returns the namespace of the rule namespace:, "" without one.
 func (u *User) Namespace() string { return u.namespace }
-
-// SkipSanitize reports whether RESTORE should trust this user's payloads.
-func (u *User) SkipSanitize() bool { return u.skipSanitize }
 
 // Fits compares a hash with all passwords, in a time that does not depend on which one matches.
 func (u *User) Fits(h Hash) bool {

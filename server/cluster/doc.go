@@ -17,7 +17,7 @@
 //
 // The source of a migration:
 //
-//	t := m.Topology()         // t.Self, t.Node(id), t.Owner(slot), t.Serves(slot)
+//	t := m.Topology()         // t.Self, t.Node(id), t.Owner(slot), t.Has(slot)
 //	m.Leaving(r, node)        // from now on the node may have the range, even if this process dies
 //	m.Forbid(r)               // writes to the range get TRYAGAIN; when it returns, no such write is running
 //	m.Allow(r)                // undoes Forbid; another Forbid may follow

@@ -70,7 +70,7 @@ func (st *state) rest() {
 }
 
 func (st *state) exec(r *Run) error {
-	st.running, st.run, st.resp, st.inCall = true, r, 2, false
+	st.running, st.run, st.resp = true, r, 2
 	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
 	st.calls, st.waiting = 0, 0
 	st.errFile, st.errLine, st.sources = "", 0, nil

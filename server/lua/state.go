@@ -57,7 +57,6 @@ type state struct {
 	run     *Run
 	job     job
 	resp    int
-	inCall  bool
 	ticks   uint64 // executed instructions
 	bytes   int    // allocated by library functions since the last memory check
 	wanted  int    // bytes about to be allocated

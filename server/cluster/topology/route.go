@@ -139,15 +139,6 @@ func SlotOf(args [][]byte, keys []command.KeyRef) (slot uint16, ok bool, err err
 	return slot, true, nil
 }
 
-// RouteKeys is Route for the keys among the arguments of a command. A command without keys runs anywhere.
-func (t *Topology) RouteKeys(args [][]byte, keys []command.KeyRef, a Access) error {
-	slot, ok, err := SlotOf(args, keys)
-	if err != nil || !ok {
-		return err
-	}
-	return t.Route(slot, a)
-}
-
 // errMoved names a node as host:port, without brackets around an IPv6 address, as in Redis.
 func errMoved(slot uint16, to *Node) error {
 	return engine.NewError("MOVED", strconv.Itoa(int(slot))+" "+to.Host+":"+strconv.Itoa(to.Port))

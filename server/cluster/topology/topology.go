@@ -99,15 +99,6 @@ func (t *Topology) Owner(slot uint16) *Node {
 // Owns reports whether a slot belongs to this node according to the controller.
 func (t *Topology) Owns(slot uint16) bool { return t.Self != nil && t.Owner(slot) == t.Self }
 
-// Serves reports whether this node runs the reads of every client for a slot.
-func (t *Topology) Serves(slot uint16) bool {
-	switch t.rules[slot] {
-	case serve, serveReads, serveImported:
-		return true
-	}
-	return false
-}
-
 // Has reports whether this node has the keys of a slot: the slot belongs to it, or was imported.
 func (t *Topology) Has(slot uint16) bool {
 	return t.Owns(slot) || t.marks[slot] == Imported || t.marks[slot] == Arrived

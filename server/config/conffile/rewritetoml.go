@@ -26,7 +26,7 @@ func rewriteTOML(old []byte, c *Content, users *userPlaces) ([]byte, error) {
 	if len(old) > 0 && old[len(old)-1] != '\n' {
 		old = append(slices.Clone(old), '\n')
 	}
-	w := &tomlWriter{items: scanTOML(old), end: len(old)}
+	w := &tomlWriter{items: scanTOML(old)}
 	tokens := c.Tokens
 	done := map[string]bool{} // namespaces
 	written := map[int]bool{}
@@ -145,7 +145,6 @@ func tomlLookup(tree map[string]any, path []string) any {
 // tomlWriter collects the changes of one file.
 type tomlWriter struct {
 	items  []tomlItem
-	end    int // of the file
 	edits  []tomlEdit
 	heads  []string            // tables that are added, in order
 	bodies map[string][]string // their lines

@@ -29,7 +29,6 @@ type feeder struct {
 	m    *Master
 	link Link
 	peer Peer
-	id   uint64
 
 	next    atomic.Uint64 // the first sequence number that was not sent
 	acked   atomic.Uint64 // the last acknowledged sequence number; 0 = none

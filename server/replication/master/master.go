@@ -90,7 +90,6 @@ type Master struct {
 	suspended int
 	users     int       // links being served
 	left      sync.Cond // users has decreased; uses mu
-	nextID    uint64
 	// wantSync is the newest sequence number given to AskSync. Replicas that connect later are asked, too.
 	wantSync atomic.Uint64
 	work     sync.WaitGroup
@@ -220,9 +219,6 @@ func (m *Master) Followed() bool {
 	return m.users > 0 || slices.ContainsFunc(m.lost, func(p position) bool { return now.Before(p.until) })
 }
 
-// DatabaseReplaced is Suspend followed at once by resume: the database has been replaced.
-func (m *Master) DatabaseReplaced() { m.Suspend()() }
-
 // Peer is what a replica has announced.
 type Peer struct {
 	proto.Conf
@@ -311,8 +307,6 @@ func (m *Master) attach(f *feeder) bool {
 		return false
 	}
 	m.users++
-	m.nextID++
-	f.id = m.nextID
 	all := append(slices.Clone(*m.feeders.Load()), f)
 	m.feeders.Store(&all)
 	f.askSync(m.wantSync.Load())

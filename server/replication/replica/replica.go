@@ -180,8 +180,6 @@ func (s LinkState) Syncing() bool { return s >= FetchingMeta && s <= Replacing }
 
 // Status describes the link.
 type Status struct {
-	Host      string
-	Port      int
 	State     LinkState
 	LastIO    time.Time // of the last data from the master; zero = none
 	DownSince time.Time // zero = the link is up
@@ -201,7 +199,7 @@ func (r *Replica) Status() (s Status, ok bool) {
 	if l == nil {
 		return s, false
 	}
-	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.meter.Get(time.Now())
+	s.State, s.Sync = LinkState(l.state.Load()), l.meter.Get(time.Now())
 	if s.Redis = l.redis.Load(); s.Redis {
 		s.Offset = l.offset.Load()
 	}
