@@ -10,65 +10,42 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
 
 // load writes numbered keys through go-redis's cluster client. It records the acknowledged writes, and those that WAIT
 // 1 has confirmed.
 type load struct {
+	harness.Load
 	client *redis.ClusterClient
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
-	next   atomic.Int64
-	gate   sync.RWMutex // held for writing while the load is paused
-	paused bool
 
-	mu     sync.Mutex
-	keys   []string         // confirmed
 	where  map[string]int64 // the number of the last write to each node, by its address
-	last   error            // of the last write that failed
 	wrong  error            // of a read that did not see the preceding write
 	errors int
 	phases []string                  // in order
 	texts  map[string]map[string]int // the number of errors by phase and text
 }
 
-// writers is the number of writers. It is small, because the servers need the CPU.
-const writers = 4
-
-func value(key string) string { return "value of " + key }
-
 func newLoad(nodes []*server) *load {
-	ctx, cancel := context.WithCancel(context.Background())
 	var addrs []string
 	for _, n := range nodes {
-		addrs = append(addrs, n.addr())
+		addrs = append(addrs, n.Addr())
 	}
-	l := &load{cancel: cancel, where: map[string]int64{}, texts: map[string]map[string]int{},
+	l := &load{where: map[string]int64{}, texts: map[string]map[string]int{},
 		client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
 			DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second})}
-	l.pause()
-	for range writers {
-		l.ended.Go(func() {
-			for ctx.Err() == nil {
-				l.gate.RLock()
-				l.write(ctx)
-				l.gate.RUnlock()
-			}
-		})
-	}
+	l.Begin(l.write)
 	return l
 }
 
 // write writes a key, possibly after a redirection, reads it, and asks the master of its slot whether a replica has it.
 func (l *load) write(ctx context.Context) {
-	n := l.next.Add(1)
-	key := "key:" + strconv.FormatInt(n, 10)
-	err := l.client.Set(ctx, key, value(key), 0).Err()
+	n, key := l.Next()
+	err := l.client.Set(ctx, key, harness.Value(key), 0).Err()
 	var got string
 	if err == nil {
 		got, err = l.client.Get(ctx, key).Result()
@@ -83,7 +60,7 @@ func (l *load) write(ctx context.Context) {
 		if master, err = l.client.MasterForKey(ctx, key); err == nil {
 			// The same write again, so that WAIT runs on the node that has it.
 			pipe := master.Pipeline()
-			set := pipe.Set(ctx, key, value(key), 0)
+			set := pipe.Set(ctx, key, harness.Value(key), 0)
 			wait := pipe.Do(ctx, "wait", 1, 1000)
 			_, err = pipe.Exec(ctx)
 			if err == nil && set.Err() == nil {
@@ -95,17 +72,17 @@ func (l *load) write(ctx context.Context) {
 	if err != nil {
 		l.client.ReloadState(ctx)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	switch {
 	case err != nil:
-		l.last = err
+		l.Last = err
 		l.errors++
 		l.texts[l.phases[len(l.phases)-1]][kind(err)]++
-	case got != value(key) && l.errors == 0: // a failover may lose writes that no replica has
+	case got != harness.Value(key) && l.errors == 0: // a failover may lose writes that no replica has
 		l.wrong = fmt.Errorf("%s, just written, is %q", key, got)
 	case acked >= 1:
-		l.keys = append(l.keys, key)
+		l.Keys = append(l.Keys, key)
 		fallthrough
 	default:
 		l.where[addr] = n // perhaps no replica has acknowledged it, because none is connected
@@ -114,8 +91,8 @@ func (l *load) write(ctx context.Context) {
 
 // phase begins a step: errors from now on belong to it.
 func (l *load) phase(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	l.phases = append(l.phases, name)
 	if l.texts[name] == nil {
 		l.texts[name] = map[string]int{}
@@ -132,8 +109,8 @@ var numbers = regexp.MustCompile("[0-9]+")
 
 // report prints the number of errors of each step.
 func (l *load) report(w io.Writer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	for _, phase := range slices.Compact(l.phases) {
 		for _, text := range slices.Sorted(maps.Keys(l.texts[phase])) {
 			fmt.Fprintf(w, "cluster: errors of the client: %s: %d: %s\n", phase, l.texts[phase][text], text)
@@ -144,8 +121,8 @@ func (l *load) report(w io.Writer) {
 // expected returns an error when clients have seen errors in a step in which no node fails. While slots are handed
 // over, go-redis on a busy host may stop repeating a command: that is not an error.
 func (l *load) expected() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	for phase, texts := range l.texts {
 		for text := range texts {
 			if phase != "a killed master" && !strings.HasPrefix(text, "TRYAGAIN ") && !strings.HasPrefix(text, "MOVED ") {
@@ -156,61 +133,20 @@ func (l *load) expected() error {
 	return nil
 }
 
-func (l *load) pause() {
-	if !l.paused {
-		l.gate.Lock()
-		l.paused = true
-	}
-}
-
-func (l *load) resume() {
-	if l.paused {
-		l.paused = false
-		l.gate.Unlock()
-	}
-}
-
 func (l *load) stop() {
-	l.cancel()
-	l.resume()
-	l.ended.Wait()
+	l.Stop()
 	l.client.Close()
-}
-
-// confirmed returns the keys that WAIT has confirmed so far.
-func (l *load) confirmed() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]string(nil), l.keys...)
-}
-
-func (l *load) confirmedCount() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.keys)
-}
-
-// since waits until n more writes than before are confirmed.
-func (l *load) since(before, n int) error {
-	return await(fmt.Sprintf("%d more writes confirmed", n), func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if got := len(l.keys) - before; got < n {
-			return fmt.Errorf("%d: %v", got, l.last)
-		}
-		return nil
-	})
 }
 
 // eachShard waits until each of the given masters has acknowledged a write that begins from now on.
 func (l *load) eachShard(masters ...*server) error {
-	from := l.next.Load()
-	return await("a write at each master", func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+	from := l.Number()
+	return harness.Await("a write at each master", func() error {
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
 		for _, m := range masters {
-			if l.where[m.addr()] <= from {
-				return fmt.Errorf("none at %s: %v", m.name, l.last)
+			if l.where[m.Addr()] <= from {
+				return fmt.Errorf("none at %s: %v", m.Name, l.Last)
 			}
 		}
 		return nil
@@ -220,19 +156,19 @@ func (l *load) eachShard(masters ...*server) error {
 // compare checks the keys on all nodes after the last write.
 func (s *set) compare(l *load) (string, error) {
 	ctx := context.Background()
-	l.pause()
+	l.Pause()
 	if l.wrong != nil {
 		return "", l.wrong
 	}
-	confirmed := l.confirmed()
+	confirmed := l.Confirmed()
 	for _, key := range confirmed {
-		if got, err := l.client.Get(ctx, key).Result(); err != nil || got != value(key) {
+		if got, err := l.client.Get(ctx, key).Result(); err != nil || got != harness.Value(key) {
 			return "", fmt.Errorf("%s, confirmed by WAIT 1, is %q: %v", key, got, err)
 		}
 	}
 	at := map[string]string{}
 	for _, n := range s.nodes {
-		role, err := n.info("role")
+		role, err := n.Info("role")
 		if err != nil {
 			return "", err
 		}
@@ -245,32 +181,32 @@ func (s *set) compare(l *load) (string, error) {
 		}
 		for _, k := range keys {
 			if other := at[k]; other != "" {
-				return "", fmt.Errorf("%s is at %s and at %s", k, other, n.name)
+				return "", fmt.Errorf("%s is at %s and at %s", k, other, n.Name)
 			}
-			at[k] = n.name
-			if err := n.client.Exists(ctx, k).Err(); err != nil {
-				return "", fmt.Errorf("%s has %s: %w", n.name, k, err)
+			at[k] = n.Name
+			if err := n.Client.Exists(ctx, k).Err(); err != nil {
+				return "", fmt.Errorf("%s has %s: %w", n.Name, k, err)
 			}
 		}
 	}
 	for _, n := range s.nodes {
-		if role, err := n.info("role"); err != nil || role == "master" {
+		if role, err := n.Info("role"); err != nil || role == "master" {
 			continue
 		}
-		port, err := n.info("master_port")
+		port, err := n.Info("master_port")
 		if err != nil {
 			return "", err
 		}
 		var master *server
 		for _, m := range s.nodes {
-			if strconv.Itoa(m.port) == port {
+			if strconv.Itoa(m.Port) == port {
 				master = m
 			}
 		}
 		if master == nil {
-			return "", errors.New(n.name + " has no master")
+			return "", errors.New(n.Name + " has no master")
 		}
-		if err := await(n.name+" has what "+master.name+" has", func() error {
+		if err := harness.Await(n.Name+" has what "+master.Name+" has", func() error {
 			a, err := n.keys()
 			if err != nil {
 				return err
@@ -292,7 +228,7 @@ func (s *set) compare(l *load) (string, error) {
 func (s *server) keys() (all []string, err error) {
 	for cursor := uint64(0); ; {
 		var some []string
-		some, cursor, err = s.client.Scan(context.Background(), cursor, "", 1000).Result()
+		some, cursor, err = s.Client.Scan(context.Background(), cursor, "", 1000).Result()
 		if all = append(all, some...); err != nil || cursor == 0 {
 			return all, err
 		}

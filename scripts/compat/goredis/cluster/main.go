@@ -24,13 +24,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
-
-// silent drops go-redis's log of failed connections, which are expected.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 func main() {
 	logs := flag.String("log", "", "directory in which the files stay")
@@ -40,38 +35,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	redis.SetLogger(silent{})
-	dir := *logs
-	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "cluster"); err != nil {
-			fmt.Fprintln(os.Stderr, "cluster:", err)
-			os.Exit(1)
-		}
-	}
-	err := run(dir, flag.Arg(0), flag.Arg(1), *node)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		names, _ := filepath.Glob(filepath.Join(dir, "*.log"))
-		for _, name := range names {
-			fmt.Fprintf(os.Stderr, "--- the end of %s\n%s", filepath.Base(name), lastLines(name, 15))
-		}
-	}
-	if *logs == "" {
-		os.RemoveAll(dir)
-	}
-	if err != nil {
-		os.Exit(1)
-	}
-}
-
-func lastLines(name string, n int) string {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return err.Error() + "\n"
-	}
-	lines := strings.SplitAfter(string(data), "\n")
-	return strings.Join(lines[max(len(lines)-n-1, 0):], "")
+	harness.Main("cluster", *logs, func(dir string) error { return run(dir, flag.Arg(0), flag.Arg(1), *node) })
 }
 
 // run performs the steps.
@@ -103,7 +67,7 @@ func run(dir, controller, basalt, node string) error {
 		began := time.Now()
 		load.phase(step.name)
 		if step.name == "a killed master" {
-			load.resume()
+			load.Resume()
 		}
 		line, err := step.run()
 		if err != nil {
@@ -122,7 +86,7 @@ func (s *set) clients(node string) (string, error) {
 		fmt.Fprintf(&in, "SET cli:%d v%[1]d\nGET cli:%[1]d\n", i)
 		fmt.Fprintf(&want, "OK\nv%d\n", i)
 	}
-	cli := exec.Command("redis-cli", "-c", "-p", fmt.Sprint(s.nodes[1].port))
+	cli := exec.Command("redis-cli", "-c", "-p", fmt.Sprint(s.nodes[1].Port))
 	cli.Stdin = strings.NewReader(in.String())
 	out, err := cli.CombinedOutput()
 	if err != nil {
@@ -138,7 +102,7 @@ func (s *set) clients(node string) (string, error) {
 	if node == "" {
 		return "redis-cli -c, ", nil
 	}
-	out, err = exec.Command("node", filepath.Join(node, "ioredis-cluster.js"), s.nodes[1].addr()).CombinedOutput()
+	out, err = exec.Command("node", filepath.Join(node, "ioredis-cluster.js"), s.nodes[1].Addr()).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("ioredis: %w: %s", err, out)
 	}
@@ -147,15 +111,15 @@ func (s *set) clients(node string) (string, error) {
 
 // failover kills a master, waits for its successor, and restarts it.
 func (s *set) failover(load *load) (string, error) {
-	if err := load.since(load.confirmedCount(), 300); err != nil {
+	if err := load.Since(load.ConfirmedCount(), 300); err != nil {
 		return "", err
 	}
 	began := time.Now()
 	old := s.nodes[0]
-	old.kill()
-	if err := await("a new master", func() error {
-		if role, err := s.nodes[1].info("role"); err != nil || role != "master" {
-			return fmt.Errorf("%s is a %s: %v", s.nodes[1].name, role, err)
+	old.Kill()
+	if err := harness.Await("a new master", func() error {
+		if role, err := s.nodes[1].Info("role"); err != nil || role != "master" {
+			return fmt.Errorf("%s is a %s: %v", s.nodes[1].Name, role, err)
 		}
 		return nil
 	}); err != nil {
@@ -166,25 +130,25 @@ func (s *set) failover(load *load) (string, error) {
 		return "", err
 	}
 	wentOn := time.Since(began).Round(100 * time.Millisecond)
-	if err := old.start(); err != nil {
+	if err := old.Start(); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("new master after %v, all shards written to after %v, ", took, wentOn),
-		await(old.name+" is a replica", func() error { return s.replicates(old, s.nodes[1]) })
+		harness.Await(old.Name+" is a replica", func() error { return s.replicates(old, s.nodes[1]) })
 }
 
 // restart kills the controllers and etcd.
 func (s *set) restart() (string, error) {
 	for _, c := range s.controllers {
-		c.kill()
+		c.Kill()
 	}
-	s.etcd.kill()
+	s.etcd.Kill()
 	for _, p := range append([]*server{s.etcd}, s.controllers...) {
-		if err := p.start(); err != nil {
+		if err := p.Start(); err != nil {
 			return "", err
 		}
 	}
-	return "", await("a controller knows the cluster", func() error {
+	return "", harness.Await("a controller knows the cluster", func() error {
 		c, err := s.topology()
 		if err == nil && len(c.Shards) != 3 {
 			err = fmt.Errorf("%d shards", len(c.Shards))
@@ -196,7 +160,7 @@ func (s *set) restart() (string, error) {
 // addShard adds a shard without slots.
 func (s *set) addShard() error {
 	err := s.post("/namespaces/test/clusters/c/shards",
-		map[string]any{"nodes": []string{s.nodes[6].addr(), s.nodes[7].addr()}})
+		map[string]any{"nodes": []string{s.nodes[6].Addr(), s.nodes[7].Addr()}})
 	if err != nil {
 		return err
 	}
@@ -205,7 +169,7 @@ func (s *set) addShard() error {
 
 // migrate moves a range of slots to the fourth shard. The migration is slow until a fault has been injected.
 func (s *set) migrate(load *load, slots string, fault func() (repair func() error, err error)) (string, error) {
-	before := load.confirmedCount()
+	before := load.ConfirmedCount()
 	if err := s.speed("5"); err != nil {
 		return "", err
 	}
@@ -220,7 +184,7 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 		return "", err
 	}
 	moved := func() error {
-		return await("the move of "+slots, func() error {
+		return harness.Await("the move of "+slots, func() error {
 			c, err := s.topology()
 			if err == nil && !c.has(3, slots) {
 				err = fmt.Errorf("the fourth shard has %v", c.Shards[3].SlotRanges)
@@ -240,7 +204,7 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 	if err := moved(); err != nil { // the restarted controller has not undone it
 		return "", err
 	}
-	during := load.confirmedCount() - before
+	during := load.ConfirmedCount() - before
 	return fmt.Sprintf("%s, %d writes confirmed meanwhile, ", slots, during),
 		load.eachShard(s.nodes[1], s.nodes[2], s.nodes[4],
 			s.nodes[6])
@@ -249,7 +213,7 @@ func (s *set) migrate(load *load, slots string, fault func() (repair func() erro
 // speed sets the rate of a migration in commands per second.
 func (s *set) speed(perSecond string) error {
 	for _, n := range s.nodes {
-		if err := n.client.ConfigSet(context.Background(), "migrate-speed", perSecond).Err(); err != nil {
+		if err := n.Client.ConfigSet(context.Background(), "migrate-speed", perSecond).Err(); err != nil {
 			return err
 		}
 	}
@@ -260,7 +224,7 @@ func (s *set) noFault() (func() error, error) { return func() error { return nil
 
 // otherLeads waits until another controller is the leader.
 func (s *set) otherLeads(c *server) error {
-	return await(c.name+" leads", func() error {
+	return harness.Await(c.Name+" leads", func() error {
 		leads, err := c.leads()
 		if err == nil && !leads {
 			err = errors.New("it does not")
@@ -275,8 +239,8 @@ func (s *set) killLeader() (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	leader.kill()
-	return leader.start, s.otherLeads(other)
+	leader.Kill()
+	return leader.Start, s.otherLeads(other)
 }
 
 // stopLeader stops the leading controller until the other one has moved the slots: then both consider themselves the
@@ -286,14 +250,14 @@ func (s *set) stopLeader() (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := leader.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
 	goOn := func() error {
-		if err := leader.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		if err := leader.Signal(syscall.SIGCONT); err != nil {
 			return err
 		}
-		return await("one controller leads", func() error {
+		return harness.Await("one controller leads", func() error {
 			a, err := leader.leads()
 			if err != nil {
 				return err
@@ -309,7 +273,7 @@ func (s *set) stopLeader() (func() error, error) {
 
 // killEtcd kills etcd and starts it again.
 func (s *set) killEtcd() (func() error, error) {
-	s.etcd.kill()
+	s.etcd.Kill()
 	time.Sleep(2 * time.Second) // the controllers ask every second
-	return func() error { return nil }, s.etcd.start()
+	return func() error { return nil }, s.etcd.Start()
 }

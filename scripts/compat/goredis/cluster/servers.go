@@ -7,97 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
 
-// patience is the max time to reach a state.
-const patience = 60 * time.Second
-
-// await waits until a check returns nil.
-func await(what string, check func() error) error {
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %v: %w", what, patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// server is a process, which may be restarted with the same files.
+// server is a process of this set.
 type server struct {
-	name   string
-	port   int
-	args   []string
-	log    string
-	ready  func() error
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when the process has ended
-	client *redis.Client // of a basalt
+	*harness.Server
 }
 
-func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
-// start starts the process and waits until it replies.
-func (s *server) start() error {
-	out, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func newServer(dir, name string) (*server, error) {
+	s, err := harness.NewServer(dir, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer out.Close()
-	s.cmd = exec.Command(s.args[0], s.args[1:]...)
-	s.cmd.Stdout, s.cmd.Stderr = out, out
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	cmd, ended := s.cmd, make(chan struct{})
-	s.ended = ended
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	return await(s.name+" answers", func() error {
-		select {
-		case <-ended:
-			return errors.New("it has ended")
-		default:
-			return s.ready()
-		}
-	})
-}
-
-func (s *server) kill() {
-	if s.cmd != nil {
-		s.cmd.Process.Kill()
-		<-s.ended
-	}
-}
-
-// info returns a field of INFO replication; "" = missing.
-func (s *server) info(field string) (string, error) {
-	text, err := s.client.Info(context.Background(), "replication").Result()
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(v), nil
-		}
-	}
-	return "", nil
+	return &server{Server: s}, nil
 }
 
 // set is etcd, two controllers, one of which etcd elects, and eight basalts: two for each of four shards.
@@ -110,10 +40,8 @@ type set struct {
 func (s *set) stop() {
 	for _, p := range append(append(s.controllers, s.etcd), s.nodes...) {
 		if p != nil {
-			p.kill()
-		}
-		if p != nil && p.client != nil {
-			p.client.Close()
+			p.Kill()
+			p.Client.Close()
 		}
 	}
 }
@@ -129,16 +57,16 @@ func start(dir, controller, basalt string) (s *set, err error) {
 	if s.etcd, err = newServer(dir, "etcd"); err != nil {
 		return s, err
 	}
-	peer, err := freePort()
+	peer, err := harness.FreePort()
 	if err != nil {
 		return s, err
 	}
-	own, peers := "http://"+s.etcd.addr(), fmt.Sprintf("http://127.0.0.1:%d", peer)
-	s.etcd.args = []string{"etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", own,
+	own, peers := "http://"+s.etcd.Addr(), fmt.Sprintf("http://127.0.0.1:%d", peer)
+	s.etcd.Args = []string{"etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", own,
 		"--advertise-client-urls", own, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
 		"--initial-cluster", "default=" + peers}
-	s.etcd.ready = func() error { return get(own+"/health", nil) }
-	if err := s.etcd.start(); err != nil {
+	s.etcd.Ready = func() error { return get(own+"/health", nil) }
+	if err := s.etcd.Start(); err != nil {
 		return s, err
 	}
 	for _, name := range []string{"controller1", "controller2"} {
@@ -147,14 +75,14 @@ func start(dir, controller, basalt string) (s *set, err error) {
 			return s, err
 		}
 		conf := filepath.Join(dir, name+".yaml")
-		c.args = []string{controller, "-c", conf}
+		c.Args = []string{controller, "-c", conf}
 		text := fmt.Sprintf("addr: %q\nstorage_type: etcd\netcd:\n  addrs:\n    - %q\ncontroller:\n  failover:\n"+
-			"    ping_interval_seconds: 1\n    max_ping_count: 3\n", c.addr(), s.etcd.addr())
+			"    ping_interval_seconds: 1\n    max_ping_count: 3\n", c.Addr(), s.etcd.Addr())
 		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 			return s, err
 		}
-		c.ready = func() error { _, err := c.leads(); return err }
-		if err := c.start(); err != nil {
+		c.Ready = func() error { _, err := c.leads(); return err }
+		if err := c.Start(); err != nil {
 			return s, err
 		}
 		s.controllers = append(s.controllers, c)
@@ -164,35 +92,14 @@ func start(dir, controller, basalt string) (s *set, err error) {
 		if err != nil {
 			return s, err
 		}
-		n.client = redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1, DialTimeout: time.Second,
-			ReadTimeout: 10 * time.Second, DisableIndentity: true})
-		n.ready = func() error { return n.client.Ping(context.Background()).Err() }
-		n.args = []string{basalt, "--bind", "127.0.0.1", "--port", strconv.Itoa(n.port), "--dir", filepath.Join(dir, n.name),
+		n.Args = []string{basalt, "--bind", "127.0.0.1", "--port", strconv.Itoa(n.Port), "--dir", filepath.Join(dir, n.Name),
 			"--cluster-enabled", "yes"}
-		if err := n.start(); err != nil {
+		if err := n.Start(); err != nil {
 			return s, err
 		}
 		s.nodes = append(s.nodes, n)
 	}
 	return s, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-func newServer(dir, name string) (*server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	return &server{name: name, port: port, log: filepath.Join(dir, name+".log")},
-		os.MkdirAll(filepath.Join(dir, name), 0o755)
 }
 
 // cluster is the controller's state of the cluster.
@@ -228,7 +135,7 @@ func bounds(slots string) (first, last int) {
 	return first, last
 }
 
-func (s *server) api(path string) string { return "http://" + s.addr() + "/api/v1" + path }
+func (s *server) api(path string) string { return "http://" + s.Addr() + "/api/v1" + path }
 
 // client calls the controllers. A controller that is not the leader redirects to the leader, but gives a wrong address
 // for a POST; a stopped controller does not reply.
@@ -318,7 +225,7 @@ func (s *set) create() error {
 	}
 	var addrs []string
 	for _, n := range s.nodes[:6] {
-		addrs = append(addrs, n.addr())
+		addrs = append(addrs, n.Addr())
 	}
 	if err := s.post("/namespaces/test/clusters", map[string]any{"name": "c", "nodes": addrs, "replicas": 2}); err != nil {
 		return err
@@ -327,7 +234,7 @@ func (s *set) create() error {
 		return err
 	}
 	for i := 0; i < 6; i += 2 {
-		if err := await("the replicas", func() error { return s.replicates(s.nodes[i+1], s.nodes[i]) }); err != nil {
+		if err := harness.Await("the replicas", func() error { return s.replicates(s.nodes[i+1], s.nodes[i]) }); err != nil {
 			return err
 		}
 	}
@@ -336,15 +243,15 @@ func (s *set) create() error {
 
 // agree waits until n nodes have the version of the controller.
 func (s *set) agree(n int) error {
-	return await("one version", func() error {
+	return harness.Await("one version", func() error {
 		c, err := s.topology()
 		if err != nil {
 			return err
 		}
 		for _, n := range s.nodes[:n] {
-			v, err := n.client.Do(context.Background(), "CLUSTERX", "VERSION").Text()
+			v, err := n.Client.Do(context.Background(), "CLUSTERX", "VERSION").Text()
 			if err != nil || v != strconv.FormatInt(c.Version, 10) {
-				return fmt.Errorf("%s has version %s, the controller %d: %v", n.name, v, c.Version, err)
+				return fmt.Errorf("%s has version %s, the controller %d: %v", n.Name, v, c.Version, err)
 			}
 		}
 		return nil
@@ -353,10 +260,10 @@ func (s *set) agree(n int) error {
 
 // replicates returns nil when a node is a replica of another one with its link up.
 func (s *set) replicates(replica, master *server) error {
-	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.port),
+	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.Port),
 		"master_link_status": "up"} {
-		if got, err := replica.info(field); err != nil || got != want {
-			return fmt.Errorf("%s: %s is '%s', not '%s': %v", replica.name, field, got, want, err)
+		if got, err := replica.Info(field); err != nil || got != want {
+			return fmt.Errorf("%s: %s is '%s', not '%s': %v", replica.Name, field, got, want, err)
 		}
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
 
 // history is a server's log from a sequence number on. The record of each number is a key of the load, or the id of the
@@ -27,7 +29,7 @@ var written = regexp.MustCompile("value of key:[0-9]+|replication_id_\x10[0-9A-Z
 // is the successor, because a server does not follow one of its own replicas.
 func (h history) read(c net.Conn, as *server, from, to uint64) error {
 	in := bufio.NewReader(c)
-	for _, words := range [][]string{{"REPLCONF", "listening-port", strconv.Itoa(as.port)},
+	for _, words := range [][]string{{"REPLCONF", "listening-port", strconv.Itoa(as.Port)},
 		{"PSYNC", strconv.FormatUint(from, 10)}} {
 		request := fmt.Sprintf("*%d\r\n", len(words))
 		for _, w := range words {
@@ -84,11 +86,11 @@ type watcher struct {
 
 // watch reads the log of a server from a sequence number on. Before that number its successor has the same log.
 func watch(s, next, third *server, from uint64) (*watcher, error) {
-	c, err := net.Dial("tcp", s.addr())
+	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		return nil, err
 	}
-	c.SetDeadline(time.Now().Add(2 * patience))
+	c.SetDeadline(time.Now().Add(2 * harness.Patience))
 	w := &watcher{server: s, next: next, third: third, from: from, c: c, h: history{}, ended: make(chan error, 1)}
 	go func() { w.ended <- w.h.read(c, third, from, 0) }()
 	return w, nil
@@ -99,21 +101,21 @@ func watch(s, next, third *server, from uint64) (*watcher, error) {
 func (w *watcher) own() (records []string, err error) {
 	w.c.Close()
 	if err := <-w.ended; err != nil {
-		return nil, fmt.Errorf("the log of %s: %w", w.server.name, err)
+		return nil, fmt.Errorf("the log of %s: %w", w.server.Name, err)
 	}
 	if len(w.h) == 0 {
 		return nil, nil
 	}
 	last := slices.Max(slices.Collect(maps.Keys(w.h)))
-	c, err := net.Dial("tcp", w.next.addr())
+	c, err := net.Dial("tcp", w.next.Addr())
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(harness.Patience))
 	after := history{}
 	if err := after.read(c, w.third, w.from, last); err != nil {
-		return nil, fmt.Errorf("the log of %s: %w", w.next.name, err)
+		return nil, fmt.Errorf("the log of %s: %w", w.next.Name, err)
 	}
 	for seq := w.from; seq <= last; seq++ {
 		if len(records) > 0 || w.h[seq] != after[seq] {

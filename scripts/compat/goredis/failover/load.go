@@ -3,48 +3,24 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
 
 // load writes numbered keys through go-redis's failover client, and records those that WAIT 1 has confirmed.
 type load struct {
+	harness.Load
 	sentinels []string
 	client    *redis.Client // replaced while the load is paused
-	cancel    context.CancelFunc
-	ended     sync.WaitGroup
-	next      atomic.Int64
-	gate      sync.RWMutex // held for writing while the load is paused
-	paused    bool
-
-	mu   sync.Mutex
-	keys []string
-	last error // of the last write that failed
 }
 
-// writers is the number of writers. It is small, because the servers need the CPU.
-const writers = 4
-
-func value(key string) string { return "value of " + key }
-
 func newLoad(sentinels []string) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{sentinels: sentinels, cancel: cancel}
+	l := &load{sentinels: sentinels}
 	l.connect()
-	l.pause()
-	for range writers {
-		l.ended.Go(func() {
-			for ctx.Err() == nil {
-				l.gate.RLock()
-				l.write(ctx)
-				l.gate.RUnlock()
-			}
-		})
-	}
+	l.Begin(l.write)
 	return l
 }
 
@@ -64,74 +40,28 @@ func (l *load) reconnect() {
 
 // write writes a key and waits for a replica, over one connection.
 func (l *load) write(ctx context.Context) {
-	key := "key:" + strconv.FormatInt(l.next.Add(1), 10)
+	_, key := l.Next()
 	pipe := l.client.Pipeline()
-	set := pipe.Set(ctx, key, value(key), 0)
+	set := pipe.Set(ctx, key, harness.Value(key), 0)
 	acked := pipe.Do(ctx, "wait", 1, 1000)
 	_, err := pipe.Exec(ctx)
 	n := 0
 	if err == nil {
 		n, err = acked.Int()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	switch {
 	case err != nil || set.Err() != nil:
-		l.last = err
+		l.Last = err
 	case n >= 1:
-		l.keys = append(l.keys, key)
+		l.Keys = append(l.Keys, key)
 	default:
-		l.last = fmt.Errorf("%s: no replica has acknowledged", key)
-	}
-}
-
-func (l *load) pause() {
-	if !l.paused {
-		l.gate.Lock()
-		l.paused = true
-	}
-}
-
-func (l *load) resume() {
-	if l.paused {
-		l.paused = false
-		l.gate.Unlock()
+		l.Last = fmt.Errorf("%s: no replica has acknowledged", key)
 	}
 }
 
 func (l *load) stop() {
-	l.cancel()
-	l.resume()
-	l.ended.Wait()
+	l.Stop()
 	l.client.Close()
-}
-
-// confirmed returns the keys that WAIT has confirmed so far.
-func (l *load) confirmed() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]string(nil), l.keys...)
-}
-
-// since waits until n more writes than before are confirmed.
-func (l *load) since(before, n int) error {
-	deadline := time.Now().Add(patience)
-	for {
-		l.mu.Lock()
-		got, last := len(l.keys)-before, l.last
-		l.mu.Unlock()
-		if got >= n {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d writes confirmed: %v", got, n, last)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func (l *load) confirmedCount() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.keys)
 }

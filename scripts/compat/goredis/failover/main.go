@@ -17,20 +17,14 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
-
-// silent drops go-redis's log of failed connections, which are expected.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 func main() {
 	rounds := flag.Int("rounds", 2, "how often the master ends")
@@ -40,38 +34,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	redis.SetLogger(silent{})
-	dir := *logs
-	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "failover"); err != nil {
-			fmt.Fprintln(os.Stderr, "sentinel:", err)
-			os.Exit(1)
-		}
-	}
-	err := run(dir, flag.Arg(0), *rounds)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sentinel:", err)
-		names, _ := filepath.Glob(filepath.Join(dir, "*.log"))
-		for _, name := range names {
-			fmt.Fprintf(os.Stderr, "--- the end of %s\n%s", filepath.Base(name), lastLines(name, 25))
-		}
-	}
-	if *logs == "" {
-		os.RemoveAll(dir)
-	}
-	if err != nil {
-		os.Exit(1)
-	}
-}
-
-func lastLines(name string, n int) string {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return err.Error() + "\n"
-	}
-	lines := strings.SplitAfter(string(data), "\n")
-	return strings.Join(lines[max(len(lines)-n-1, 0):], "")
+	harness.Main("failover", *logs, func(dir string) error { return run(dir, flag.Arg(0), *rounds) })
 }
 
 // run starts everything and performs the rounds.
@@ -111,8 +74,8 @@ func run(dir, basalt string, rounds int) error {
 // round ends a master and returns its successor, and what happened in a line. At rest means that nobody writes from
 // before the end of the master until it has a successor: then nobody may need a full synchronisation.
 func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) (line string, next *server, err error) {
-	load.resume()
-	if err := load.since(load.confirmedCount(), 500); err != nil {
+	load.Resume()
+	if err := load.Since(load.ConfirmedCount(), 500); err != nil {
 		return "", nil, err
 	}
 	fulls := map[*server]int{}
@@ -122,7 +85,7 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 		}
 	}
 	if rest {
-		load.pause()
+		load.Pause()
 		if err := set.level(old); err != nil {
 			return "", nil, err
 		}
@@ -133,11 +96,11 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 	}
 	began := time.Now()
 	passed := func() string { return time.Since(began).Round(100 * time.Millisecond).String() }
-	if err := old.signal(signal); err != nil {
+	if err := old.Signal(signal); err != nil {
 		return "", nil, err
 	}
-	sent := load.next.Load()
-	if err := await("the failover", func() (err error) {
+	sent := load.Number()
+	if err := harness.Await("the failover", func() (err error) {
 		next, err = set.agreed(old)
 		return err
 	}); err != nil {
@@ -147,16 +110,16 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 	if rest {
 		load.reconnect()
 	}
-	load.resume()
-	if err := load.since(load.confirmedCount(), 500); err != nil {
+	load.Resume()
+	if err := load.Since(load.ConfirmedCount(), 500); err != nil {
 		return "", nil, err
 	}
 	wentOn := passed()
 	if signal == syscall.SIGKILL {
-		err = old.start()
+		err = old.Start()
 		fulls[old] = 0
 	} else {
-		err = old.signal(syscall.SIGCONT)
+		err = old.Signal(syscall.SIGCONT)
 	}
 	if err != nil {
 		return "", nil, err
@@ -174,8 +137,8 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 	if err != nil {
 		return "", nil, err
 	}
-	load.pause()
-	confirmed := load.confirmed()
+	load.Pause()
+	confirmed := load.Confirmed()
 	size, err := set.same(next, confirmed)
 	if err != nil {
 		return "", nil, err
@@ -206,30 +169,11 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 		after), next, nil
 }
 
-// patience is the max time to reach a state. Sentinel itself waits 8 s before it makes a former master a replica, reads
-// INFO every 10 s, and repeats a failover after twice its failover-timeout.
-const patience = 45 * time.Second
-
-// await waits until a check returns nil.
-func await(what string, check func() error) error {
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %v: %w", what, patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // shared returns a sequence number up to which all servers have the same writes.
 func (s *set) shared() (seq uint64, err error) {
 	seq = math.MaxUint64
 	for _, n := range s.nodes {
-		text, err := n.info("master_repl_offset")
+		text, err := n.Info("master_repl_offset")
 		if err != nil {
 			return 0, err
 		}
@@ -244,14 +188,14 @@ func (s *set) shared() (seq uint64, err error) {
 
 // level waits until all servers have the writes of the master.
 func (s *set) level(master *server) error {
-	return await("the same offset on all", func() error {
-		want, err := master.info("master_repl_offset")
+	return harness.Await("the same offset on all", func() error {
+		want, err := master.Info("master_repl_offset")
 		if err != nil {
 			return err
 		}
 		for _, n := range s.nodes {
-			if got, err := n.info("master_repl_offset"); err != nil || got != want {
-				return fmt.Errorf("%s has %s of %s: %v", n.name, got, want, err)
+			if got, err := n.Info("master_repl_offset"); err != nil || got != want {
+				return fmt.Errorf("%s has %s of %s: %v", n.Name, got, want, err)
 			}
 		}
 		return nil
@@ -266,24 +210,24 @@ func (s *set) same(master *server, confirmed []string) (size int64, err error) {
 	}
 	for i, n := range s.nodes {
 		for keys := range slices.Chunk(confirmed, 1000) {
-			values, err := n.client.MGet(ctx, keys...).Result()
+			values, err := n.Client.MGet(ctx, keys...).Result()
 			if err != nil {
 				return 0, err
 			}
 			for j, v := range values {
-				if v != value(keys[j]) {
-					return 0, fmt.Errorf("%s, confirmed by WAIT 1, is %v on %s (the master is %s)", keys[j], v, n.name, master.name)
+				if v != harness.Value(keys[j]) {
+					return 0, fmt.Errorf("%s, confirmed by WAIT 1, is %v on %s (the master is %s)", keys[j], v, n.Name, master.Name)
 				}
 			}
 		}
 		// DBSIZE returns the count of the last scan.
-		if err := n.client.Do(ctx, "dbsize", "scan").Err(); err != nil {
+		if err := n.Client.Do(ctx, "dbsize", "scan").Err(); err != nil {
 			return 0, err
 		}
 		var got int64
-		if err := await("DBSIZE of "+n.name, func() (err error) {
-			if got, err = n.client.DBSize(ctx).Result(); err == nil && i > 0 && got != size {
-				err = fmt.Errorf("%s has %d keys, %s %d", n.name, got, s.nodes[0].name, size)
+		if err := harness.Await("DBSIZE of "+n.Name, func() (err error) {
+			if got, err = n.Client.DBSize(ctx).Result(); err == nil && i > 0 && got != size {
+				err = fmt.Errorf("%s has %d keys, %s %d", n.Name, got, s.nodes[0].Name, size)
 			}
 			return err
 		}); err != nil {
