@@ -245,7 +245,7 @@ func (db *DB) Close() error {
 	})
 	db.work.Wait()
 	// After a failed write the log must not be synced: see SyncWAL. No transaction writes any more.
-	err := db.BackgroundError()
+	err := db.writable()
 	if failed := db.exchange.failed.Load(); failed != nil {
 		err = *failed
 	}

@@ -7,18 +7,21 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // events is the state that RocksDB's event listener has reported.
 type events struct {
-	mu      sync.Mutex
-	bgError error         // writes fail with it until RocksDB has recovered
-	wake    chan struct{} // an error has occurred
-	healed  chan struct{} // RocksDB has ended a recovery of its own, successful or not
-	once    sync.Once
-	stalled atomic.Int32
-	errors  atomic.Int64
+	mu       sync.Mutex
+	bgError  error         // writes fail with it until RocksDB has recovered
+	severity int           // of bgError
+	noSpace  error         // compactions wait for space, see [DB.BackgroundError]; nil = none does
+	wake     chan struct{} // an error has occurred
+	healed   chan struct{} // RocksDB has ended a recovery of its own, successful or not
+	once     sync.Once
+	stalled  atomic.Int32
+	errors   atomic.Int64
 	// failedLog is the number of the log whose write failed on a full disk, 0 = none.
 	failedLog atomic.Uint64
 }
@@ -56,16 +59,7 @@ func (db *DB) onEvent(ev rocks.Event) {
 				zap.Bool("stopped", ev.Code == 1))
 		}
 	case rocks.BackgroundError:
-		db.events.mu.Lock()
-		db.events.errors.Add(1)
-		db.events.bgError = NewError("ERR", "the database cannot write: "+ev.Text)
-		if n := failedLog(ev.Text); n != 0 {
-			db.events.failedLog.Store(n)
-		}
-		db.events.mu.Unlock()
-		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", ev.Text),
-			zap.Int("severity", ev.Code))
-		signal(db.events.wake)
+		db.onBackgroundError(ev.Text, ev.Code)
 	case rocks.MemtableSealed:
 		signal(db.recovery.logs)
 	case rocks.LogDropped:
@@ -73,7 +67,54 @@ func (db *DB) onEvent(ev rocks.Event) {
 	case rocks.CorruptRead:
 		db.onCorrupt(ev.Text)
 	case rocks.Recovered:
+		if ev.Code == 0 {
+			db.compactionsGoOn()
+		}
 		signal(db.events.healed)
+	}
+}
+
+// Severities of RocksDB's background errors: writes go on after a soft one, and never again after a fatal one.
+const (
+	severitySoft  = 1
+	severityFatal = 3
+)
+
+func (db *DB) onBackgroundError(text string, severity int) {
+	e := &db.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.errors.Add(1)
+	if severity == severitySoft {
+		e.noSpace = NewError("ERR", "a compaction needs more space: "+text)
+		db.log.Error("a compaction failed, compactions wait for space; writes go on until level 0 is full",
+			zap.String("error", text))
+		return
+	}
+	if n := failedLog(text); n != 0 {
+		e.failedLog.Store(n)
+	}
+	switch {
+	case severity >= severityFatal:
+		db.log.Error("background error, writes fail until the server is restarted", zap.String("error", text))
+		text = "the database cannot write before a restart: " + text
+	default:
+		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", text))
+		text = "the database cannot write: " + text
+	}
+	if e.bgError == nil || severity > e.severity { // what follows from the first error says less
+		e.bgError, e.severity = NewError("ERR", text), severity
+	}
+	signal(e.wake)
+}
+
+func (db *DB) compactionsGoOn() {
+	db.events.mu.Lock()
+	had := db.events.noSpace != nil
+	db.events.noSpace = nil
+	db.events.mu.Unlock()
+	if had {
+		db.log.Info("compactions have space again")
 	}
 }
 
@@ -91,10 +132,29 @@ func (db *DB) recovered(seen int64) {
 }
 
 // BackgroundError returns the error that keeps the database from writing, nil when it can write.
+//
+// RocksDB starts no compaction while one waits for space. Writes then go on until level 0 of a family has
+// level0_stop_writes_trigger files, and fail from then on.
 func (db *DB) BackgroundError() error {
+	bgError, noSpace := db.backgroundErrors()
+	if bgError == nil && noSpace != nil {
+		if stopped, _ := db.FamilyIntProperty(cf.Metadata, "rocksdb.is-write-stopped"); stopped != 0 {
+			return noSpace
+		}
+	}
+	return bgError
+}
+
+// CompactionError returns the error for which compactions wait for space, nil when none does.
+func (db *DB) CompactionError() error {
+	_, noSpace := db.backgroundErrors()
+	return noSpace
+}
+
+func (db *DB) backgroundErrors() (bgError, noSpace error) {
 	db.events.mu.Lock()
 	defer db.events.mu.Unlock()
-	return db.events.bgError
+	return db.events.bgError, db.events.noSpace
 }
 
 // BackgroundErrors returns how many background errors have occurred.
@@ -105,7 +165,8 @@ func (db *DB) writable() error {
 	if db.events.errors.Load() == 0 {
 		return nil
 	}
-	return db.BackgroundError()
+	bgError, _ := db.backgroundErrors()
+	return bgError
 }
 
 // Time between two attempts to resume after a background error.
@@ -130,13 +191,15 @@ func (db *DB) recoverLoop() {
 			return
 		case <-db.events.wake:
 		}
-		for wait := resumeFirst; db.BackgroundError() != nil; wait = min(2*wait, resumeMost) {
+		for wait := resumeFirst; db.resumable(); wait = min(2*wait, resumeMost) {
 			if !db.pause(wait, db.events.healed) {
 				return
 			}
 			seen := db.events.errors.Load()
 			if err := db.rocks.Resume(); err != nil {
-				db.log.Warn("the database cannot resume writing yet", zap.Error(err))
+				free, _ := db.freeSpace()
+				db.log.Warn("the database cannot resume writing yet", zap.Error(db.writable()),
+					zap.Int("MiB free", free>>20), zap.Int("MiB needed", db.spaceNeeded>>20))
 				continue
 			}
 			if db.logBroken() {
@@ -146,6 +209,13 @@ func (db *DB) recoverLoop() {
 			db.recovered(seen)
 		}
 	}
+}
+
+// resumable reports whether the database cannot write, and may do so later.
+func (db *DB) resumable() bool {
+	db.events.mu.Lock()
+	defer db.events.mu.Unlock()
+	return db.events.bgError != nil && db.events.severity < severityFatal
 }
 
 // pause waits, and meanwhile polls for space on a full disk. A signal on c shortens the wait to resumeSoon. pause

@@ -62,7 +62,7 @@ func (db *DB) SyncWAL() error {
 		db.logFails.Lock()
 		defer db.logFails.Unlock()
 	}
-	if err := db.BackgroundError(); err != nil {
+	if err := db.writable(); err != nil {
 		return err
 	}
 	if err := db.rocks.FlushWAL(true); err != nil {

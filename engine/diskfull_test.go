@@ -18,18 +18,24 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// logEvents returns a logger and a channel that is closed when a message that holds text is logged.
-func logEvents(text string) (*zap.Logger, <-chan struct{}) {
-	c := make(chan struct{})
-	var once sync.Once
+// logEvents returns a logger, and for each text a channel that is closed when a message that holds the text is logged.
+func logEvents(texts ...string) (*zap.Logger, []<-chan struct{}) {
+	logged := make([]<-chan struct{}, len(texts))
+	see := make([]func(), len(texts))
+	for i := range texts {
+		c := make(chan struct{})
+		logged[i], see[i] = c, sync.OnceFunc(func() { close(c) })
+	}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(new(nowhere)),
 		zap.DebugLevel)
 	return zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
-		if strings.Contains(e.Message, text) {
-			once.Do(func() { close(c) })
+		for i, text := range texts {
+			if strings.Contains(e.Message, text) {
+				see[i]()
+			}
 		}
 		return nil
-	})), c
+	})), logged
 }
 
 type nowhere struct{}
@@ -156,7 +162,7 @@ func TestDiskFull(t *testing.T) {
 				t.Fatal(err)
 			}
 			select {
-			case <-recovered:
+			case <-recovered[0]:
 			case <-time.After(recoveryTime):
 				t.Fatalf("there is space again, and the database does not write: %v", db.BackgroundError())
 			}

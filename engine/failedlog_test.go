@@ -40,7 +40,7 @@ func TestFailedLogIsForgotten(t *testing.T) {
 			db.dir, broken),
 		"IO error: Input/output error: While appending to file: " + db.dir + "/000123.sst: Input/output error",
 	} {
-		db.onEvent(rocks.Event{Kind: rocks.BackgroundError, Text: text})
+		db.onEvent(rocks.Event{Kind: rocks.BackgroundError, Text: text, Code: 2})
 		if err := writeString(db, "k"); err == nil {
 			t.Errorf("after %q a write succeeds", text)
 		}
@@ -59,5 +59,25 @@ func TestFailedLogIsForgotten(t *testing.T) {
 	}
 	if n := db.newestLog(); n <= broken {
 		t.Errorf("the newest log is %d, and %d was broken", n, broken)
+	}
+}
+
+// TestFatalError: an error from which RocksDB does not recover is told as such, whatever errors come before and after.
+func TestFatalError(t *testing.T) {
+	db, err := Open(Options{Dir: t.TempDir() + "/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, e := range []rocks.Event{{Text: "before", Code: 2}, {Text: "fatal", Code: 3}, {Text: "after", Code: 3}} {
+		e.Kind = rocks.BackgroundError
+		db.onEvent(e)
+	}
+	const want = "the database cannot write before a restart: fatal"
+	if err := writeString(db, "k"); err == nil || err.Error() != want {
+		t.Errorf("a write ends with %v, want %s", err, want)
+	}
+	if db.resumable() {
+		t.Error("the database tries to resume after a fatal error")
 	}
 }

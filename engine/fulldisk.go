@@ -45,13 +45,14 @@ func (db *DB) newestLog() (newest uint64) {
 	return newest
 }
 
-// hasSpace reports whether the disk has as much space as RocksDB waits for.
-func (db *DB) hasSpace() bool {
+// freeSpace returns the free bytes of the disk, and whether RocksDB waits for no more.
+func (db *DB) freeSpace() (free int, enough bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(db.dir, &s); err != nil {
-		return false
+		return 0, false
 	}
-	return s.Bavail*uint64(s.Bsize) >= uint64(db.spaceNeeded)
+	free = int(s.Bavail * uint64(s.Bsize))
+	return free, free >= db.spaceNeeded
 }
 
 // logBroken reports whether a write to the current log has failed. Once a newer log exists, the failure is forgotten:
@@ -79,7 +80,7 @@ func (db *DB) replaceLog() {
 		db.replaceWait--
 		return
 	}
-	if !db.hasSpace() || !db.logBroken() {
+	if _, enough := db.freeSpace(); !enough || !db.logBroken() {
 		return
 	}
 	db.replaceWait, db.replacePause = db.replacePause, min(2*db.replacePause+1, maxReplacePause)

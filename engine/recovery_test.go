@@ -40,7 +40,7 @@ func crashed(t *testing.T) (dir string, logs []string) {
 			}
 		}
 	}
-	<-listed
+	<-listed[0]
 	dir = filepath.Join(t.TempDir(), "db")
 	if err := os.CopyFS(dir, os.DirFS(db.Dir())); err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestDamagedTable(t *testing.T) {
 			t.Fatalf("key %d: found %v, %v", i, ok, err)
 		}
 	}
-	<-logged
+	<-logged[0]
 	if n := db.Recovery().CorruptReads; good == 0 || bad == 0 || n < int64(bad) {
 		t.Errorf("%d keys were read, %d could not be, %d failed reads were counted", good, bad, n)
 	}
@@ -374,7 +374,7 @@ func TestLogsAreListed(t *testing.T) {
 	if err := db.FlushMemtable(cf.Metadata); err != nil {
 		t.Fatal(err)
 	}
-	<-listed
+	<-listed[0]
 	logs, err := wal.Numbers(db.Dir())
 	list, listErr := wal.ReadList(db.Dir())
 	if err != nil || listErr != nil || len(logs) < 2 || !slices.Equal(list.Logs, logs) || list.Clean != 0 {

@@ -17,10 +17,10 @@ type EventKind int
 const (
 	FlushCompleted      EventKind = C.BK_EV_FLUSH
 	CompactionCompleted EventKind = C.BK_EV_COMPACTION
-	BackgroundError     EventKind = C.BK_EV_ERROR // Code is the severity: 1 soft, 2 hard, 3 fatal, 4 unrecoverable
-	StallChanged        EventKind = C.BK_EV_STALL // Code is 0 delayed, 1 stopped, 2 normal
-	Recovered           EventKind = C.BK_EV_RECOVERED
-	MemtableSealed      EventKind = C.BK_EV_SEALED // a new log was begun
+	BackgroundError     EventKind = C.BK_EV_ERROR     // Code is the severity: 1 soft, 2 hard, 3 fatal, 4 unrecoverable
+	StallChanged        EventKind = C.BK_EV_STALL     // Code is 0 delayed, 1 stopped, 2 normal
+	Recovered           EventKind = C.BK_EV_RECOVERED // Code is 1 when the error remains
+	MemtableSealed      EventKind = C.BK_EV_SEALED    // a new log was begun
 	// Code is the number of bytes of a log that RocksDB leaves out at the start
 	LogDropped EventKind = C.BK_EV_DROPPED
 	// Code is the number of expired hash fields that a compaction has dropped

@@ -318,7 +318,9 @@ class Listener : public EventListener {
   void OnBackgroundError(BackgroundErrorReason, Status* s) override {
     send(BK_EV_ERROR, "", s->ToString(), static_cast<int>(s->severity()));
   }
-  void OnErrorRecoveryCompleted(Status s) override { send(BK_EV_RECOVERED, "", s.ToString(), 0); }
+  void OnErrorRecoveryEnd(const BackgroundErrorRecoveryInfo& i) override {
+    send(BK_EV_RECOVERED, "", "", i.new_bg_error.ok() ? 0 : 1);
+  }
   // A memtable is full, and RocksDB has started a new log.
   void OnMemTableSealed(const MemTableInfo& i) override { send(BK_EV_SEALED, i.cf_name, "", 0); }
   void OnStallConditionsChanged(const WriteStallInfo& i) override {
