@@ -110,6 +110,7 @@ func TestServer(t *testing.T) {
 		{"corrupt_reads:3", "wrong: 3 reads have met damaged files"},
 		{"recovery_lost:writes 5 to 6", "wrong: the last start has lost writes: writes 5 to 6"},
 		{"num_background_errors:1", "wrong: RocksDB has met 1 errors"},
+		{"num_background_errors:1\r\nbackground_error:a compaction needs more space", "wrong: a compaction needs more space"},
 		{"loading:1", "advice: the server loads"},
 		{"used_disk_percent: 97%", "wrong: the disk of the data is 97% full"},
 		{"used_disk_percent: 88%", "advice: the disk of the data is 88% full"},

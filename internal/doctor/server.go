@@ -32,7 +32,9 @@ func Server(info map[string]string) (found []Finding) {
 	if lost := info["recovery_lost"]; lost != "" {
 		add(Wrong, "the last start has lost writes: "+lost, "restore them from a backup or a replica: docs/recovery.md")
 	}
-	if n("num_background_errors") > 0 {
+	if now := info["background_error"]; now != "" {
+		add(Wrong, now, "make room on the disk; if it is not full, look into docs/operations.md, Disk")
+	} else if n("num_background_errors") > 0 {
 		add(Wrong, fmt.Sprintf("RocksDB has met %s errors in the background", info["num_background_errors"]),
 			"look into the log: the disk may be full or failing")
 	}

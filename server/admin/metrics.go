@@ -87,6 +87,7 @@ var about = map[string]string{
 var states = map[string]struct{ metric, well string }{
 	"master_link_status":     {"basalt_master_link_up", "up"},
 	"rdb_last_bgsave_status": {"basalt_rdb_last_bgsave_ok", "ok"},
+	"aof_last_write_status":  {"basalt_aof_last_write_ok", "ok"},
 }
 
 // labels maps a family of repeated fields to the name of its label; the default is "name".

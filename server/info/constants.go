@@ -17,7 +17,7 @@ var constants = map[string][]Field{
 	"Persistence": {
 		flag("loading"), flag("async_loading"), number("rdb_changes_since_last_save"), // every write is in the log
 		flag("aof_enabled"), flag("aof_rewrite_in_progress"), flag("aof_rewrite_scheduled"),
-		text("aof_last_bgrewrite_status", "ok"), text("aof_last_write_status", "ok"),
+		text("aof_last_bgrewrite_status", "ok"),
 	},
 	"Stats": {
 		number("evicted_keys"), number("evicted_clients"), number("migrate_cached_sockets"),

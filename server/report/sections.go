@@ -120,6 +120,18 @@ func (r *Report) infoPersistence(w *info.Writer, _ string) {
 		now = int64(time.Since(work.SaveBegan).Seconds())
 	}
 	w.Gauge("rdb_current_bgsave_time_sec", info.Seconds, now)
+	writes, cause := "ok", r.DB.BackgroundError()
+	if cause != nil {
+		writes = "err"
+	} else {
+		cause = r.DB.CompactionError()
+	}
+	w.Text("aof_last_write_status", writes)
+	text := ""
+	if cause != nil {
+		text = cause.Error()
+	}
+	w.Text("background_error", text)
 	rec := r.DB.Recovery()
 	w.Gauge("recovery_tail_bytes", info.Bytes, rec.TailBytes)
 	w.Gauge("recovery_dropped_bytes", info.Bytes, rec.DroppedBytes)
