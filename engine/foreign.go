@@ -29,6 +29,7 @@ type ExternalBatch struct {
 	Libraries  bool // function libraries
 	Scripts    bool // scripts are deleted or replaced
 	SlotMarks  bool // what migration has told of slots
+	Indexes    bool // the definitions of search indexes, of which the server has a copy, too
 	// Tokens: the tokens that it puts include namespaces.
 	Tokens bool
 
@@ -154,6 +155,8 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		}
 		return nil
 	case cf.Search:
+		k, err := cf.ParseSearchKey(rec.Key)
+		c.b.Indexes = c.b.Indexes || err != nil || k.Kind != cf.SearchFieldData
 		return nil
 	case cf.Index:
 		k, err := cf.ParseIndexKey(rec.Key)
@@ -249,6 +252,8 @@ func (c *batchCheck) deleteRange(rec *batch.Record) error {
 		c.b.allLocks = true
 	case cf.Propagate:
 		c.b.allLocks, c.b.Namespaces, c.b.Libraries, c.b.Scripts, c.b.SlotMarks = true, true, true, true, true
+	case cf.Search:
+		c.b.Indexes = true
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ type Tx struct {
 
 	missBuf []byte
 	iterBuf []byte
-	hashes  []uint64 // of keys that are looked up together
+	hashes  []uint64  // of keys that are looked up together
+	snap    *Snapshot // what a batched read reads, nil = the present
 	// touchedSum keeps the compiler from removing loads that only fill the CPU caches.
 	touchedSum uint8
 	mark       Mark

@@ -59,6 +59,16 @@ const multiGetBatch = 16
 // result slice is valid until the next call.
 func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
 
+// MultiGetAt is MultiGet of a snapshot, below the transaction's own writes.
+func (tx *Tx) MultiGetAt(snap *Snapshot, id cf.ID, keys *KeyList) ([][]byte, error) {
+	if snap.s == nil {
+		return nil, ErrClosed
+	}
+	tx.snap = snap
+	defer func() { tx.snap = nil }()
+	return tx.multiGet(id, keys, 0)
+}
+
 // multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads if the keys
 // are locked.
 func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
@@ -67,7 +77,7 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	tx.early, tx.leftOut = tx.early[:0], len(keys.lens)
 	own := tx.over.dirty(id) || len(tx.over.ents) > 0
 	cache := tx.db.cache
-	if !reccache.Holds(id) {
+	if !reccache.Holds(id) || tx.snap != nil { // the cache has the newest records
 		cache = nil
 	}
 	if cache != nil {
@@ -176,7 +186,11 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 	}
 	// The values are read directly into the arena. A batch is probably as long as the previous one.
 	tx.arena.reserve(max(leastBatchRoom, tx.batchBytes))
-	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, most, tx.arena.take(1))
+	var snap *rocks.Snapshot
+	if tx.snap != nil {
+		snap = tx.snap.s
+	}
+	res, err := tx.db.rocks.MultiGetAt(snap, tx.db.family(id), keys, lens, most, tx.arena.take(1))
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,24 @@ func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
 	return d, nil
 }
 
+// Decode decodes the tail of a metadata record into a document that can only be read. Its values alias the tail.
+func Decode(tail []byte, left *Budget) (*Document, error) {
+	format, body, err := cf.SplitJSONTail(tail)
+	if err != nil {
+		return nil, err
+	}
+	parse := Parse
+	if format == cf.JSONCBOR {
+		parse = ParseCBOR
+	}
+	v, err := parse(aliased(body), MaxDepth)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", cf.ErrCorrupt, err)
+	}
+	left.add(len(tail))
+	return &Document{exists: true, format: format, tail: tail, top: &box{vals: []Value{v}}, left: left}, nil
+}
+
 // openExisting is Open, but a missing key gives ErrNoKey.
 func openExisting(tx *engine.Tx, key []byte, args int) (*Document, error) {
 	d, err := Open(tx, key, NewBudget(args))

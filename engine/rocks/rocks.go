@@ -380,11 +380,17 @@ const Missing = 1<<32 - 1
 // fills buf with, for each key: u32 length (little-endian; Missing = not found), value. It returns buf, grown if it was
 // too small. If valueMax is not 0, values are truncated to valueMax bytes; the length is that of the whole value.
 func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte, error) {
+	return d.MultiGetAt(nil, f, keys, lens, valueMax, buf)
+}
+
+// MultiGetAt is MultiGet of a snapshot, nil = the present.
+func (d *DB) MultiGetAt(snap *Snapshot, f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte,
+	error) {
 	buf = buf[:cap(buf)]
 	var rest unsafe.Pointer
 	var cerr *C.char
-	n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
-		C.size_t(valueMax), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
+	n := int(C.bk_multiget(d.ptr, d.roPtr, snap.ptr(), f.ptr, C.int(len(lens)), bytesPtr(keys),
+		(*C.uint32_t)(unsafe.SliceData(lens)), C.size_t(valueMax), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
 	switch {
 	case n < 0:
 		return nil, takeErr(cerr)

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,8 +114,8 @@ static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n
   }
 }
 
-int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, size_t vmax,
-                    char* buf, size_t cap, void** rest, char** err) {
+int64_t bk_multiget(void* dbp, void* ro, void* snapshot, void* cfp, int n, const char* keys, const uint32_t* lens,
+                    size_t vmax, char* buf, size_t cap, void** rest, char** err) {
   auto& values = kept.values;
   auto& slices = kept.slices;
   auto& statuses = kept.statuses;
@@ -130,8 +131,14 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
     slices[i] = Slice(p, lens[i]);
     p += lens[i];
   }
-  auto& options = static_cast<rocksdb_readoptions_t*>(ro)->rep;
-  bk::db(dbp)->MultiGet(options, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
+  const ReadOptions* options = &static_cast<rocksdb_readoptions_t*>(ro)->rep;
+  std::optional<ReadOptions> then;
+  if (snapshot != nullptr) {
+    then = *options;
+    then->snapshot = bk::snap(snapshot);
+    options = &*then;
+  }
+  bk::db(dbp)->MultiGet(*options, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
   size_t need = 0;
   bool failed = false;
   for (int i = 0; i < n; i++) {

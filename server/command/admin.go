@@ -62,6 +62,9 @@ func flushDB(c *Ctx) error {
 	if err := c.Tx.FlushNamespace(); err != nil {
 		return err
 	}
+	if c.Srv.Indexes.Any() {
+		c.Srv.Indexes.Flush(c.Tx, c.Tx.Namespace())
+	}
 	tellOfChange(c)
 	c.Out.OK()
 	return nil
@@ -73,6 +76,9 @@ func flushAll(c *Ctx) error {
 	}
 	if err := c.Tx.FlushAll(); err != nil {
 		return err
+	}
+	if c.Srv.Indexes.Any() {
+		c.Srv.Indexes.FlushAll(c.Tx)
 	}
 	tellOfChange(c)
 	c.Out.OK()

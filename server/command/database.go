@@ -29,6 +29,7 @@ var (
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
+	errIndexed     = engine.NewError("ERR", "a database with search indexes cannot be exchanged")
 	errFirstIndex  = engine.NewError("ERR", "invalid first DB index")
 	errSecondIndex = engine.NewError("ERR", "invalid second DB index")
 )
@@ -174,6 +175,9 @@ func swapDB(c *Ctx) error {
 		}
 	}
 	if one != other {
+		if c.Srv.Indexes.Has(names[0]) || c.Srv.Indexes.Has(names[1]) {
+			return errIndexed
+		}
 		if err := keys.Swap(c.Tx, names[0], names[1], maxSwap); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/acl/accounts"
 )
 
@@ -30,7 +31,8 @@ type Server struct {
 	Info        Info
 	Maintenance Maintenance
 	Replication Replication
-	Cluster     Cluster // nil = cluster-enabled is off
+	Indexes     *search.Registry // nil = none exist
+	Cluster     Cluster          // nil = cluster-enabled is off
 	Ingester    Ingester
 
 	// KeyspaceChanged is called after a flush or an exchange of databases is committed: clients may wait for keys, and

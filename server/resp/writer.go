@@ -270,6 +270,9 @@ func (w *Writer) Release(limit int) {
 // are what was written after it.
 func (w *Writer) InsertArray(mark, n int) { w.insert(mark, '*', int64(n)) }
 
+// InsertInt puts an integer in at mark.
+func (w *Writer) InsertInt(mark int, n int64) { w.insert(mark, ':', n) }
+
 // InsertMap is InsertArray for a map of n pairs.
 func (w *Writer) InsertMap(mark, n int) {
 	if w.Proto == 3 {

@@ -19,6 +19,9 @@ func (s *Shared) Committed(tx *engine.Tx, b *engine.ExternalBatch) {
 	if b.Libraries {
 		s.Scripts.Reload()
 	}
+	if b.Indexes {
+		s.Services.Indexes.Reload()
+	}
 }
 
 // wakeLocked wakes the clients blocked on keys whose locks the transaction holds.
@@ -60,6 +63,7 @@ func (s *Shared) learnSlots() {
 func (s *Shared) Replaced() {
 	s.Scripts.Forget()
 	s.Scripts.Reload()
+	s.Services.Indexes.Reload()
 	s.RefreshNamespaces()
 	s.learnSlots()
 	s.KeysCame()

@@ -39,6 +39,9 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	if b.Libraries {
 		c.tx.OnCommit(c.srv.Scripts.Reload)
 	}
+	if b.Indexes {
+		c.tx.OnCommit(c.srv.Services.Indexes.Reload)
+	}
 	err = c.tx.Commit()
 	c.settle(err)
 	c.publishDeferred(err)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -26,6 +27,8 @@ type frame struct {
 	mode   mode
 	ctx    command.Ctx
 	change change // what the events of the command depend on
+	// indexed: how the entries of its keys in the search indexes change
+	indexed search.Watch
 	// outer is the savepoint before the script: the transaction can still be rolled back to it.
 	outer engine.Mark
 	// req is the command of a script or of a blocked client; the pipeline and EXEC have lists of commands.
@@ -41,10 +44,12 @@ func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scr
 //	step                                          direct, queued    scripted           awaited
 //	the clock                                     meter: in groups  of the call        of the call
 //	keyspace events: which keys exist before      x                 x                  x
+//	search indexes: the entries of its keys before  x                 x                  x
 //	savepoint                                     x                 inside the script  x
 //	CLIENT TRACKING remembers the keys            x                 x                  when the wait began
 //	MONITOR shows EVAL before what it calls       x                 -                  -
 //	the handler, or the reply that was kept       x                 handler            handler
+//	search indexes: the entries change with the keys  x               x                  x
 //	CLIENT CACHING ends; MONITOR                  x                 MONITOR, as lua    when the wait began
 //	after an error: the transaction goes back     x                 x                  x
 //	  the error is the reply, and is counted      x                 x                  by the caller
@@ -63,6 +68,13 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	if events {
 		c.watchChange(f, r)
 	}
+	indexes := c.srv.Services.Indexes.Any() && r.spec.Flags&(command.Write|command.Script) == command.Write
+	if indexes {
+		if err = c.watchIndexes(f, r); err != nil {
+			mark := c.savepoint(f)
+			return false, c.undo(f, r, mark, err)
+		}
+	}
 	mark := c.savepoint(f)
 	if c.track != nil && f.mode != awaited {
 		c.rememberReads(r)
@@ -80,6 +92,9 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 		began := time.Since(c.srv.started) // time.Since reads one clock, time.Now two
 		err = c.call(f, r)
 		c.callEnded(f, r, time.Since(c.srv.started)-began)
+	}
+	if err == nil && indexes && c.tx.Wrote(mark) {
+		err = c.updateIndexes(f)
 	}
 	if err != nil {
 		return false, c.undo(f, r, mark, err)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
@@ -98,6 +99,7 @@ func NewShared(o Options) *Shared {
 		replies: replycache.New(o.DB.Derived())}
 	s.Services = command.Server{
 		DB: o.DB, Table: command.DefaultTable(), Clients: clients{s}, PubSub: &s.Hub, SlowLog: &s.slowlog,
+		Indexes: search.Open(o.DB, func(text string) { o.Log.Warn(text) }),
 		PerfLog: &s.perflog, Latency: &s.latency, Stats: s.Stats, KeyspaceChanged: s.waiters.keyspaceChanged,
 	}
 	s.Tracker = tracking.New(tracking.Options{Observe: o.DB.Observe, Slots: o.DB.Slots(), Find: s.trackingPeer})

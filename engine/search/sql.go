@@ -1,0 +1,221 @@
+package search
+
+import (
+	"errors"
+	"strings"
+)
+
+// ParseSQL reads a query in Kvrocks's subset of SQL:
+//
+//	select * | f, g  from index  [where condition]  [order by f [asc | desc]]  [limit [offset,] count]
+//
+// A condition compares a NUMERIC field with a number (f < 5, 5 >= f, = != < <= > >=), or asks for a tag (f hastag "a");
+// it is true or false, or joins conditions by and, or, not and parentheses. @p is a parameter in place of a number or a
+// string. Keywords are written in any case.
+func ParseSQL(text string, params map[string]string) (*Query, error) {
+	s := &scanner{text: text, params: params}
+	q, err := s.statement()
+	if err == nil && !s.end() {
+		err = errSyntax
+	}
+	if err != nil {
+		return nil, reply(err)
+	}
+	return q, nil
+}
+
+// keyword skips a word if it is next.
+func (s *scanner) keyword(word string) bool {
+	from := s.at
+	if strings.EqualFold(s.word(), word) {
+		return true
+	}
+	s.at = from
+	return false
+}
+
+func (s *scanner) statement() (*Query, error) {
+	q := &Query{Count: -1, where: &expr{op: opAll}}
+	if !s.keyword("select") {
+		return nil, errSyntax
+	}
+	for all := s.eat("*"); !all; {
+		f := s.word()
+		if f == "" {
+			return nil, errSyntax
+		}
+		q.Return = append(q.Return, f)
+		all = !s.eat(",")
+	}
+	if !s.keyword("from") {
+		return nil, errSyntax
+	}
+	if q.Index = s.word(); q.Index == "" {
+		return nil, errSyntax
+	}
+	var err error
+	if s.keyword("where") {
+		if q.where, err = s.either(); err != nil {
+			return nil, err
+		}
+	}
+	if s.keyword("order") {
+		if !s.keyword("by") {
+			return nil, errSyntax
+		}
+		f := s.word()
+		if f == "" {
+			return nil, errSyntax
+		}
+		if s.eat("<->") {
+			q.where = &expr{op: opNearest, name: f}
+			err = s.literal()
+		} else if q.SortBy(f, s.keyword("desc")); !q.order.desc {
+			s.keyword("asc")
+		}
+	}
+	if err == nil && s.keyword("limit") {
+		n, ok := s.count()
+		if ok && s.eat(",") {
+			q.Offset = n
+			n, ok = s.count()
+		}
+		if q.Count = n; !ok {
+			return nil, errSyntax
+		}
+	}
+	return q, err
+}
+
+// count reads digits.
+func (s *scanner) count() (int64, bool) {
+	x, ok := s.number()
+	if !ok || x < 0 || x >= 1<<53 || x != float64(int64(x)) {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+// literal reads the numbers of a vector.
+func (s *scanner) literal() error {
+	for ok := s.eat("["); ok; ok = s.eat(",") {
+		if _, number := s.number(); !number {
+			return errSyntax
+		}
+	}
+	if !s.eat("]") {
+		return errSyntax
+	}
+	return nil
+}
+
+func (s *scanner) either() (*expr, error) {
+	var of []*expr
+	for {
+		e, err := s.both()
+		if err != nil {
+			return nil, err
+		}
+		if of = append(of, e); !s.keyword("or") {
+			return join(opOr, of), nil
+		}
+	}
+}
+
+func (s *scanner) both() (*expr, error) {
+	var of []*expr
+	for {
+		e, err := s.condition()
+		if err != nil {
+			return nil, err
+		}
+		if of = append(of, e); !s.keyword("and") {
+			return join(opAnd, of), nil
+		}
+	}
+}
+
+func (s *scanner) condition() (*expr, error) {
+	if err := s.nest(); err != nil {
+		return nil, err
+	}
+	defer func() { s.depth-- }()
+	switch {
+	case s.eat("("):
+		e, err := s.either()
+		if err == nil && !s.eat(")") {
+			err = errSyntax
+		}
+		return e, err
+	case s.keyword("not"):
+		e, err := s.condition()
+		return &expr{op: opNot, of: []*expr{e}}, err
+	case s.keyword("true"):
+		return &expr{op: opAll}, nil
+	case s.keyword("false"):
+		return &expr{op: opNone}, nil
+	}
+	name := s.word()
+	switch {
+	case name == "":
+		x, ok, err := s.numberOr("@")
+		if !ok || err != nil {
+			return nil, cmpErr(err)
+		}
+		c := s.comparison()
+		if name = s.word(); c == "" || name == "" {
+			return nil, errSides
+		}
+		return &expr{op: opCompare, name: name, cmp: flip(c), num: x}, nil
+	case s.keyword("hastag"), s.keyword("tagged"):
+		tag, ok, err := s.quoted()
+		if !ok && err == nil {
+			tag, ok, err = s.param("@")
+		}
+		if !ok {
+			err = cmpErr(err)
+		}
+		return &expr{op: opTag, name: name, tag: tag}, err
+	case s.eat("<->"):
+		err := s.literal()
+		if err == nil && !s.eat("<") {
+			err = errSyntax
+		}
+		if err == nil {
+			var ok bool
+			if _, ok, err = s.numberOr("@"); !ok {
+				err = cmpErr(err)
+			}
+		}
+		return &expr{op: opRange, name: name}, err
+	}
+	c := s.comparison()
+	if c == "" {
+		return nil, errSyntax
+	}
+	x, ok, err := s.numberOr("@")
+	if !ok {
+		if err == nil {
+			err = errSides
+		}
+		return nil, err
+	}
+	return &expr{op: opCompare, name: name, cmp: c, num: x}, nil
+}
+
+var errSides = errors.New("the left and right side of numeric comparison should be an identifier and a number")
+
+// comparison reads a comparison, "" if none is next.
+func (s *scanner) comparison() string {
+	for _, c := range []string{"!=", "<=", ">=", "=", "<", ">"} {
+		if s.eat(c) {
+			return c
+		}
+	}
+	return ""
+}
+
+// flip returns the comparison with the sides exchanged.
+func flip(c string) string {
+	return strings.NewReplacer("<", ">", ">", "<").Replace(c)
+}

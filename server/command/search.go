@@ -1,0 +1,460 @@
+package command
+
+import (
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
+)
+
+var searchCommands = []Spec{
+	{Name: "ft.create", Handler: ftCreate, Arity: -2, Flags: Write | DenyOOM | NoScript | NoMulti | Solo},
+	{Name: "ft.dropindex", Handler: ftDropIndex, Arity: 2, Flags: Write | NoScript | NoMulti | Solo | Exclusive},
+	{Name: "ft._list", Handler: ftList, Arity: 1, Flags: ReadOnly},
+	{Name: "ft.info", Handler: ftInfo, Arity: 2, Flags: ReadOnly},
+	{Name: "ft.search", Handler: ftSearch, Arity: -3, Flags: ReadOnly},
+	{Name: "ft.searchsql", Handler: ftSearchSQL, Arity: -2, Flags: ReadOnly},
+	{Name: "ft.explain", Handler: ftExplain, Arity: -3, Flags: ReadOnly},
+	{Name: "ft.explainsql", Handler: ftExplainSQL, Arity: -2, Flags: ReadOnly},
+	{Name: "ft.tagvals", Handler: ftTagVals, Arity: 3, Flags: ReadOnly},
+}
+
+func init() { register(searchCommands...) }
+
+var (
+	errIndexCluster = engine.NewError("ERR", "currently index cannot work in cluster mode")
+	errIndexName    = engine.NewError("ERR", "index name cannot be empty")
+	errFieldName    = engine.NewError("ERR", "field name cannot be empty")
+	errIndexOn      = engine.NewError("ERR", "expect HASH or JSON after ON")
+	errNoSchema     = engine.NewError("ERR", "expect SCHEMA section for this index")
+	errIndexField   = engine.NewError("ERR", "expect field type TAG, NUMERIC or VECTOR")
+	errSeparator    = engine.NewError("ERR", "only one character separator is supported")
+	errParams       = engine.NewError("ERR", "nargs of PARAMS must be multiple of 2")
+	errDialect      = engine.NewError("ERR", "only DIALECT 2 is supported currently")
+	errNoMore       = engine.NewError("ERR", "no more item to parse")
+	errAtEnd        = engine.NewError("ERR", "unexpected arguments in the end")
+	errFormatSQL    = engine.NewError("ERR", "output format should be SIMPLE or DOT")
+	errNoDot        = engine.NewError("ERR", "the format DOT is not supported")
+)
+
+// words takes the arguments of a command one by one.
+type words [][]byte
+
+// eat takes the next argument if it is the word.
+func (w *words) eat(word string) bool {
+	if len(*w) == 0 || !EqualFold((*w)[0], word) {
+		return false
+	}
+	*w = (*w)[1:]
+	return true
+}
+
+func (w *words) next() (arg []byte, err error) {
+	if len(*w) == 0 {
+		return nil, errNoMore
+	}
+	arg, *w = (*w)[0], (*w)[1:]
+	return arg, nil
+}
+
+// count takes a number that is not negative.
+func (w *words) count() (int64, error) {
+	arg, err := w.next()
+	if err != nil {
+		return 0, err
+	}
+	n, ok := ParseInt(arg)
+	if !ok || n < 0 {
+		return 0, ErrNotInteger
+	}
+	return n, nil
+}
+
+// list takes a number and as many arguments.
+func (w *words) list() ([][]byte, error) {
+	n, err := w.count()
+	if err == nil && n > int64(len(*w)) {
+		err = errNoMore
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list [][]byte
+	list, *w = (*w)[:n:n], (*w)[n:]
+	return list, nil
+}
+
+// params takes what follows PARAMS: names and values.
+func (w *words) params() (map[string]string, error) {
+	list, err := w.list()
+	if err != nil {
+		return nil, err
+	}
+	if len(list)%2 != 0 {
+		return nil, errParams
+	}
+	params := map[string]string{}
+	for ; len(list) > 0; list = list[2:] {
+		if _, ok := params[string(list[0])]; !ok {
+			params[string(list[0])] = string(list[1])
+		}
+	}
+	return params, nil
+}
+
+func ftCreate(c *Ctx) error {
+	ix, err := parseIndex(c.Args[1:])
+	switch {
+	case err != nil:
+		return err
+	case c.Srv.Cluster != nil || c.Srv.DB.Slots():
+		return errIndexCluster
+	}
+	ix.Namespace = c.Tx.Namespace()
+	if err := c.Srv.Indexes.Create(ix, c.Sess.Control.Update); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// parseIndex reads name [ON HASH | JSON] [PREFIX n prefix ...] SCHEMA field type option ... and so on.
+func parseIndex(w words) (*search.Index, error) {
+	ix := &search.Index{Name: string(w[0]), On: cf.TypeHash}
+	if ix.Name == "" {
+		return nil, errIndexName
+	}
+	w = w[1:]
+	for more := true; more; {
+		switch {
+		case w.eat("ON"):
+			switch {
+			case w.eat("HASH"):
+				ix.On = cf.TypeHash
+			case w.eat("JSON"):
+				ix.On = cf.TypeJSON
+			default:
+				return nil, errIndexOn
+			}
+		case w.eat("PREFIX"):
+			prefixes, err := w.list()
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range prefixes {
+				ix.Prefixes = append(ix.Prefixes, append([]byte{}, p...))
+			}
+		default:
+			more = false
+		}
+	}
+	if !w.eat("SCHEMA") {
+		return nil, errNoSchema
+	}
+	for len(w) > 0 {
+		f, err := parseField(&w)
+		if err == nil {
+			err = ix.Add(f)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ix, nil
+}
+
+func parseField(w *words) (f search.Field, err error) {
+	name, err := w.next()
+	if err != nil {
+		return f, err
+	}
+	if f.Name = string(name); f.Name == "" {
+		return f, errFieldName
+	}
+	switch {
+	case w.eat("TAG"):
+		f.Type, f.Separator = cf.SearchTag, ','
+	case w.eat("NUMERIC"):
+		f.Type = cf.SearchNumeric
+	case w.eat("VECTOR"):
+		return f, search.ErrVector
+	default:
+		return f, errIndexField
+	}
+	for {
+		tag := f.Type == cf.SearchTag
+		switch {
+		case w.eat("NOINDEX"):
+			f.NoIndex = true
+		case tag && w.eat("CASESENSITIVE"):
+			f.CaseSensitive = true
+		case tag && w.eat("SEPARATOR"):
+			sep, err := w.next()
+			if err != nil {
+				return f, err
+			}
+			if len(sep) != 1 {
+				return f, errSeparator
+			}
+			f.Separator = sep[0]
+		default:
+			return f, nil
+		}
+	}
+}
+
+func ftDropIndex(c *Ctx) error {
+	if !c.Srv.Indexes.Any() {
+		return search.ErrMissing
+	}
+	if err := c.Srv.Indexes.Drop(c.Tx, string(c.Args[1])); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func ftList(c *Ctx) error {
+	list := c.Srv.Indexes.List(c.Tx.Namespace())
+	c.Out.Array(len(list))
+	for _, ix := range list {
+		c.Out.BulkString(ix.Name)
+	}
+	return nil
+}
+
+// ftInfo replies as Kvrocks from 2.12 on.
+func ftInfo(c *Ctx) error {
+	ix, err := c.Srv.Indexes.Find(c.Tx.Namespace(), string(c.Args[1]))
+	if err != nil {
+		return err
+	}
+	out := c.Out
+	label := func(text string) { out.SimpleString(text) }
+	out.Array(6)
+	label("index_name")
+	out.BulkString(ix.Name)
+	label("index_definition")
+	out.Array(4)
+	label("key_type")
+	out.BulkString(ix.On.String())
+	label("prefixes")
+	out.Array(len(ix.Prefixes))
+	for _, p := range ix.Prefixes {
+		out.Bulk(p)
+	}
+	label("fields")
+	out.Array(len(ix.Fields))
+	for _, f := range ix.Fields {
+		out.Array(6)
+		label("identifier")
+		out.BulkString(f.Name)
+		label("type")
+		switch f.Type {
+		case cf.SearchTag:
+			out.BulkString("tag")
+			label("properties")
+			out.Array(4)
+			label("separator")
+			out.Bulk([]byte{f.Separator})
+			label("case_sensitive")
+			out.Bool(f.CaseSensitive)
+		case cf.SearchNumeric:
+			out.BulkString("numeric")
+			label("properties")
+			out.Array(0)
+		default:
+			out.BulkString("vector")
+			label("properties")
+			vectorInfo(c, &f.Vector)
+		}
+	}
+	return nil
+}
+
+func vectorInfo(c *Ctx, v *cf.SearchVectorParams) {
+	out := c.Out
+	out.Array(16)
+	metric := strconv.Itoa(int(v.Metric))
+	if names := []string{"L2", "IP", "COSINE"}; int(v.Metric) < len(names) {
+		metric = names[v.Metric]
+	}
+	for _, p := range [][2]string{{"algorithm", "HNSW"}, {"vector_type", "FLOAT64"}} {
+		out.SimpleString(p[0])
+		out.BulkString(p[1])
+	}
+	out.SimpleString("dim")
+	out.Int(int64(v.Dim))
+	out.SimpleString("distance_metric")
+	out.BulkString(metric)
+	out.SimpleString("m")
+	out.Int(int64(v.M))
+	out.SimpleString("ef_construction")
+	out.Int(int64(v.EFConstruction))
+	out.SimpleString("ef_runtime")
+	out.Int(int64(v.EFRuntime))
+	out.SimpleString("epsilon")
+	out.Double(v.Epsilon)
+}
+
+// parseSearch reads the arguments of FT.SEARCH and FT.EXPLAIN: index query [RETURN n field ...]
+// [SORTBY field [ASC | DESC]] [LIMIT offset count] [PARAMS n name value ...] [DIALECT 2].
+func parseSearch(c *Ctx) (*search.Query, error) {
+	w := words(c.Args[3:])
+	var params map[string]string
+	var fields []string
+	var sortBy []byte
+	var desc bool
+	offset, count := int64(0), int64(-1)
+	for len(w) > 0 {
+		var err error
+		switch {
+		case w.eat("RETURN"), w.eat("RETURNS"): // RETURNS in Kvrocks before 2.12
+			var list [][]byte
+			list, err = w.list()
+			for _, f := range list {
+				fields = append(fields, string(f))
+			}
+		case w.eat("SORTBY"):
+			if sortBy, err = w.next(); !w.eat("ASC") {
+				desc = w.eat("DESC")
+			}
+		case w.eat("LIMIT"):
+			if offset, err = w.count(); err == nil {
+				count, err = w.count()
+			}
+		case w.eat("PARAMS"):
+			params, err = w.params()
+		case w.eat("DIALECT"):
+			var n int64
+			if n, err = w.count(); err == nil && n != 2 {
+				err = errDialect
+			}
+		default:
+			err = ErrSyntax
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	q, err := search.Parse(string(c.Args[1]), string(c.Args[2]), params)
+	if err != nil {
+		return nil, err
+	}
+	q.Return, q.Offset, q.Count = fields, offset, count
+	if sortBy != nil {
+		q.SortBy(string(sortBy), desc)
+	}
+	return q, nil
+}
+
+// parseSearchSQL reads the arguments of FT.SEARCHSQL and FT.EXPLAINSQL: query [PARAMS n name value ...]. It returns what
+// follows.
+func parseSearchSQL(c *Ctx) (q *search.Query, rest words, err error) {
+	w := words(c.Args[2:])
+	var params map[string]string
+	if w.eat("PARAMS") {
+		if params, err = w.params(); err != nil {
+			return nil, nil, err
+		}
+	}
+	q, err = search.ParseSQL(string(c.Args[1]), params)
+	return q, w, err
+}
+
+func ftSearch(c *Ctx) error {
+	q, err := parseSearch(c)
+	if err != nil {
+		return err
+	}
+	return runSearch(c, q)
+}
+
+func ftSearchSQL(c *Ctx) error {
+	q, rest, err := parseSearchSQL(c)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) > 0:
+		return errAtEnd
+	}
+	return runSearch(c, q)
+}
+
+// runSearch replies with the number of results, and for each the key and its fields. As in Kvrocks the number does not
+// count what LIMIT leaves out.
+func runSearch(c *Ctx, q *search.Query) error {
+	b := bound(c)
+	mark, n := c.Out.Mark(), 0
+	var text []byte
+	var long error
+	err := c.Srv.Indexes.Run(c.Tx, q, func(row *search.Row, fields []*search.Field) bool {
+		n++
+		c.Out.Bulk(row.Key)
+		c.Out.Array(2 * len(fields))
+		for _, f := range fields {
+			c.Out.BulkString(f.Name)
+			text = row.Value(f).Append(text[:0], f)
+			c.Out.Bulk(text)
+		}
+		long = b.check()
+		return long == nil
+	})
+	if err == nil {
+		err = long
+	}
+	if err != nil {
+		return err
+	}
+	c.Out.InsertInt(mark, int64(n))
+	c.Out.InsertArray(mark, 2*n+1)
+	return nil
+}
+
+func ftExplain(c *Ctx) error {
+	q, err := parseSearch(c)
+	if err != nil {
+		return err
+	}
+	return explain(c, q)
+}
+
+func ftExplainSQL(c *Ctx) error {
+	q, rest, err := parseSearchSQL(c)
+	switch {
+	case err != nil:
+		return err
+	case rest.eat("SIMPLE"):
+	case rest.eat("DOT"):
+		return errNoDot
+	case len(rest) > 0:
+		return errFormatSQL
+	}
+	if len(rest) > 0 {
+		return errAtEnd
+	}
+	return explain(c, q)
+}
+
+func explain(c *Ctx, q *search.Query) error {
+	text, err := c.Srv.Indexes.Explain(c.Tx.Namespace(), q)
+	if err != nil {
+		return err
+	}
+	c.Out.BulkString(text)
+	return nil
+}
+
+func ftTagVals(c *Ctx) error {
+	mark, n := c.Out.Mark(), 0
+	err := c.Srv.Indexes.Tags(c.Tx, string(c.Args[1]), string(c.Args[2]), func(tag []byte) {
+		c.Out.Bulk(tag)
+		n++
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.InsertSet(mark, n)
+	return nil
+}

@@ -1,0 +1,30 @@
+package session
+
+import (
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// watchIndexes notes the entries that the search indexes have of the command's keys before it runs.
+func (c *run) watchIndexes(f *frame, r *request) error {
+	indexes := c.srv.Services.Indexes
+	f.indexed.Reset()
+	var buf [4]command.KeyRef
+	for _, k := range r.spec.AppendKeys(buf[:0], r.args) {
+		if k.Write {
+			if err := indexes.Before(c.tx, &f.indexed, r.args[k.Arg]); err != nil {
+				return err
+			}
+		}
+	}
+	if r.spec.OtherNamespace == nil {
+		return nil
+	}
+	ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args)
+	if !ok {
+		return nil
+	}
+	return c.tx.InNamespace(ns, func() error { return indexes.Before(c.tx, &f.indexed, r.args[arg]) })
+}
+
+// updateIndexes changes the entries as the command has changed the keys.
+func (c *run) updateIndexes(f *frame) error { return f.indexed.After(c.tx) }
