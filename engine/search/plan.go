@@ -141,7 +141,7 @@ func (p *plan) sort(o *order) error {
 		one.desc, p.sorted = o.desc, true
 	case !f.NoIndex && (q.Count < 0 || len(p.scans) == 1 && one.field == nil):
 		p.scans, p.sorted = []*scan{{field: f, lo: math.Inf(-1), hi: math.Inf(1), desc: o.desc}}, true
-	case q.Count < 0 || q.Offset > maxSorted-min(q.Count, maxSorted):
+	case q.Count < 0 || q.Count > maxSorted || q.Offset > maxSorted-q.Count:
 		return fmt.Errorf("SORTBY needs a LIMIT of at most %d keys here", maxSorted)
 	}
 	return nil
