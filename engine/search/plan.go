@@ -213,8 +213,8 @@ func (e *expr) scans() []*scan {
 	return nil
 }
 
-// narrow narrows a range by a comparison. The bounds are inclusive: a bound that a comparison excludes is found and then
-// fails the check.
+// narrow narrows a range by a comparison. The bounds are inclusive: a bound that a comparison excludes is found and
+// then fails the check.
 func (s *scan) narrow(e *expr) bool {
 	switch e.cmp {
 	case "": // the field exists

@@ -228,12 +228,13 @@ func TestQueryErrors(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+	const sides = "the left and right side of numeric comparison should be an identifier and a number"
 	for text, want := range map[string]string{
 		"": syntax, "select": syntax, "select * from": syntax, "select n m from i": syntax, "select * from i where": syntax,
 		"select * from i limit": syntax, "select * from i limit 1.5": syntax, "select * from i order n": syntax,
 		`select * from i where t hastag`: syntax, "select * from i where n <-> [1": syntax,
-		"select * from i where n = n":                       "the left and right side of numeric comparison should be an identifier and a number",
-		"select * from i where 1 = 1":                       "the left and right side of numeric comparison should be an identifier and a number",
+		"select * from i where n = n":                       sides,
+		"select * from i where 1 = 1":                       sides,
 		"select * from j":                                   "index `j` not found",
 		"select z from i":                                   "field `z` not found in index `i`",
 		"select * from i order by t":                        "field `t` is not sortable",
@@ -252,14 +253,17 @@ func TestExplain(t *testing.T) {
 	f := open(t)
 	f.hashes()
 	for text, want := range map[string]string{
-		"select * from i":                                   "project *: full-scan i",
-		"select n from i where t hastag \"A\"":              `project n: (filter t hastag "A": tag-scan t, a)`,
-		"select n from i where t hastag \"a\" and n = 1":    `project n: (filter (and t hastag "a", n = 1): numeric-scan n, [1, 1], asc)`,
-		"select n from i where n > 1 and n < 5 and m = 1":   `project n: (filter (and n > 1, n < 5, m = 1): numeric-scan m, [1, 1], asc)`,
-		"select n from i where n > 1 order by n desc":       `project n: (filter n > 1: numeric-scan n, [1, inf], desc)`,
-		"select n from i where n > 1 or x = 1":              `project n: (filter (or n > 1, x = 1): full-scan i)`,
-		"select n from i where n = 1 order by m limit 1, 2": `project n: (top-n sort m, asc, 1, 2: (filter n = 1: numeric-scan n, [1, 1], asc))`,
-		"select n from i order by n limit 3":                `project n: (limit 0, 3: numeric-scan n, [-inf, inf], asc)`,
+		"select * from i":                      "project *: full-scan i",
+		"select n from i where t hastag \"A\"": `project n: (filter t hastag "A": tag-scan t, a)`,
+		"select n from i where t hastag \"a\" and n = 1": "project n: " +
+			`(filter (and t hastag "a", n = 1): numeric-scan n, [1, 1], asc)`,
+		"select n from i where n > 1 and n < 5 and m = 1": "project n: " +
+			"(filter (and n > 1, n < 5, m = 1): numeric-scan m, [1, 1], asc)",
+		"select n from i where n > 1 order by n desc": `project n: (filter n > 1: numeric-scan n, [1, inf], desc)`,
+		"select n from i where n > 1 or x = 1":        `project n: (filter (or n > 1, x = 1): full-scan i)`,
+		"select n from i where n = 1 order by m limit 1, 2": "project n: " +
+			"(top-n sort m, asc, 1, 2: (filter n = 1: numeric-scan n, [1, 1], asc))",
+		"select n from i order by n limit 3": `project n: (limit 0, 3: numeric-scan n, [-inf, inf], asc)`,
 	} {
 		q, err := search.ParseSQL(text, nil)
 		if err != nil {

@@ -224,7 +224,7 @@ func ftList(c *Ctx) error {
 	return nil
 }
 
-// ftInfo replies as Kvrocks from 2.12 on.
+// ftInfo replies as Kvrocks does since 2.12.
 func ftInfo(c *Ctx) error {
 	ix, err := c.Srv.Indexes.Find(c.Tx.Namespace(), string(c.Args[1]))
 	if err != nil {
