@@ -32,8 +32,8 @@ void bk_rest_free(void* rest);
 // bk_multiget reads n keys, concatenated in keys with their lengths in lens, in one MultiGet. For each key buf gets:
 // u32 length (little-endian; 0xffffffff = not found), value. Values are truncated to vmax bytes (0 = no limit); the
 // length is that of the whole value. It reads the snapshot snap, or the present when that is NULL. It returns the
-// needed size in bytes, or -2 on an error. If that is more than cap, nothing was copied, and the caller owns *rest, which
-// holds the result until bk_multiget_rest.
+// needed size in bytes, or -2 on an error. If that is more than cap, nothing was copied, and the caller owns *rest,
+// which holds the result until bk_multiget_rest.
 int64_t bk_multiget(void* db, void* ro, void* snap, void* cf, int n, const char* keys, const uint32_t* lens,
                     size_t vmax, char* buf, size_t cap, void** rest, char** err);
 // bk_multiget_rest copies the result, whose size bk_multiget has returned, into buf and frees rest.

@@ -56,8 +56,8 @@ func appendNumber(dst []byte, x float64) []byte {
 	return strconv.AppendFloat(dst, x, 'f', -1, 64)
 }
 
-// rows reads the rows of keys with batched reads, from a snapshot or, with nil, from the present. Keys that are missing,
-// have expired at the time now, have another type, or are not indexed because of a field, are left out.
+// rows reads the rows of keys with batched reads, from a snapshot or, with nil, from the present. Keys that are
+// missing, have expired at the time now, have another type, or are not indexed because of a field, are left out.
 func (ix *Index) rows(tx *engine.Tx, snap *engine.Snapshot, now int64, keys [][]byte) ([]Row, error) {
 	get := func(id cf.ID, l *engine.KeyList) ([][]byte, error) {
 		if snap != nil {

@@ -297,8 +297,8 @@ func (p *plan) runSorted(tx *engine.Tx, snap *engine.Snapshot, visit func(row *R
 	return nil
 }
 
-// Tags calls visit with the tags of a field of an index, each once, in ascending order of their lengths. A field that is
-// missing, or is not a TAG field, has none.
+// Tags calls visit with the tags of a field of an index, each once, in ascending order of their lengths. A field that
+// is missing, or is not a TAG field, has none.
 func (r *Registry) Tags(tx *engine.Tx, index, field string, visit func(tag []byte)) error {
 	ix, err := r.Find(tx.Namespace(), index)
 	if err != nil {

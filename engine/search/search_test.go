@@ -33,8 +33,8 @@ func open(t testing.TB) fixture {
 	return fixture{t, db, search.Open(db, func(text string) { t.Log(text) })}
 }
 
-// create makes an index with TAG fields t and c (case-sensitive, separated by bars), the NUMERIC fields n and m, and the
-// NUMERIC field x that is not indexed.
+// create makes an index with TAG fields t and c (case-sensitive, separated by bars), the NUMERIC fields n and m, and
+// the NUMERIC field x that is not indexed.
 func (f fixture) create(name string, on cf.Type, prefixes ...string) {
 	f.Helper()
 	ix := &search.Index{Namespace: ns, Name: name, On: on, Prefixes: enginetest.Bytes(prefixes...)}
@@ -315,6 +315,42 @@ func TestEntries(t *testing.T) {
 	if err := f.update(nil, true, func(tx *engine.Tx) error { return f.r.Drop(tx, "i") }); err != nil || f.dump() != "" ||
 		f.r.Any() {
 		t.Errorf("dropped: %v, %s", err, f.dump())
+	}
+}
+
+// TestVectorFields: of an index that Kvrocks has made with a VECTOR field, the other fields are maintained, and the
+// records of the graph stay as they are.
+func TestVectorFields(t *testing.T) {
+	f := open(t)
+	f.hashes()
+	vector := cf.SearchField{Type: cf.SearchVector, Vector: cf.SearchVectorParams{VectorType: 1, Dim: 1, M: 16}}
+	data := cf.AppendSearchField(nil, ns, cf.SearchFieldData, []byte("i"), []byte("v"))
+	node := cf.AppendSearchNode(data, 0, []byte("h:1"))
+	f.write(func(tx *engine.Tx) error {
+		tx.Put(cf.Search, cf.AppendSearchField(nil, ns, cf.SearchFieldMeta, []byte("i"), []byte("v")), vector.Append(nil))
+		tx.Put(cf.Search, node, cf.AppendSearchNodeValue(nil, 0, []float64{1}))
+		return nil
+	})
+	warned := ""
+	f.r = search.Open(f.db, func(text string) { warned = text })
+	if want := `the entries of the VECTOR fields of the search index "i" are not maintained`; warned != want {
+		t.Errorf("warned of %q", warned)
+	}
+	f.hset("h:1", "t", "new", "v", "\x00\x00\x00\x00\x00\x00\xf0\x3f")
+	if got := f.run(search.Parse("i", "@t:{new}", nil)); got != "h:1(c=X|y n=1 t=new v=1.000000 x=7)" {
+		t.Error(got)
+	}
+	if got := f.run(search.Parse("i", "@v:[VECTOR_RANGE 3 $v]", map[string]string{"v": "12345678"})); got !=
+		"VECTOR fields are not supported" {
+		t.Error(got)
+	}
+	if !strings.Contains(f.dump(), fmt.Sprintf("%q", node)) {
+		t.Error("the node is gone")
+	}
+	ix := &search.Index{Namespace: ns, Name: "j", On: cf.TypeHash}
+	ix.Add(search.Field{Name: "v", SearchField: vector})
+	if err := f.r.Create(ix, f.update); err != search.ErrVector {
+		t.Error(err)
 	}
 }
 

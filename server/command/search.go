@@ -35,6 +35,7 @@ var (
 	errNoMore       = engine.NewError("ERR", "no more item to parse")
 	errAtEnd        = engine.NewError("ERR", "unexpected arguments in the end")
 	errFormatSQL    = engine.NewError("ERR", "output format should be SIMPLE or DOT")
+	errIndexDenied  = engine.NewError("NOPERM", "the user may not read all keys, which a query of an index requires")
 	errNoDot        = engine.NewError("ERR", "the format DOT is not supported")
 )
 
@@ -349,8 +350,8 @@ func parseSearch(c *Ctx) (*search.Query, error) {
 	return q, nil
 }
 
-// parseSearchSQL reads the arguments of FT.SEARCHSQL and FT.EXPLAINSQL: query [PARAMS n name value ...]. It returns what
-// follows.
+// parseSearchSQL reads the arguments of FT.SEARCHSQL and FT.EXPLAINSQL: query [PARAMS n name value ...]. It returns
+// what follows.
 func parseSearchSQL(c *Ctx) (q *search.Query, rest words, err error) {
 	w := words(c.Args[2:])
 	var params map[string]string
@@ -385,6 +386,9 @@ func ftSearchSQL(c *Ctx) error {
 // runSearch replies with the number of results, and for each the key and its fields. As in Kvrocks the number does not
 // count what LIMIT leaves out.
 func runSearch(c *Ctx, q *search.Query) error {
+	if !mayReadAllKeys(c) {
+		return errIndexDenied
+	}
 	b := bound(c)
 	mark, n := c.Out.Mark(), 0
 	var text []byte
@@ -447,6 +451,9 @@ func explain(c *Ctx, q *search.Query) error {
 }
 
 func ftTagVals(c *Ctx) error {
+	if !mayReadAllKeys(c) {
+		return errIndexDenied
+	}
 	mark, n := c.Out.Mark(), 0
 	err := c.Srv.Indexes.Tags(c.Tx, string(c.Args[1]), string(c.Args[2]), func(tag []byte) {
 		c.Out.Bulk(tag)

@@ -41,7 +41,8 @@ func TestIndexedWrites(t *testing.T) {
 		{"transaction", "HSET h:1 t a", "MULTI;HSET h:1 t b;HSET h:2 t c;DEL h:1;EXEC", "h:2", "c"},
 		{"discarded", "HSET h:1 t a", "MULTI;HSET h:1 t b;DISCARD", "h:1", "a"},
 		{"script", "HSET h:1 t a", "EVAL redis.call('hset',KEYS[1],'t','b') 1 h:1", "h:1", "b"},
-		{"script, key not declared", "HSET h:1 t a", "EVAL redis.call('del','h:1')redis.call('hset','h:2','t','c') 0", "h:2", "c"},
+		{"script, key not declared", "HSET h:1 t a",
+			"EVAL redis.call('del','h:1')redis.call('hset','h:2','t','c') 0", "h:2", "c"},
 		{"script that fails", "HSET h:1 t a", "EVAL redis.call('hset',KEYS[1],'t','b')redis.call('lpush',KEYS[1],'x') 1 h:1",
 			"h:1", "b"}, // what it has written stays, as in Redis
 		{"script that catches an error", "HSET h:1 t a",
@@ -145,4 +146,44 @@ func TestIndexApplied(t *testing.T) {
 		b.Want(step.query, step.want)
 		a.Want(step.query, step.want)
 	}
+}
+
+// TestIndexErrors: what is refused, in which words, and that nothing is left of it.
+func TestIndexErrors(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	c.Want("FT.CREATE i SCHEMA t TAG n NUMERIC", "+OK\r\n")
+	for command, want := range map[string]string{
+		"FT.CREATE i SCHEMA t TAG":                 "index already exists",
+		"FT.CREATE j":                              "expect SCHEMA section for this index",
+		"FT.CREATE j ON LIST SCHEMA t TAG":         "expect HASH or JSON after ON",
+		"FT.CREATE j PREFIX 2 a SCHEMA t TAG":      "expect SCHEMA section for this index",
+		"FT.CREATE j PREFIX 9 a SCHEMA t TAG":      "no more item to parse",
+		"FT.CREATE j SCHEMA t TEXT":                "expect field type TAG, NUMERIC or VECTOR",
+		"FT.CREATE j SCHEMA t":                     "expect field type TAG, NUMERIC or VECTOR",
+		"FT.CREATE j SCHEMA t TAG SEPARATOR ab":    "only one character separator is supported",
+		"FT.CREATE j SCHEMA v VECTOR HNSW 6 DIM 3": "VECTOR fields are not supported",
+		"FT.SEARCH j *":                            "index `j` not found",
+		"FT.SEARCH i * LIMIT 1":                    "no more item to parse",
+		"FT.SEARCH i * LIMIT a 1":                  "value is not an integer or out of range",
+		"FT.SEARCH i * RETURN 2 t":                 "no more item to parse",
+		"FT.SEARCH i * RETURN 1 z":                 "field `z` not found in index `i`",
+		"FT.SEARCH i * DIALECT 3":                  "only DIALECT 2 is supported currently",
+		"FT.SEARCH i * PARAMS 1 a":                 "nargs of PARAMS must be multiple of 2",
+		"FT.SEARCH i * SORTBY t":                   "field `t` is not sortable",
+		"FT.SEARCH i * NOCONTENT":                  "syntax error",
+		"FT.SEARCHSQL select":                      "invalid syntax",
+		"FT.INFO j":                                "index not found",
+		"FT.TAGVALS j t":                           "index not found",
+		"FT.DROPINDEX j":                           "index not found",
+	} {
+		if got := c.Do(strings.Fields(command)...); got != "-ERR "+want+"\r\n" {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	c.Want("FT._LIST", servertest.Bulk("i"))
+	c.Want("ACL SETUSER u on nopass +@all ~h:*", "+OK\r\n")
+	c.Want("AUTH u x", "+OK\r\n")
+	const denied = "-NOPERM the user may not read all keys, which a query of an index requires\r\n"
+	c.Want("FT.SEARCH i *", denied)
+	c.Want("FT.TAGVALS i t", denied)
 }
