@@ -280,7 +280,7 @@ func (s *scanner) nearest() (*expr, error) {
 		return nil, errSyntax
 	}
 	if _, ok, err := s.numberOr("$"); !ok || err != nil {
-		return nil, cmpErr(err)
+		return nil, orSyntax(err)
 	}
 	name, ok := s.name("@")
 	if !ok {
@@ -292,7 +292,8 @@ func (s *scanner) nearest() (*expr, error) {
 	return &expr{op: opNearest, name: name}, nil
 }
 
-func cmpErr(err error) error {
+// orSyntax returns the error, or that of what is not there.
+func orSyntax(err error) error {
 	if err == nil {
 		err = errSyntax
 	}
@@ -380,7 +381,7 @@ func (s *scanner) unary() (*expr, error) {
 	case s.eat("["):
 		if s.eat("VECTOR_RANGE") {
 			if _, ok, err := s.numberOr("$"); !ok || err != nil {
-				return nil, cmpErr(err)
+				return nil, orSyntax(err)
 			}
 			return &expr{op: opRange, name: name}, s.vector()
 		}
@@ -455,7 +456,7 @@ func (s *scanner) interval(name string) (*expr, error) {
 		}
 		x, ok, err := s.numberOr("$")
 		if !ok || err != nil {
-			return nil, cmpErr(err)
+			return nil, orSyntax(err)
 		}
 		of = append(of, &expr{op: opCompare, name: name, cmp: c, num: x})
 	}

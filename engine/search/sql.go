@@ -160,7 +160,7 @@ func (s *scanner) condition() (*expr, error) {
 	case name == "":
 		x, ok, err := s.numberOr("@")
 		if !ok || err != nil {
-			return nil, cmpErr(err)
+			return nil, orSyntax(err)
 		}
 		c := s.comparison()
 		if name = s.word(); c == "" || name == "" {
@@ -173,7 +173,7 @@ func (s *scanner) condition() (*expr, error) {
 			tag, ok, err = s.param("@")
 		}
 		if !ok {
-			err = cmpErr(err)
+			err = orSyntax(err)
 		}
 		return &expr{op: opTag, name: name, tag: tag}, err
 	case s.eat("<->"):
@@ -184,7 +184,7 @@ func (s *scanner) condition() (*expr, error) {
 		if err == nil {
 			var ok bool
 			if _, ok, err = s.numberOr("@"); !ok {
-				err = cmpErr(err)
+				err = orSyntax(err)
 			}
 		}
 		return &expr{op: opRange, name: name}, err

@@ -181,6 +181,8 @@ func TestIndexErrors(t *testing.T) {
 		}
 	}
 	c.Want("FT._LIST", servertest.Bulk("i"))
+	servertest.Start(t, "cluster-enabled", "yes").Dial(t).Want("FT.CREATE i SCHEMA t TAG",
+		"-ERR currently index cannot work in cluster mode\r\n")
 	c.Want("ACL SETUSER u on nopass +@all ~h:*", "+OK\r\n")
 	c.Want("AUTH u x", "+OK\r\n")
 	const denied = "-NOPERM the user may not read all keys, which a query of an index requires\r\n"
