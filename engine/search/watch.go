@@ -43,9 +43,6 @@ func (r *Registry) Before(tx *engine.Tx, w *Watch, key []byte) error {
 	return nil
 }
 
-// Watches reports whether an index covers one of the keys.
-func (w *Watch) Watches() bool { return len(w.keys) > 0 }
-
 // After writes how the entries of the keys have changed.
 func (w *Watch) After(tx *engine.Tx) error {
 	for _, k := range w.keys {

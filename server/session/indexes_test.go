@@ -94,6 +94,17 @@ func TestIndexOfExpired(t *testing.T) {
 	c.Want("FT.TAGVALS i t", servertest.Bulk("b"))
 }
 
+// TestIndexOfRDB: RDB LOAD indexes the hashes that it loads, and forgets those that it replaces.
+func TestIndexOfRDB(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	c.Want("FT.CREATE i SCHEMA t TAG", "+OK\r\n")
+	c.Want("HSET k t old", ":1\r\n")
+	c.Want("HSET gone t old", ":1\r\n")
+	hash := "\x04" + rdbString("k") + "\x01" + rdbString("t") + rdbString("new")
+	c.Want("RDB LOAD "+rdbFile(t, hash, rdbKey("gone", "v")), "+OK\r\n")
+	c.Want("FT.TAGVALS i t", servertest.Bulk("new"))
+}
+
 // TestIndexNamespaces: each namespace has its own indexes, and MOVE takes a key from one to the other.
 func TestIndexNamespaces(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "4")

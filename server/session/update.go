@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -19,7 +20,18 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 	}
 	c.tx.Tick(time.Now().UnixMilli())
 	c.prefetch(keys, nil)
+	var indexed search.Watch
+	if indexes := c.srv.Services.Indexes; indexes.Any() {
+		for _, k := range keys {
+			if err := indexes.Before(c.tx, &indexed, k); err != nil {
+				return err
+			}
+		}
+	}
 	if err := f(c.tx); err != nil {
+		return err
+	}
+	if err := indexed.After(c.tx); err != nil {
 		return err
 	}
 	if c.srv.waiters.n.Load() > 0 {
