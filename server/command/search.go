@@ -39,11 +39,11 @@ var (
 	errNoDot        = engine.NewError("ERR", "the format DOT is not supported")
 )
 
-// words takes the arguments of a command one by one.
-type words [][]byte
+// ftWords takes the arguments of a command one by one.
+type ftWords [][]byte
 
 // eat takes the next argument if it is the word.
-func (w *words) eat(word string) bool {
+func (w *ftWords) eat(word string) bool {
 	if len(*w) == 0 || !EqualFold((*w)[0], word) {
 		return false
 	}
@@ -51,7 +51,7 @@ func (w *words) eat(word string) bool {
 	return true
 }
 
-func (w *words) next() (arg []byte, err error) {
+func (w *ftWords) next() (arg []byte, err error) {
 	if len(*w) == 0 {
 		return nil, errNoMore
 	}
@@ -60,7 +60,7 @@ func (w *words) next() (arg []byte, err error) {
 }
 
 // count takes a number that is not negative.
-func (w *words) count() (int64, error) {
+func (w *ftWords) count() (int64, error) {
 	arg, err := w.next()
 	if err != nil {
 		return 0, err
@@ -73,7 +73,7 @@ func (w *words) count() (int64, error) {
 }
 
 // list takes a number and as many arguments.
-func (w *words) list() ([][]byte, error) {
+func (w *ftWords) list() ([][]byte, error) {
 	n, err := w.count()
 	if err == nil && n > int64(len(*w)) {
 		err = errNoMore
@@ -87,7 +87,7 @@ func (w *words) list() ([][]byte, error) {
 }
 
 // params takes what follows PARAMS: names and values.
-func (w *words) params() (map[string]string, error) {
+func (w *ftWords) params() (map[string]string, error) {
 	list, err := w.list()
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func ftCreate(c *Ctx) error {
 }
 
 // parseIndex reads name [ON HASH | JSON] [PREFIX n prefix ...] SCHEMA field type option ... and so on.
-func parseIndex(w words) (*search.Index, error) {
+func parseIndex(w ftWords) (*search.Index, error) {
 	ix := &search.Index{Name: string(w[0]), On: cf.TypeHash}
 	if ix.Name == "" {
 		return nil, errIndexName
@@ -165,7 +165,7 @@ func parseIndex(w words) (*search.Index, error) {
 	return ix, nil
 }
 
-func parseField(w *words) (f search.Field, err error) {
+func parseField(w *ftWords) (f search.Field, err error) {
 	name, err := w.next()
 	if err != nil {
 		return f, err
@@ -302,7 +302,7 @@ func vectorInfo(c *Ctx, v *cf.SearchVectorParams) {
 // parseSearch reads the arguments of FT.SEARCH and FT.EXPLAIN: index query [RETURN n field ...]
 // [SORTBY field [ASC | DESC]] [LIMIT offset count] [PARAMS n name value ...] [DIALECT 2].
 func parseSearch(c *Ctx) (*search.Query, error) {
-	w := words(c.Args[3:])
+	w := ftWords(c.Args[3:])
 	var params map[string]string
 	var fields []string
 	var sortBy []byte
@@ -352,8 +352,8 @@ func parseSearch(c *Ctx) (*search.Query, error) {
 
 // parseSearchSQL reads the arguments of FT.SEARCHSQL and FT.EXPLAINSQL: query [PARAMS n name value ...]. It returns
 // what follows.
-func parseSearchSQL(c *Ctx) (q *search.Query, rest words, err error) {
-	w := words(c.Args[2:])
+func parseSearchSQL(c *Ctx) (q *search.Query, rest ftWords, err error) {
+	w := ftWords(c.Args[2:])
 	var params map[string]string
 	if w.eat("PARAMS") {
 		if params, err = w.params(); err != nil {

@@ -53,10 +53,10 @@ var (
 	errTSNoAgg     = engine.NewError("ERR", "AGGREGATION is required")
 )
 
-// words are the options of a command that are left. As in Kvrocks and RedisTimeSeries, unknown words are ignored.
-type words [][]byte
+// tsWords are the options of a command that are left. As in Kvrocks and RedisTimeSeries, unknown words are ignored.
+type tsWords [][]byte
 
-func (w *words) next() []byte {
+func (w *tsWords) next() []byte {
 	if len(*w) == 0 {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (w *words) next() []byte {
 }
 
 // uint takes an unsigned integer if one comes next.
-func (w *words) uint(to *uint64) bool {
+func (w *tsWords) uint(to *uint64) bool {
 	if len(*w) == 0 {
 		return false
 	}
@@ -106,7 +106,7 @@ type tsCreation struct {
 	timestamp         []byte             // of TS.INCRBY
 }
 
-func parseTSCreation(c *Ctx, w words) (*tsCreation, error) {
+func parseTSCreation(c *Ctx, w tsWords) (*tsCreation, error) {
 	o := &tsCreation{Options: timeseries.Options{ChunkSize: timeseries.DefaultChunkSize}}
 	policy := func() (*timeseries.Policy, error) {
 		i := wordIn(tsPolicies, w.next())
@@ -387,7 +387,7 @@ func tsCreateRule(c *Ctx) error {
 		return wrongArgs(c.Spec.FullName())
 	}
 	var a timeseries.Aggregation
-	w := words(c.Args[3:])
+	w := tsWords(c.Args[3:])
 	if !EqualFold(w.next(), "AGGREGATION") {
 		return errTSNoAgg
 	}

@@ -33,7 +33,7 @@ var (
 )
 
 // aggregation parses an aggregator and the length of a bucket.
-func (w *words) aggregation(a *timeseries.Aggregation) error {
+func (w *tsWords) aggregation(a *timeseries.Aggregation) error {
 	i := wordIn(tsAggregators, w.next())
 	if i <= 0 {
 		return errTSAggregator
@@ -63,7 +63,7 @@ var tsKeywords = []string{"LATEST", "FILTER_BY_TS", "FILTER_BY_VALUE", "COUNT", 
 	"BUCKETTIMESTAMP", "EMPTY", "WITHLABELS", "SELECTED_LABELS", "FILTER", "GROUPBY"}
 
 // list takes the words up to the next keyword.
-func (w *words) list() [][]byte {
+func (w *tsWords) list() [][]byte {
 	n := slices.IndexFunc(*w, func(word []byte) bool { return wordIn(tsKeywords, word) >= 0 })
 	if n < 0 {
 		n = len(*w)
@@ -74,7 +74,7 @@ func (w *words) list() [][]byte {
 }
 
 // parse parses options. from and to are the bounds of the range as they were given; nil for a command without.
-func (q *tsQuery) parse(c *Ctx, w words, from, to []byte) error {
+func (q *tsQuery) parse(c *Ctx, w tsWords, from, to []byte) error {
 	aligned := false
 	for len(w) > 0 {
 		switch word := w.next(); {
@@ -156,7 +156,7 @@ func (q *tsQuery) parse(c *Ctx, w words, from, to []byte) error {
 }
 
 // align parses the value of ALIGN.
-func (q *tsQuery) align(w *words, from, to []byte) error {
+func (q *tsQuery) align(w *tsWords, from, to []byte) error {
 	if w.uint(&q.Alignment) {
 		return nil
 	}
