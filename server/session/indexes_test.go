@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -192,6 +193,17 @@ func TestIndexErrors(t *testing.T) {
 		}
 	}
 	c.Want("FT._LIST", servertest.Bulk("i"))
+	const text = "project *: (filter t hastag \"a\": tag-scan t, a)"
+	want := fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+	c.Want("FT.EXPLAIN i @t:{a}", want)
+	for _, format := range [][]string{nil, {"SIMPLE"}} {
+		if got := c.Do(append([]string{"FT.EXPLAINSQL", `select * from i where t hastag "a"`}, format...)...); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := c.Do("FT.EXPLAINSQL", "select * from i", "DOT"); got != "-ERR the format DOT is not supported\r\n" {
+		t.Errorf("%q", got)
+	}
 	servertest.Start(t, "cluster-enabled", "yes").Dial(t).Want("FT.CREATE i SCHEMA t TAG",
 		"-ERR currently index cannot work in cluster mode\r\n")
 	c.Want("ACL SETUSER u on nopass +@all ~h:*", "+OK\r\n")
