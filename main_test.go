@@ -302,16 +302,16 @@ func TestNewerColumnFamily(t *testing.T) {
 		}
 		return string(out)
 	}
-	ldb("create_column_family", "index")
-	ldb("--column_family=index", "put", "key", "value")
+	ldb("create_column_family", "newer")
+	ldb("--column_family=newer", "put", "key", "value")
 	p := start(t, "--dir", dir)
-	if p.logged(`column families of a newer version are preserved {"families": ["index"]}`) != 1 {
+	if p.logged(`column families of a newer version are preserved {"families": ["newer"]}`) != 1 {
 		t.Errorf("log:\n%s", strings.Join(p.log, "\n"))
 	}
 	p.want("OK", "SET", "k", "v")
 	p.want("OK", "FLUSHALL")
 	p.stop(os.Interrupt)
-	if got := ldb("--column_family=index", "get", "key"); !strings.Contains(got, "value") {
+	if got := ldb("--column_family=newer", "get", "key"); !strings.Contains(got, "value") {
 		t.Errorf("the family holds %q", got)
 	}
 }
