@@ -19,19 +19,12 @@ var metadata = regexp.MustCompile(`size (\d+) "\\x00\\x(..)`)
 // only the size and the number of filters.
 func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) (lines []string) {
 	t.Helper()
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
+	for _, l := range fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, key, f) })) {
+		l, value, _ := strings.Cut(strings.ReplaceAll(l, ns+"/", ""), " = ")
+		if m := metadata.FindStringSubmatch(value); m != nil {
+			l += " size " + m[1] + " filters " + m[2]
 		}
-		for _, l := range some {
-			l, value, _ := strings.Cut(strings.ReplaceAll(l, ns+"/", ""), " = ")
-			if m := metadata.FindStringSubmatch(value); m != nil {
-				l += " size " + m[1] + " filters " + m[2]
-			}
-			lines = append(lines, l)
-		}
+		lines = append(lines, l)
 	}
 	return lines
 }

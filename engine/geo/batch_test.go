@@ -16,16 +16,9 @@ func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx)
 	t.Helper()
 	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
 		"", " = zset", "", ` = ""`, "", ` ""`, "")
-	var lines []string
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range some {
-			lines = append(lines, short.Replace(l))
-		}
+	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, f) }))
+	for i, l := range lines {
+		lines[i] = short.Replace(l)
 	}
 	return lines
 }

@@ -14,17 +14,10 @@ import (
 // recordsOf returns the records that f writes to the WAL, without the namespace, the key and the version.
 func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	var lines []string
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range some {
-			l = strings.ReplaceAll(l, ns+`/"`+string(key)+`" `, "")
-			lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(l, "#1 ", ""), "expire 0 version ", ""))
-		}
+	short := strings.NewReplacer(ns+`/"`+string(key)+`" `, "", "#1 ", "", "expire 0 version ", "")
+	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, key, f) }))
+	for i, l := range lines {
+		lines[i] = short.Replace(l)
 	}
 	return lines
 }

@@ -33,15 +33,9 @@ func path(t testing.TB, s string) *json.Path {
 // recordsOf returns the records that f writes to the WAL, without the namespace.
 func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) (lines []string, err error) {
 	t.Helper()
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { err = db.Update(ns, keysOf("j", "k"), f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range some {
-			lines = append(lines, strings.ReplaceAll(l, ns+"/", ""))
-		}
+	lines = fixture.Lines(t, enginetest.Batches(t, db, func() { err = db.Update(ns, keysOf("j", "k"), f) }))
+	for i, l := range lines {
+		lines[i] = strings.ReplaceAll(l, ns+"/", "")
 	}
 	return lines, err
 }

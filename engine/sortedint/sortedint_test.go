@@ -133,16 +133,8 @@ func TestBatches(t *testing.T) {
 // recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
 func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	var lines []string
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, some...)
-	}
 	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", " #1", "", " = sortedint", "", ` = ""`, "")
+	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, f) }))
 	for i, l := range lines {
 		lines[i] = strings.TrimSuffix(short.Replace(l), ` ""`)
 	}
