@@ -132,11 +132,7 @@ func blockingPop(c *Ctx, left bool) error {
 }
 
 func blmove(c *Ctx) error {
-	fromLeft, err := end(c.Args[3])
-	if err != nil {
-		return err
-	}
-	toLeft, err := end(c.Args[4])
+	fromLeft, toLeft, err := ends(c)
 	if err != nil {
 		return err
 	}

@@ -248,12 +248,16 @@ func end(arg []byte) (left bool, err error) {
 	return left, nil
 }
 
-func lmove(c *Ctx) error {
-	fromLeft, err := end(c.Args[3])
-	if err != nil {
-		return err
+// ends reads the ends that LMOVE and BLMOVE take from and add to.
+func ends(c *Ctx) (fromLeft, toLeft bool, err error) {
+	if fromLeft, err = end(c.Args[3]); err == nil {
+		toLeft, err = end(c.Args[4])
 	}
-	toLeft, err := end(c.Args[4])
+	return fromLeft, toLeft, err
+}
+
+func lmove(c *Ctx) error {
+	fromLeft, toLeft, err := ends(c)
 	if err != nil {
 		return err
 	}

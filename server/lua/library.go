@@ -191,7 +191,7 @@ func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error
 		}
 		st.running, st.ticks, st.calls, st.waiting, st.loading = running, ticks, calls, waiting, nil
 	}()
-	_, err := st.protectedStop(st.functionIn(env, l.code))
+	err := st.protectedStop(st.functionIn(env, l.code))
 	if err != nil {
 		return nil, err
 	}
@@ -205,24 +205,24 @@ func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error
 }
 
 // protectedStop is protected for code that may be stopped.
-func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error) {
+func (st *state) protectedStop(f *vm.LFunction) error {
 	st.main.SetTop(0)
 	st.main.Push(f)
 	if err := st.main.PCall(0, 0, st.explain); err != nil {
 		if stop := st.stop; stop != nil {
 			st.stop = nil
-			return nil, errors.New("ERR " + stop.Error())
+			return errors.New("ERR " + stop.Error())
 		}
 		var ae *vm.ApiError
 		if errors.As(err, &ae) {
 			if t, ok := ae.Object.(*vm.LTable); ok {
-				return nil, errors.New(plainText(t.RawGetString("err")))
+				return errors.New(plainText(t.RawGetString("err")))
 			}
-			return nil, errors.New("ERR " + plainText(translate(ae.Object)))
+			return errors.New("ERR " + plainText(translate(ae.Object)))
 		}
-		return nil, err
+		return err
 	}
-	return nil, nil
+	return nil
 }
 
 // entries returns the keys and values of a table, alternating.

@@ -210,7 +210,7 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 		return errStale
 	case now.state == Started && now.link != link:
 		now.link.Close()
-		if err := i.end(Failed); err != nil {
+		if err := i.fail(); err != nil {
 			return err
 		}
 		return errImportOver
@@ -228,7 +228,7 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	if err := imported(r); err != nil {
 		// Without Revoked the slots would be deleted at the next start.
 		i.opt.Slots.Revoked(r)
-		return errors.Join(fmt.Errorf("recording that the slots were imported: %w", err), i.end(Failed))
+		return errors.Join(fmt.Errorf("recording that the slots were imported: %w", err), i.fail())
 	}
 	stage.Step(stage.ImportedKept)
 	i.unmark()
@@ -274,7 +274,7 @@ func (i *Import) Void(r cf.SlotRange, asOf *Importing) error {
 		return nil // another import has begun, or they are ours
 	}
 	i.now.Store(&Importing{slots: r, state: Success, began: now.began})
-	return i.end(Failed)
+	return i.fail()
 }
 
 // has reports whether all slots of a range belong to this node or were imported.
@@ -304,7 +304,7 @@ func (i *Import) Fail(link Link, r cf.SlotRange) error {
 	case now.state == Failed:
 		return nil
 	}
-	return i.end(Failed)
+	return i.fail()
 }
 
 func (i *Import) expects(r cf.SlotRange) error {
@@ -337,11 +337,11 @@ func (i *Import) delete(r cf.SlotRange) error {
 	return nil
 }
 
-// end ends the import with a state other than success. mu must be held.
-func (i *Import) end(state State) error {
+// fail ends the import without success. mu must be held.
+func (i *Import) fail() error {
 	now := i.now.Load()
 	r := now.slots
-	i.now.Store(&Importing{slots: r, state: state, began: now.began})
+	i.now.Store(&Importing{slots: r, state: Failed, began: now.began})
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", r))
@@ -372,7 +372,7 @@ func (i *Import) LinkEnded(link Link) {
 		return
 	}
 	i.opt.Log.Warn("the source of an import is gone", zap.Stringer("slots", now.slots))
-	if err := i.end(Failed); err != nil {
+	if err := i.fail(); err != nil {
 		i.opt.Log.Error("cleaning up after an import failed", zap.Error(err))
 	}
 }
