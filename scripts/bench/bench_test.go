@@ -126,21 +126,6 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func TestParseProcessorTime(t *testing.T) {
-	for _, tt := range []struct {
-		stat string
-		want time.Duration
-	}{
-		{"7 (redis-server) S 1 7 7 0 -1 4194560 1 0 0 0 12 30 0 0 20 0 6 0 99", 420 * time.Millisecond},
-		{"7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 1 0 0 0 20 0 6 0 99", 10 * time.Millisecond},
-		{"7 (a) S 1", -1},
-	} {
-		if got, err := parseProcessorTime(tt.stat); (err == nil) != (tt.want >= 0) || err == nil && got != tt.want {
-			t.Errorf("%q: %v, %v", tt.stat, got, err)
-		}
-	}
-}
-
 // redisSide is a redis-server that ends with the test.
 func redisSide(t *testing.T) *side {
 	t.Helper()

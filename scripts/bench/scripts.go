@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
 )
 
 // script is a Lua script whose CPU time is measured: that of the whole server process, divided by the calls. EVALSHA
@@ -95,7 +97,7 @@ func (s *side) processorTime() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parseProcessorTime(string(stat))
+	return launch.ParseCPUTime(string(stat))
 }
 
 // serverInfo returns a field of INFO server.
@@ -113,25 +115,6 @@ func (s *side) serverInfo(field string) (string, error) {
 	}
 	value, _, _ = strings.Cut(value, "\r\n")
 	return value, nil
-}
-
-// parseProcessorTime parses the user and system time in /proc/PID/stat. The name of the program, the second field, may
-// contain anything.
-func parseProcessorTime(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/PID/stat has no processor time: %q", stat)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	const tick = time.Second / 100 // the kernel's USER_HZ
-	return time.Duration(user+system) * tick, nil
 }
 
 // runScript calls a script. It returns the CPU time of one call in microseconds, and the calls per second.

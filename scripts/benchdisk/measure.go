@@ -134,7 +134,7 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 		}
 		l.Seed += 1000
 	}
-	if err := b.resetPeak(); err != nil {
+	if err := b.ResetPeak(); err != nil {
 		return f, err
 	}
 	before, err := b.usage()
@@ -161,7 +161,7 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 	if err != nil {
 		return f, err
 	}
-	peak, err := b.peak()
+	peak, err := b.PeakResident()
 	if err != nil {
 		return f, err
 	}

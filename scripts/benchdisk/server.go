@@ -137,33 +137,8 @@ func (s *server) usage() (usage, error) {
 		return u, err
 	}
 	u.read, u.written = io["read_bytes"], io["write_bytes"]-io["cancelled_write_bytes"]
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
-	if err != nil {
-		return u, err
-	}
-	// The name of the program, in parentheses, may contain blanks. utime and stime are the 12th and 13th field after
-	// it.
-	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
-	for _, text := range f[11:13] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return u, err
-		}
-		u.cpu += time.Duration(n) * tick
-	}
-	return u, nil
-}
-
-// resetPeak resets the peak of the resident size.
-func (s *server) resetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0)
-}
-
-// peak returns the max resident size in bytes since resetPeak.
-func (s *server) peak() (int64, error) {
-	f, err := fields(fmt.Sprintf("/proc/%d/status", s.Pid()))
-	return f["VmHWM"] << 10, err
+	u.cpu, err = s.CPUTime()
+	return u, err
 }
 
 // fields parses a file of lines such as "name: 123". It skips lines without a number.

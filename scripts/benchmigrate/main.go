@@ -224,57 +224,29 @@ type used struct {
 	threads map[string]time.Duration
 }
 
-// usage returns what a process has used. The peak counts from the last resetPeak.
-func usage(pid int) (u used, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+// usage returns what a server has used. The peak counts from the last ResetPeak.
+func usage(s *launch.Server) (u used, err error) {
+	if u.cpu, err = s.CPUTime(); err != nil {
 		return u, err
 	}
-	if u.cpu, err = cpuTime(stat); err != nil {
+	if u.peak, err = s.PeakResident(); err != nil {
 		return u, err
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return u, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			if err != nil {
-				return u, err
-			}
-			u.peak = n << 10
-		}
 	}
 	u.threads = map[string]time.Duration{}
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
 	for _, t := range tasks {
 		stat, err := os.ReadFile(t)
 		if err != nil {
 			continue // the process has ended
 		}
 		name := string(stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')])
-		d, err := cpuTime(stat)
+		d, err := launch.ParseCPUTime(string(stat))
 		if err != nil {
 			return u, err
 		}
 		u.threads[name] += d
 	}
 	return u, err
-}
-
-// cpuTime parses the CPU time in a stat file of /proc.
-func cpuTime(stat []byte) (time.Duration, error) {
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	var ticks int64
-	for _, f := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * (time.Second / 100), nil
 }
 
 var pauseLine = regexp.MustCompile(`writes of the slots have paused.*("for": .*)}`)
@@ -307,8 +279,8 @@ func (b *bench) migrate(run, slots string) error {
 	both := []*launch.Server{b.source, dest}
 	var before, after [2]used
 	for i, s := range both {
-		os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0) // VmHWM counts from now on
-		if before[i], err = usage(s.Pid()); err != nil {
+		s.ResetPeak()
+		if before[i], err = usage(s); err != nil {
 			return err
 		}
 	}
@@ -328,7 +300,7 @@ func (b *bench) migrate(run, slots string) error {
 	}
 	took := time.Since(began)
 	for i, s := range both {
-		if after[i], err = usage(s.Pid()); err != nil {
+		if after[i], err = usage(s); err != nil {
 			return err
 		}
 	}
@@ -348,7 +320,7 @@ func (b *bench) migrate(run, slots string) error {
 	if err := b.settled(dest); err != nil {
 		return err
 	}
-	later, err := usage(dest.Pid())
+	later, err := usage(dest)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -66,49 +65,11 @@ func observe(master, replica *launch.Server) (o observed, err error) {
 	if o.master, err = offset(master.Addr); err != nil {
 		return o, err
 	}
-	if o.masterCPU, err = cpu(master.Pid()); err != nil {
+	if o.masterCPU, err = master.CPUTime(); err != nil {
 		return o, err
 	}
-	o.replicaCPU, err = cpu(replica.Pid())
+	o.replicaCPU, err = replica.CPUTime()
 	return o, err
-}
-
-// cpu returns the CPU time that a process has used.
-func cpu(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	var ticks int64
-	for _, f := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * (time.Second / 100), nil
-}
-
-// peak returns the peak of the anonymous memory of a process in bytes, since the last resetPeak.
-func peak(pid int) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmHWM of process %d", pid)
-}
-
-// resetPeak resets peak.
-func resetPeak(pid int) error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
 // pin assigns the first core to the master and this process, and the second core to the replica. With one core it does

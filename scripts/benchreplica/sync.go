@@ -75,12 +75,12 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	if err := order(replica.Addr, "SET", "own", "write"); err != nil { // so that only a full synchronisation removes it
 		return r, err
 	}
-	pids := [2]int{master.Pid(), replica.Pid()}
-	for i, pid := range pids {
-		if err := resetPeak(pid); err != nil {
+	both := [2]*launch.Server{master, replica}
+	for i, s := range both {
+		if err := s.ResetPeak(); err != nil {
 			return r, err
 		}
-		if r.memory[i], err = peak(pid); err != nil {
+		if r.memory[i], err = s.PeakResident(); err != nil {
 			return r, err
 		}
 	}
@@ -99,8 +99,8 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	if err := b.level(master, replica); err != nil {
 		return r, err
 	}
-	for i, pid := range pids {
-		p, err := peak(pid)
+	for i, s := range both {
+		p, err := s.PeakResident()
 		if err != nil {
 			return r, err
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestStartStopKill(t *testing.T) {
@@ -100,5 +101,20 @@ func TestTailIsBounded(t *testing.T) {
 	}
 	if !strings.HasSuffix(out.String(), line+"the end") {
 		t.Error("the end is missing")
+	}
+}
+
+func TestParseCPUTime(t *testing.T) {
+	for _, tt := range []struct {
+		stat string
+		want time.Duration
+	}{
+		{"7 (redis-server) S 1 7 7 0 -1 4194560 1 0 0 0 12 30 0 0 20 0 6 0 99", 420 * time.Millisecond},
+		{"7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 1 0 0 0 20 0 6 0 99", 10 * time.Millisecond},
+		{"7 (a) S 1", -1},
+	} {
+		if got, err := ParseCPUTime(tt.stat); (err == nil) != (tt.want >= 0) || err == nil && got != tt.want {
+			t.Errorf("%q: %v, %v", tt.stat, got, err)
+		}
 	}
 }
