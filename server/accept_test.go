@@ -138,7 +138,7 @@ func TestMaxClientsAtRunTime(t *testing.T) {
 	}
 	b.Want("CONFIG SET maxclients 3", "+OK\r\n")
 	h.Dial(t).Want("PING", "+PONG\r\n")
-	limit := server.MaxOpenClients()
+	limit, _ := server.OpenFiles(servertest.Config(t))
 	b.Want("CONFIG SET maxclients 2000000000",
 		fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+
 			"The operating system is not able to handle the specified number of clients, try with %d\r\n", limit))

@@ -42,9 +42,8 @@ func (s *Server) IsPaused() bool {
 }
 
 var (
-	MaxOpenClients = options.MaxOpenClients
-	CheckClients   = options.CheckClients
-	ErrSamePort    = options.ErrSamePort
+	OpenFiles   = options.OpenFiles
+	ErrSamePort = options.ErrSamePort
 )
 
 const ProtectedMode = protectedMode

@@ -19,8 +19,9 @@ type applier struct {
 
 // follow makes the server and the engine follow changes of settings at run time.
 func (s *Server) follow() {
-	if limit := options.MaxOpenClients(); int64(s.cfg.MaxClients()) > limit {
-		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", limit))
+	if clients, tables := options.OpenFiles(s.cfg); int64(s.cfg.MaxClients()) > clients {
+		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", clients),
+			zap.Int64("table files", tables))
 	}
 	for _, f := range s.appliers() {
 		if !f.changesOnly {
@@ -44,9 +45,12 @@ func (s *Server) appliers() []applier {
 	unset := s.db.Derived().Limit() // the limit with which the database was opened
 	return append([]applier{
 		{names: []string{"maxclients"}, changesOnly: true,
-			apply: func() error { return options.CheckClients(int64(s.cfg.MaxClients())) }},
+			apply: func() error { return options.CheckClients(s.cfg) }},
 		{names: []string{"maxclients"},
-			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), options.MaxOpenClients())) })},
+			apply: always(func() {
+				clients, _ := options.OpenFiles(s.cfg)
+				s.maxClients.Store(min(int64(s.cfg.MaxClients()), clients))
+			})},
 		{names: []string{"timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit",
 			"lua-strict-key-accessing"},
 			apply: always(s.applyLimits)},

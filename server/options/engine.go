@@ -70,7 +70,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 			MaxWriteBufferNumber:           num("rocksdb.max_write_buffer_number"),
 			MinWriteBufferNumberToMerge:    num("rocksdb.min_write_buffer_number_to_merge"),
 			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * MiB,
-			MaxOpenFiles:                   num("rocksdb.max_open_files"),
+			MaxOpenFiles:                   maxOpenFiles(cfg),
 			MaxBackgroundCompactions:       num("rocksdb.max_background_compactions"),
 			MaxBackgroundFlushes:           num("rocksdb.max_background_flushes"),
 			MaxBackgroundJobs:              num("rocksdb.max_background_jobs"),
