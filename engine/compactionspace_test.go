@@ -5,92 +5,148 @@ import (
 	"math/rand"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// TestCompactionWithoutSpace: a compaction that finds too little space stops no writes, until level 0 is full. Both
-// states can be told apart, and both end by themselves when there is space.
-func TestCompactionWithoutSpace(t *testing.T) {
-	t.Parallel() // RocksDB looks for space every five seconds
-	disk := enginetest.MountSmall(t, 128<<20)
-	log, logged := logEvents("a compaction failed", "compactions have space again")
+// crowded is a database with 30 files in level 0, on a disk without the space that their compaction needs. The
+// compaction has failed.
+type crowded struct {
+	*engine.DB
+	t      *testing.T
+	disk   string
+	random *rand.Rand
+}
+
+func openCrowded(t *testing.T, log *zap.Logger, failed <-chan struct{}) *crowded {
+	db := &crowded{t: t, disk: enginetest.MountSmall(t, 128<<20), random: rand.New(rand.NewSource(1))}
 	ro := engine.DefaultRocksOptions()
 	ro.WriteBufferSize, ro.Level0StopWritesTrigger = 1<<20, 1024
-	db, err := engine.Open(engine.Options{Dir: disk + "/db", Logger: log, Rocks: ro})
-	if err != nil {
+	var err error
+	if db.DB, err = engine.Open(engine.Options{Dir: db.disk + "/db", Logger: log, Rocks: ro}); err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() // the file system cannot be unmounted otherwise
-	set := func(key, value string) {
-		t.Helper()
-		if err := db.SetFamilyOption(key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("disable_auto_compactions", "true")
-	r := rand.New(rand.NewSource(1)) // what cannot be compressed
-	put := func(n int) error {
-		key := fmt.Sprint("key", n)
-		return db.Update(ns, keys(key), func(tx *engine.Tx) error {
-			value := make([]byte, 20000)
-			r.Read(value)
-			s := tx.Fresh([]byte(key), cf.TypeString)
-			tx.SaveAppend(&s, value)
-			return nil
-		})
-	}
+	t.Cleanup(func() { db.Close() }) // the file system cannot be unmounted otherwise
+	db.set("disable_auto_compactions", "true")
 	for i := range 1500 { // 30 MB
-		if err := put(i); err != nil {
+		if err := db.put(i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := db.FlushAll(); err != nil {
 		t.Fatal(err)
 	}
-	enginetest.FillDisk(t, disk+"/ballast")
-	ballast, err := os.Stat(disk + "/ballast")
+	if err := db.put(0); err != nil { // the log takes its space
+		t.Fatal(err)
+	}
+	enginetest.FillDisk(t, db.ballast())
+	info, err := os.Stat(db.ballast())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(disk+"/ballast", ballast.Size()-12<<20); err != nil { // for logs and flushes
+	if err := os.Truncate(db.ballast(), info.Size()-12<<20); err != nil { // for logs and flushes
 		t.Fatal(err)
 	}
-	set("disable_auto_compactions", "false")
-	await := func(c <-chan struct{}, what string) {
-		t.Helper()
-		select {
-		case <-c:
-		case <-time.After(recoveryTime):
-			t.Fatal(what)
+	db.set("disable_auto_compactions", "false")
+	db.await(failed, "the compaction had space")
+	for end := time.Now().Add(recoveryTime); db.free() < 4<<20; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the failed compaction leaves its files")
 		}
 	}
-	await(logged[0], "the compaction had space")
-	if err := put(0); err != nil {
+	return db
+}
+
+func (db *crowded) free() uint64 {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(db.disk, &s); err != nil {
+		db.t.Fatal(err)
+	}
+	return s.Bavail * uint64(s.Bsize)
+}
+
+func (db *crowded) ballast() string { return db.disk + "/ballast" }
+
+func (db *crowded) set(key, value string) {
+	db.t.Helper()
+	if err := db.SetFamilyOption(key, value); err != nil {
+		db.t.Fatal(err)
+	}
+}
+
+// put writes 20 kB that cannot be compressed.
+func (db *crowded) put(n int) error {
+	key := fmt.Sprint("key", n)
+	return db.Update(ns, keys(key), func(tx *engine.Tx) error {
+		value := make([]byte, 20000)
+		db.random.Read(value)
+		s := tx.Fresh([]byte(key), cf.TypeString)
+		tx.SaveAppend(&s, value)
+		return nil
+	})
+}
+
+func (db *crowded) await(c <-chan struct{}, otherwise string) {
+	db.t.Helper()
+	select {
+	case <-c:
+	case <-time.After(recoveryTime):
+		db.t.Fatal(otherwise)
+	}
+}
+
+// TestCompactionWithoutSpace: a compaction that finds too little space stops no writes, until level 0 is full. Both
+// states can be told apart, and both end by themselves when there is space.
+func TestCompactionWithoutSpace(t *testing.T) {
+	t.Parallel() // RocksDB looks for space every five seconds
+	log, logged := logEvents("a compaction failed", "compactions have space again")
+	db := openCrowded(t, log, logged[0])
+	if err := db.put(0); err != nil {
 		t.Error("a write fails because a compaction had no space:", err)
 	}
 	if db.BackgroundError() != nil || db.CompactionError() == nil {
 		t.Errorf("the database writes: error %v, error of compactions %v", db.BackgroundError(), db.CompactionError())
 	}
-	set("level0_stop_writes_trigger", "4")
-	if err := put(0); err == nil || !strings.Contains(err.Error(), "No space left on device") {
+	db.set("level0_stop_writes_trigger", "4")
+	if err := db.put(0); err == nil || !strings.Contains(err.Error(), "No space left on device") {
 		t.Error("level 0 is full, and a write ends with", err)
 	}
 	if db.BackgroundError() == nil {
 		t.Error("level 0 is full, and the database is said to write")
 	}
-	if err := os.Remove(disk + "/ballast"); err != nil {
+	if err := os.Remove(db.ballast()); err != nil {
 		t.Fatal(err)
 	}
-	await(logged[1], "there is space, and compactions do not go on")
-	if err := put(0); err != nil { // waits for the compaction
+	db.await(logged[1], "there is space, and compactions do not go on")
+	if err := db.put(0); err != nil { // waits for the compaction
 		t.Error("after the recovery:", err)
 	}
 	if db.BackgroundError() != nil || db.CompactionError() != nil {
 		t.Errorf("after the recovery: error %v, error of compactions %v", db.BackgroundError(), db.CompactionError())
 	}
+}
+
+// TestCheckpointWithoutSpace: a checkpoint waits for a compaction that waits for space. It does not keep the process
+// from ending.
+func TestCheckpointWithoutSpace(t *testing.T) {
+	t.Parallel()
+	log, logged := logEvents("a compaction failed")
+	db := openCrowded(t, log, logged[0])
+	db.set("level0_stop_writes_trigger", "4")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := db.Checkpoint(db.disk + "/checkpoint"); err == nil {
+			t.Error("the checkpoint was made")
+		}
+	}()
+	db.Interrupt()
+	db.await(done, "the checkpoint goes on after Interrupt")
 }

@@ -264,8 +264,12 @@ func (db *DB) Close() error {
 // Interrupt ends long operations that no client waits for: requested compactions, now or later, and [DB.EachExpiring].
 // It is for programs whose background work must end before they close the database.
 func (db *DB) Interrupt() {
-	if !db.interrupted.Swap(true) {
-		db.rocks.CancelCompactions()
+	if db.interrupted.Swap(true) {
+		return
+	}
+	db.rocks.CancelCompactions()
+	if db.CompactionError() != nil { // a checkpoint may wait for a compaction that waits for space
+		db.rocks.CancelBackground()
 	}
 }
 

@@ -222,6 +222,15 @@ func (d *DB) CancelCompactions() {
 	C.bk_cancel_compactions(d.ptr)
 }
 
+// CancelBackground ends flushes and compactions, and calls that wait for these. The database can only be closed then.
+func (d *DB) CancelBackground() {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
+	C.bk_cancel_background(d.ptr)
+}
+
 // Flush flushes the memtables of a family to a file and waits for the end of the flush.
 func (d *DB) Flush(f *Family) error {
 	if !d.enter() {

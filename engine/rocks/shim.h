@@ -191,6 +191,8 @@ int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const cha
 int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level, uint64_t file_size, char** err);
 // bk_cancel_compactions cancels running calls of bk_compact_range, waits for their end, and makes later calls fail.
 void bk_cancel_compactions(void* db);
+// Ends flushes and compactions, and lets no more begin; the database can only be closed then.
+void bk_cancel_background(void* db);
 // bk_table_properties returns a malloc'ed buffer of *n bytes, which the caller frees with free(). For each file it
 // holds: u32 length and bytes of the file name; u64 file_creation_time; u64 bytes of keys and values; u32 level; then
 // for total_keys, deleted_keys, start_key, stop_key and basalt.expiries each u32 length (0xffffffff = absent) and

@@ -1,5 +1,6 @@
 // RocksDB's callbacks: compaction filters, the table properties collector, the event listener, the prefix of filters.
 #include <rocksdb/compaction_filter.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table_properties.h>
@@ -402,6 +403,7 @@ int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level,
   return bk::set_err(err, s) ? -1 : 1;
 }
 void bk_cancel_compactions(void* db) { bk::db(db)->DisableManualCompaction(); }
+void bk_cancel_background(void* db) { CancelAllBackgroundWork(bk::db(db), false); }
 
 char* bk_map_property(void* db, void* cf, const char* name, size_t nl, size_t* n) {
   std::map<std::string, std::string> entries;
