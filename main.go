@@ -126,6 +126,7 @@ func run(cfg *config.Config) (err error) {
 	}
 	s := server.New(cfg, db, log.Logger)
 	s.SetBuild(version)
+	signal.Ignore(syscall.SIGPIPE) // a log on stdout whose reader has ended would end the server
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 	reload := make(chan os.Signal, 1)
@@ -144,6 +145,7 @@ func run(cfg *config.Config) (err error) {
 	for running := true; running; {
 		select {
 		case <-reload:
+			log.Reopen()
 			if err := s.ReloadTLS(); err == nil {
 				log.Info("certificates read again", zap.String("signal", syscall.SIGHUP.String()))
 			}

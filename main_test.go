@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -442,5 +443,36 @@ func TestLogDirectory(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/s"); err == nil {
 		t.Error("the socket is left behind")
+	}
+}
+
+// TestLogReaderEnds: a server goes on when nobody reads its stdout any more, as after the end of a log collector.
+func TestLogReaderEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := basalt(t, "--port", "0", "--dir", t.TempDir())
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	w.Close()
+	p := &process{t: t, cmd: cmd}
+	for s := bufio.NewScanner(r); s.Scan(); {
+		if strings.Contains(s.Text(), " ready ") {
+			p.ready(s.Text())
+			break
+		}
+	}
+	r.Close()
+	p.want("OK", "CONFIG", "SET", "slowlog-max-len", "7") // is logged
+	p.want("slowlog-max-len 7", "CONFIG", "GET", "slowlog-max-len")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

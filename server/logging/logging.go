@@ -175,6 +175,13 @@ func (l *Logger) SetRetentionDays(days int) {
 	}
 }
 
+// Reopen opens the log files anew at their next lines, for programs that rename or delete log files.
+func (l *Logger) Reopen() {
+	for _, f := range l.files {
+		f.Close()
+	}
+}
+
 // Close writes what is buffered and closes the files. Stdout and stderr are not ours to close, and a terminal cannot be
 // synced.
 func (l *Logger) Close() error {

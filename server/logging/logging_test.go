@@ -80,6 +80,32 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestReopen: a log file that was renamed is left alone after Reopen, and a directory that was deleted is made again.
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	l, err := Open(Options{Targets: []Target{{Name: dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	name := filepath.Join(dir, FileName)
+	for _, away := range []func() error{
+		func() error { return os.Rename(name, name+".1") },
+		func() error { return os.RemoveAll(dir) },
+	} {
+		l.Info("before")
+		if err := away(); err != nil {
+			t.Fatal(err)
+		}
+		l.Reopen()
+		l.Info("after")
+		b, err := os.ReadFile(name)
+		if err != nil || !bytes.HasSuffix(b, []byte("info after\n")) || bytes.Contains(b, []byte("before")) {
+			t.Errorf("the log is %q, %v", b, err)
+		}
+	}
+}
+
 func TestUnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
