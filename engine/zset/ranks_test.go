@@ -326,17 +326,24 @@ func TestLongMembersAreNotKept(t *testing.T) {
 		}
 		return zset.Store(tx, key, entries)
 	})
+	var made any
 	for i := range n {
 		view(t, db, key, func(tx *engine.Tx) {
 			rank, _, found, err := zset.Rank(tx, key, fmt.Appendf(nil, "m%08d%4096d", i, 0), false)
 			if err != nil || !found || int(rank) != i {
 				t.Fatalf("rank %d = %d, %v, %v", i, rank, found, err)
 			}
+			if i == n*2/3 {
+				made = zset.RanksOf(tx, key)
+			}
 		})
 	}
 	view(t, db, key, func(tx *engine.Tx) {
 		if kept, bytes := zset.Kept(tx, key); kept > 0 || !zset.Ranked(tx, key) {
 			t.Errorf("%d blocks are kept, of %d bytes", kept, bytes)
+		}
+		if zset.RanksOf(tx, key) != made {
+			t.Error("the entries were counted again")
 		}
 	})
 }
