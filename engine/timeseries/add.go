@@ -35,20 +35,20 @@ type incoming struct {
 // locks it takes. It returns what has become of each sample. Each chunk is written once.
 func (s *Series) Add(samples []cf.Sample, policy Policy, lock Locker) ([]Result, error) {
 	n, err := s.newest()
-	defer n.it.Close()
 	if err != nil {
 		return nil, err
 	}
+	defer n.it.Close()
 	return s.add(&n, samples, policy, lock)
 }
 
 // AddTo adds to the newest sample a value, and writes the sum at a timestamp. If that is older, ok is false.
 func (s *Series) AddTo(sample cf.Sample, lock Locker) (ok bool, err error) {
 	n, err := s.newest()
-	defer n.it.Close()
 	if err != nil {
 		return false, err
 	}
+	defer n.it.Close()
 	if n.exists {
 		last := lastOf(n.samples)
 		if sample.Timestamp < last.Timestamp {
@@ -283,7 +283,6 @@ func (s *Series) rewrite(first uint64, old []byte, some []*incoming, policy Poli
 	}
 	if at := cf.SampleAt(merged, 0).Timestamp; at != first {
 		s.deleteChunk(first)
-		first = at
 	}
 	n := count(merged)
 	parts, longer := 1, 0 // number of parts, and how many of them have one sample more

@@ -142,10 +142,10 @@ func (s *Series) putRule(r *Rule) {
 // restart makes the bucket of the newest sample the latest one of a rule. any is false when there is no sample.
 func (s *Series) restart(r *Rule) (any bool, err error) {
 	n, err := s.newest()
-	defer n.it.Close()
 	if err != nil {
 		return false, err
 	}
+	defer n.it.Close()
 	var a Accumulator
 	r.Latest = 0
 	if n.exists {
@@ -201,10 +201,11 @@ func (s *Series) replace(samples []cf.Sample) error {
 		return nil
 	}
 	n, err := s.newest()
-	defer n.it.Close()
-	if err == nil {
-		_, err = s.upsert(&n, prepare(samples, Last), Last)
+	if err != nil {
+		return err
 	}
+	defer n.it.Close()
+	_, err = s.upsert(&n, prepare(samples, Last), Last)
 	return err
 }
 
@@ -292,9 +293,12 @@ func (s *Series) Latest() (sample cf.Sample, ok bool, err error) {
 		return sample, false, err
 	}
 	n, err := source.newest()
-	defer n.it.Close()
-	if err != nil || !n.exists {
+	if err != nil {
 		return sample, false, err
+	}
+	defer n.it.Close()
+	if !n.exists {
+		return sample, false, nil
 	}
 	a := r.accumulator()
 	g := r.aggregation()

@@ -236,11 +236,16 @@ type newest struct {
 	rules   []Rule
 }
 
-// newest reads the newest chunk, and the rules in passing, by one iterator from the end. The caller closes the
-// iterator; the samples are valid until then.
+// newest reads the newest chunk, and the rules in passing, by one iterator from the end. Unless it fails, the caller
+// closes the iterator; the samples are valid until then.
 func (s *Series) newest() (n newest, err error) {
 	it := s.tx.Iter(cf.Default, engine.IterOptions{Prefix: s.tx.SubkeyPrefix(&s.rec), Reverse: true, Limit: 1})
 	n.it = it
+	defer func() {
+		if err != nil {
+			it.Close()
+		}
+	}()
 	for it.Next() {
 		part, rest, err := cf.SplitSeriesSub(it.Key())
 		if err != nil {
@@ -300,9 +305,12 @@ func search(samples []byte, ts uint64) int {
 // Newest returns the newest sample; ok is false when there is none.
 func (s *Series) Newest() (sample cf.Sample, ok bool, err error) {
 	n, err := s.newest()
-	defer n.it.Close()
-	if err != nil || !n.exists {
+	if err != nil {
 		return sample, false, err
+	}
+	defer n.it.Close()
+	if !n.exists {
+		return sample, false, nil
 	}
 	return lastOf(n.samples), true, nil
 }
