@@ -158,6 +158,22 @@ func TestRenameError(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: a file that an editor of Windows has written is read as the one without its marks.
+func TestByteOrderMark(t *testing.T) {
+	for name, text := range map[string]string{
+		"a.conf": "\uFEFFport 7001\r\nmaxclients 9\r\n",
+		"a.toml": "\uFEFFport = 7001\r\nmaxclients = 9\r\n",
+	} {
+		c, err := Load([]string{"-c", write(t, name, text)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Int("port") != 7001 || c.MaxClients() != 9 {
+			t.Errorf("%s: port %d, maxclients %d", name, c.Int("port"), c.MaxClients())
+		}
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.conf", "\nport 70000\n", "a.conf:2: port: argument must be between 0 and 65535 inclusive"},

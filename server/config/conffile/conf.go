@@ -139,8 +139,9 @@ func LacksValue(line string) (key string, lacks bool) {
 	return key, from == to || !ok || s.Default != ""
 }
 
-// Lines returns the lines without their ends.
+// Lines returns the lines without their ends, and without the byte order mark that some editors begin a file with.
 func Lines(data []byte) []string {
+	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	data = bytes.TrimSuffix(data, []byte("\n"))
 	if len(data) == 0 {
 		return nil
