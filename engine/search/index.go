@@ -341,7 +341,9 @@ func (r *Registry) build(ix *Index, update func(keys [][]byte, all bool, f func(
 	}
 	snap := r.db.NewSnapshot()
 	defer snap.Close()
-	for s := newKeyScan(tx, snap, ix); ; {
+	s := newKeyScan(tx, snap, ix)
+	defer s.close()
+	for {
 		key, ok, err := s.next()
 		switch {
 		case err != nil:

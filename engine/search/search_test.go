@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -316,6 +317,30 @@ func TestEntries(t *testing.T) {
 		f.r.Any() {
 		t.Errorf("dropped: %v, %s", err, f.dump())
 	}
+}
+
+// TestCreateFails: an index whose entries cannot be written does not exist, and can be made later.
+func TestCreateFails(t *testing.T) {
+	f := open(t)
+	for i := range 300 {
+		f.hset(fmt.Sprint("h", i), "t", "red")
+	}
+	full := errors.New("the disk is full")
+	ix := &search.Index{Namespace: ns, Name: "i", On: cf.TypeHash}
+	err := ix.Add(search.Field{Name: "t", SearchField: cf.SearchField{Type: cf.SearchTag, Separator: ','}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.r.Create(ix, func(keys [][]byte, all bool, do func(tx *engine.Tx) error) error {
+		if len(keys) > 0 {
+			return full
+		}
+		return f.update(keys, all, do)
+	})
+	if _, missing := f.r.Find(ns, "i"); err != full || missing != search.ErrMissing || f.r.Any() {
+		t.Errorf("%v; %v", err, missing)
+	}
+	f.create("i", cf.TypeHash)
 }
 
 // TestVectorFields: of an index that Kvrocks has made with a VECTOR field, the other fields are maintained, and the
