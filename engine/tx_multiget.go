@@ -190,7 +190,7 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 	if tx.snap != nil {
 		snap = tx.snap.s
 	}
-	res, err := tx.db.rocks.MultiGetAt(snap, tx.db.family(id), keys, lens, most, tx.arena.take(1))
+	res, err := tx.db.rocks.MultiGet(snap, tx.db.family(id), keys, lens, most, tx.arena.take(1))
 	if err != nil {
 		return err
 	}

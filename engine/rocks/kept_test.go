@@ -30,7 +30,7 @@ func TestBuffersOfReads(t *testing.T) {
 			t.Errorf("%d bytes are kept after a value of %d", n, size)
 		}
 		const many = 16
-		res, err := d.MultiGet(f, bytes.Repeat(key, many), slices.Repeat([]uint32{uint32(len(key))}, many), 0, nil)
+		res, err := d.MultiGet(nil, f, bytes.Repeat(key, many), slices.Repeat([]uint32{uint32(len(key))}, many), 0, nil)
 		if err != nil || len(res) != many*(4+size) || binary.LittleEndian.Uint32(res) != uint32(size) {
 			t.Fatalf("%d in a batch: %d bytes, %v", size, len(res), err)
 		}
@@ -96,7 +96,7 @@ func TestLongValues(t *testing.T) {
 		}
 		for _, tt := range [][2]int{{0, 0}, {100, 0}, {4 << 20, 0}, {0, 1000}, {100, 3}, {4 << 20, 5000}} {
 			room, most := tt[0], tt[1]
-			res, err := d.MultiGet(f, []byte("abcde"), []uint32{1, 1, 1, 1, 1}, most, make([]byte, room))
+			res, err := d.MultiGet(nil, f, []byte("abcde"), []uint32{1, 1, 1, 1, 1}, most, make([]byte, room))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -378,13 +378,9 @@ const Missing = 1<<32 - 1
 
 // MultiGet reads several keys of one family in one batch: keys holds the concatenated keys, lens their lengths. It
 // fills buf with, for each key: u32 length (little-endian; Missing = not found), value. It returns buf, grown if it was
-// too small. If valueMax is not 0, values are truncated to valueMax bytes; the length is that of the whole value.
-func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte, error) {
-	return d.MultiGetAt(nil, f, keys, lens, valueMax, buf)
-}
-
-// MultiGetAt is MultiGet of a snapshot, nil = the present.
-func (d *DB) MultiGetAt(snap *Snapshot, f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte,
+// too small. If valueMax is not 0, values are truncated to valueMax bytes; the length is that of the whole value. It
+// reads a snapshot, or with nil the present.
+func (d *DB) MultiGet(snap *Snapshot, f *Family, keys []byte, lens []uint32, valueMax int, buf []byte) ([]byte,
 	error) {
 	buf = buf[:cap(buf)]
 	var rest unsafe.Pointer

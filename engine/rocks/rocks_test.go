@@ -75,7 +75,7 @@ func TestMultiGetGrowsItsBuffer(t *testing.T) {
 				want += n + i
 			}
 		}
-		res, err := d.MultiGet(d.Family(0), keys, lens, 0, make([]byte, 0, 64))
+		res, err := d.MultiGet(nil, d.Family(0), keys, lens, 0, make([]byte, 0, 64))
 		if err != nil || len(res) != want {
 			t.Fatalf("%d bytes, %v, want %d", len(res), err, want)
 		}

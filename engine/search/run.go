@@ -297,9 +297,9 @@ func (p *plan) runSorted(tx *engine.Tx, snap *engine.Snapshot, visit func(row *R
 	return nil
 }
 
-// Tags calls visit with the tags of a field of an index, each once, in ascending order of their lengths. A field that
-// is missing, or is not a TAG field, has none.
-func (r *Registry) Tags(tx *engine.Tx, index, field string, visit func(tag []byte)) error {
+// Tags calls visit with the tags of a field of an index, each once, in ascending order of their lengths, until visit
+// returns false. A field that is missing, or is not a TAG field, has none.
+func (r *Registry) Tags(tx *engine.Tx, index, field string, visit func(tag []byte) bool) error {
 	ix, err := r.Find(tx.Namespace(), index)
 	if err != nil {
 		return err
@@ -317,7 +317,9 @@ func (r *Registry) Tags(tx *engine.Tx, index, field string, visit func(tag []byt
 			continue
 		}
 		first, last = false, append(last[:0], tag...)
-		visit(tag)
+		if !visit(tag) {
+			break
+		}
 	}
 	return it.Err()
 }

@@ -454,11 +454,18 @@ func ftTagVals(c *Ctx) error {
 	if !mayReadAllKeys(c) {
 		return errIndexDenied
 	}
+	b := bound(c)
 	mark, n := c.Out.Mark(), 0
-	err := c.Srv.Indexes.Tags(c.Tx, string(c.Args[1]), string(c.Args[2]), func(tag []byte) {
+	var long error
+	err := c.Srv.Indexes.Tags(c.Tx, string(c.Args[1]), string(c.Args[2]), func(tag []byte) bool {
 		c.Out.Bulk(tag)
 		n++
+		long = b.check()
+		return long == nil
 	})
+	if err == nil {
+		err = long
+	}
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type frame struct {
 	mode   mode
 	ctx    command.Ctx
 	change change // what the events of the command depend on
-	// indexed: how the entries of its keys in the search indexes change
+	// indexed is how the entries of its keys in the search indexes change.
 	indexed search.Watch
 	// outer is the savepoint before the script: the transaction can still be rolled back to it.
 	outer engine.Mark
@@ -44,12 +44,12 @@ func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scr
 //	step                                          direct, queued    scripted           awaited
 //	the clock                                     meter: in groups  of the call        of the call
 //	keyspace events: which keys exist before      x                 x                  x
-//	search indexes: the entries of its keys before  x                 x                  x
 //	savepoint                                     x                 inside the script  x
+//	search indexes: entries of its keys before    x                 x                  x
 //	CLIENT TRACKING remembers the keys            x                 x                  when the wait began
 //	MONITOR shows EVAL before what it calls       x                 -                  -
 //	the handler, or the reply that was kept       x                 handler            handler
-//	search indexes: the entries change with the keys  x               x                  x
+//	search indexes: entries follow the keys       x                 x                  x
 //	CLIENT CACHING ends; MONITOR                  x                 MONITOR, as lua    when the wait began
 //	after an error: the transaction goes back     x                 x                  x
 //	  the error is the reply, and is counted      x                 x                  by the caller
@@ -68,14 +68,13 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	if events {
 		c.watchChange(f, r)
 	}
+	mark := c.savepoint(f)
 	indexes := c.srv.Services.Indexes.Any() && r.spec.Flags&(command.Write|command.Script) == command.Write
 	if indexes {
 		if err = c.watchIndexes(f, r); err != nil {
-			mark := c.savepoint(f)
 			return false, c.undo(f, r, mark, err)
 		}
 	}
-	mark := c.savepoint(f)
 	if c.track != nil && f.mode != awaited {
 		c.rememberReads(r)
 	}
