@@ -23,51 +23,10 @@ var document = func() string {
 	return b.String()
 }()
 
-// once runs the commands that create the data named name, unless they have run before.
-func (l *loader) once(name string, n int, args func(from, to int) []string, first ...[]string) error {
-	if l.made[name] && !l.anew {
-		return nil
-	}
-	for _, command := range first {
-		if err := l.c.Send(command...); err != nil {
-			return err
-		}
-	}
-	err := l.each(n, args)
-	l.made[name] = err == nil
-	return err
-}
-
-// oneEach is once with one command for each number.
-func (l *loader) oneEach(name string, n int, args func(i int) []string, first ...[]string) error {
-	if l.made[name] && !l.anew {
-		return nil
-	}
-	for _, command := range first {
-		if err := l.c.Send(command...); err != nil {
-			return err
-		}
-	}
-	for i := range n {
-		if err := l.c.Send(args(i)...); err != nil {
-			return err
-		}
-		if l.c.Pending() == inFlight {
-			if err := l.finish(); err != nil {
-				return err
-			}
-		}
-	}
-	err := l.finish()
-	l.made[name] = err == nil
-	return err
-}
-
 func bitsAt(prefix, bit string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
 		return l.oneEach(prefix, keyspace, func(i int) []string {
-			return []string{"SETBIT", prefix + digits(i),
-				"7777", bit}
+			return []string{"SETBIT", prefix + digits(i), "7777", bit}
 		})
 	}
 }
@@ -88,7 +47,7 @@ func streamOf(key string, delivered bool) func(*loader, int) error {
 		if err != nil || !delivered {
 			return err
 		}
-		return l.each(n, func(from, to int) []string {
+		return l.each(n, elements, func(from, to int) []string {
 			return []string{"XREADGROUP", "GROUP", "g", "c", "COUNT", strconv.Itoa(to - from), "STREAMS", key, ">"}
 		})
 	}
@@ -98,45 +57,30 @@ func streamOf(key string, delivered bool) func(*loader, int) error {
 func points(key string, size int) func(*loader, int) error {
 	return func(l *loader, _ int) error {
 		r := rand.New(rand.NewPCG(1, 2))
-		return l.once(key, size, func(from, to int) []string {
-			args := []string{"GEOADD", key}
-			for i := from; i < to; i++ {
-				args = append(args, fmt.Sprint(2*r.Float64()-1), fmt.Sprint(2*r.Float64()-1), "e:"+digits(i))
-			}
-			return args
+		return l.variadic(key, size, []string{"GEOADD", key}, func(i int) []string {
+			return []string{fmt.Sprint(2*r.Float64() - 1), fmt.Sprint(2*r.Float64() - 1), "e:" + digits(i)}
 		}, []string{"DEL", key})
 	}
 }
 
 func bloom(key string, size int) func(*loader, int) error {
 	return func(l *loader, _ int) error {
-		return l.once(key, size, func(from, to int) []string {
-			args := []string{"BF.MADD", key}
-			for i := from; i < to; i++ {
-				args = append(args, "e:"+digits(i))
-			}
-			return args
-		}, []string{"DEL", key}, []string{"BF.RESERVE", key, "0.01", strconv.Itoa(keyspace)})
+		return l.variadic(key, size, []string{"BF.MADD", key}, func(i int) []string { return []string{"e:" + digits(i)} },
+			[]string{"DEL", key}, []string{"BF.RESERVE", key, "0.01", strconv.Itoa(keyspace)})
 	}
 }
 
 func documentsAt(prefix string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
 		return l.oneEach(prefix, keyspace, func(i int) []string {
-			return []string{"JSON.SET", prefix + digits(i), "$",
-				document}
+			return []string{"JSON.SET", prefix + digits(i), "$", document}
 		})
 	}
 }
 
 func digest(key string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
-		return l.once(key, 1000, func(from, to int) []string {
-			args := []string{"TDIGEST.ADD", key}
-			for i := from; i < to; i++ {
-				args = append(args, strconv.Itoa(i))
-			}
-			return args
-		}, []string{"DEL", key}, []string{"TDIGEST.CREATE", key})
+		return l.variadic(key, 1000, []string{"TDIGEST.ADD", key}, func(i int) []string { return []string{strconv.Itoa(i)} },
+			[]string{"DEL", key}, []string{"TDIGEST.CREATE", key})
 	}
 }

@@ -150,14 +150,10 @@ func list(key string, size int) func(*loader, int) error { return sized("RPUSH",
 func set(key string, size int) func(*loader, int) error  { return sized("SADD", key, size) }
 func zset(key string, size int) func(*loader, int) error { return sized("ZADD", key, size) }
 
-func listOf(key string) func(*loader, int) error {
-	return func(l *loader, n int) error { return l.collection("RPUSH", key, n) }
-}
+func listOf(key string) func(*loader, int) error { return sizedOf("RPUSH", key) }
+func setOf(key string) func(*loader, int) error  { return sizedOf("SADD", key) }
+func zsetOf(key string) func(*loader, int) error { return sizedOf("ZADD", key) }
 
-func setOf(key string) func(*loader, int) error {
-	return func(l *loader, n int) error { return l.collection("SADD", key, n) }
-}
-
-func zsetOf(key string) func(*loader, int) error {
-	return func(l *loader, n int) error { return l.collection("ZADD", key, n) }
+func sizedOf(command, key string) func(*loader, int) error {
+	return func(l *loader, n int) error { return l.collection(command, key, n) }
 }
