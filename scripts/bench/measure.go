@@ -62,37 +62,41 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	if r.keyspace > 0 {
 		numbers = r.keyspace
 	}
-	host, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		return 0, err
-	}
-	args := []string{"-h", host, "-p", port, "--csv",
-		"-c", strconv.Itoa(connections), "-r", strconv.Itoa(numbers), "-d", strconv.Itoa(valueSize),
+	args := []string{"-c", strconv.Itoa(connections), "-r", strconv.Itoa(numbers), "-d", strconv.Itoa(valueSize),
 		"-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(n)}
 	if r.test != "" {
 		args = append(args, "-t", r.test)
 	} else {
 		args = append(args, r.args...)
 	}
-	var heard *audience
-	if r.subscribers > 0 {
-		if heard, err = subscribe(s.addr, r.args[1], r.subscribers); err != nil {
-			return 0, err
-		}
-		defer heard.close()
+	if r.subscribers == 0 {
+		return s.benchmark(args)
+	}
+	heard, err := subscribe(s.addr, r.args[1], r.subscribers)
+	if err != nil {
+		return 0, err
+	}
+	defer heard.close()
+	rate, err := s.benchmark(args)
+	if err == nil {
+		err = heard.wait(int64(n) * messageSize(r.args[1], r.args[2]))
+	}
+	return rate, err
+}
+
+// benchmark runs redis-benchmark and returns the requests per second.
+func (s *side) benchmark(args []string) (float64, error) {
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return 0, err
 	}
 	ctx, cancel := timeout()
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
+	cmd := exec.CommandContext(ctx, "redis-benchmark", slices.Concat([]string{"-h", host, "-p", port, "--csv"}, args)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("redis-benchmark: %w: %s", err, complaint(stderr.String()))
-	}
-	if heard != nil {
-		if err := heard.wait(int64(n) * messageSize(r.args[1], r.args[2])); err != nil {
-			return 0, err
-		}
 	}
 	return parseRate(stdout.String())
 }
@@ -158,50 +162,55 @@ type plan struct {
 	reps     int
 }
 
-// compare measures a row on both servers, one after the other. Every second repetition uses the reverse order.
+// compare measures a row on its servers.
 func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead, Other: r.other,
 		Family: r.family, spreadRange: r.spreadRange, target: target(r.targets(), pipeline)}
-	fail := func(s *side, err error) result {
-		res.Error = s.name + ": " + err.Error()
-		return res
+	figures, n, err := p.run(r.sides(basalt, redis), connections*pipeline*p.rounds,
+		func(s *side, n int) (figure, rate float64, err error) {
+			rate, err = s.measure(r, pipeline, n)
+			return rate, rate, err
+		})
+	res.Basalt, res.Redis, res.Requests = figures[basalt], figures[redis], n
+	if err != nil {
+		res.Error = err.Error()
 	}
-	res.Requests = p.requests
-	if res.Requests == 0 {
-		least := connections * pipeline * p.rounds
+	return res
+}
+
+// run measures the servers one after the other, in the reverse order in every second repetition, and returns a figure
+// of each repetition, and the number n of requests in each. measure sends n requests and returns the figure and the
+// requests per second. There are at least `least` requests.
+func (p plan) run(sides []*side, least int, measure func(s *side, n int) (figure, rate float64, err error)) (
+	figures map[*side][]float64, n int, err error) {
+	if n = p.requests; n == 0 {
 		// With few requests, connecting takes most of the time, and a server that has done nothing is slow at first. So
 		// the number of requests is only derived from a trial with at least half as many.
-		for n, tried := least, 0; tried*2 < n; {
+		for next, tried := least, 0; tried*2 < next; {
+			n = next
 			slower := math.Inf(1)
-			for _, s := range r.sides(basalt, redis) {
-				rate, err := s.measure(r, pipeline, n)
+			for _, s := range sides {
+				_, rate, err := measure(s, n)
 				if err != nil {
-					return fail(s, err)
+					return nil, n, fmt.Errorf("%s: %w", s.name, err)
 				}
 				slower = min(slower, rate)
 			}
-			tried, n = n, max(least, int(slower*p.duration.Seconds()))
-			res.Requests = n
+			tried, next = n, max(least, int(slower*p.duration.Seconds()))
 		}
 	}
-	for rep := range p.reps {
-		order := r.sides(basalt, redis)
-		if rep%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, s := range order {
-			rate, err := s.measure(r, pipeline, res.Requests)
+	figures = map[*side][]float64{}
+	for range p.reps {
+		for _, s := range sides {
+			figure, _, err := measure(s, n)
 			if err != nil {
-				return fail(s, err)
+				return figures, n, fmt.Errorf("%s: %w", s.name, err)
 			}
-			if s == basalt {
-				res.Basalt = append(res.Basalt, rate)
-			} else {
-				res.Redis = append(res.Redis, rate)
-			}
+			figures[s] = append(figures[s], figure)
 		}
+		slices.Reverse(sides)
 	}
-	return res
+	return figures, n, nil
 }
 
 // targets returns the min ratios of the row.

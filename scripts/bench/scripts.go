@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"net"
 	"os"
-	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,12 +118,7 @@ func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	host, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		return 0, 0, err
-	}
-	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(scriptClients), "-P",
-		strconv.Itoa(scriptPipeline),
+	args := []string{"-c", strconv.Itoa(scriptClients), "-P", strconv.Itoa(scriptPipeline),
 		"-r", strconv.Itoa(scriptKeys), "-n", strconv.Itoa(calls), "EVALSHA", sha.String(), strconv.Itoa(r.keys)}
 	for i := range r.keys {
 		args = append(args, scriptKey+strconv.Itoa(i+1))
@@ -140,60 +130,22 @@ func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	ctx, cancel := timeout()
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return 0, 0, fmt.Errorf("redis-benchmark: %w: %s", err, complaint(stderr.String()))
-	}
-	after, err := s.processorTime()
-	if err != nil {
+	if rate, err = s.benchmark(args); err != nil {
 		return 0, 0, err
 	}
-	rate, err = parseRate(stdout.String())
+	after, err := s.processorTime()
 	return float64((after - before).Microseconds()) / float64(calls), rate, err
 }
 
-// compareScript measures a script on both servers, one after the other. Every second repetition uses the reverse order.
+// compareScript measures a script on both servers.
 func compareScript(basalt, redis *side, r script, p plan) scriptResult {
-	res := scriptResult{Script: r.name, Calls: p.requests, Target: r.target}
-	sides := []*side{basalt, redis}
-	if res.Calls == 0 {
-		// As in compare, but twice as long, because the kernel counts CPU time in hundredths of a second.
-		const least = 4 * scriptClients * scriptPipeline
-		for n, tried := least, 0; tried*2 < n; {
-			slower := math.Inf(1)
-			for _, s := range sides {
-				_, rate, err := s.runScript(r, n)
-				if err != nil {
-					res.Error = s.name + ": " + err.Error()
-					return res
-				}
-				slower = min(slower, rate)
-			}
-			tried, n = n, max(least, int(2*slower*p.duration.Seconds()))
-			res.Calls = n
-		}
-	}
-	for rep := range p.reps {
-		order := slices.Clone(sides)
-		if rep%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, s := range order {
-			usec, _, err := s.runScript(r, res.Calls)
-			if err != nil {
-				res.Error = s.name + ": " + err.Error()
-				return res
-			}
-			if s == basalt {
-				res.Basalt = append(res.Basalt, usec)
-			} else {
-				res.Redis = append(res.Redis, usec)
-			}
-		}
+	res := scriptResult{Script: r.name, Target: r.target}
+	p.duration *= 2 // because the kernel counts CPU time in hundredths of a second
+	figures, n, err := p.run([]*side{basalt, redis}, 4*scriptClients*scriptPipeline,
+		func(s *side, n int) (usec, rate float64, err error) { return s.runScript(r, n) })
+	res.Basalt, res.Redis, res.Calls = figures[basalt], figures[redis], n
+	if err != nil {
+		res.Error = err.Error()
 	}
 	return res
 }
