@@ -88,11 +88,11 @@ func (s *side) processorTime() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	n, err := strconv.Atoi(pid)
 	if err != nil {
 		return 0, err
 	}
-	return launch.ParseCPUTime(string(stat))
+	return launch.CPUTime(n)
 }
 
 // serverInfo returns a field of INFO server.
@@ -140,7 +140,6 @@ func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 // compareScript measures a script on both servers.
 func compareScript(basalt, redis *side, r script, p plan) scriptResult {
 	res := scriptResult{Script: r.name, Target: r.target}
-	p.duration *= 2 // because the kernel counts CPU time in hundredths of a second
 	figures, n, err := p.run([]*side{basalt, redis}, 4*scriptClients*scriptPipeline,
 		func(s *side, n int) (usec, rate float64, err error) { return s.runScript(r, n) })
 	res.Basalt, res.Redis, res.Calls = figures[basalt], figures[redis], n

@@ -132,33 +132,13 @@ type usage struct {
 
 func (s *server) usage() (usage, error) {
 	var u usage
-	io, err := fields(fmt.Sprintf("/proc/%d/io", s.Pid()))
+	io, err := s.Fields("io")
 	if err != nil {
 		return u, err
 	}
 	u.read, u.written = io["read_bytes"], io["write_bytes"]-io["cancelled_write_bytes"]
 	u.cpu, err = s.CPUTime()
 	return u, err
-}
-
-// fields parses a file of lines such as "name: 123". It skips lines without a number.
-func fields(path string) (map[string]int64, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]int64{}
-	for line := range strings.Lines(string(b)) {
-		name, rest, _ := strings.Cut(line, ":")
-		f := strings.Fields(rest)
-		if len(f) == 0 {
-			continue
-		}
-		if n, err := strconv.ParseInt(f[0], 10, 64); err == nil {
-			out[name] = n
-		}
-	}
-	return out, nil
 }
 
 // compaction is a running COMPACT.

@@ -24,8 +24,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
@@ -119,8 +117,8 @@ func load(ctx context.Context, by int, dir, file, commands string) (time.Duratio
 		return 0, fmt.Errorf("%w: %s", err, out)
 	}
 	took := time.Since(began)
-	var spent unix.Timespec
-	if err := unix.ClockGettime(int32(^s.Pid())<<3|2, &spent); err != nil { // clock_getcpuclockid(3)
+	spent, err := s.CPUTime()
+	if err != nil {
 		return 0, err
 	}
 	c, err := redisclient.Dial(s.Addr, time.Minute)
@@ -133,7 +131,7 @@ func load(ctx context.Context, by int, dir, file, commands string) (time.Duratio
 	}
 	state := cmd.ProcessState
 	fmt.Printf("%-10s %6.2f %18.2f %8.2f\n", []string{"redis-cli", "import"}[by], took.Seconds(),
-		(state.UserTime() + state.SystemTime()).Seconds(), time.Duration(spent.Nano()).Seconds())
+		(state.UserTime() + state.SystemTime()).Seconds(), spent.Seconds())
 	return took, nil
 }
 

@@ -25,8 +25,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
@@ -147,7 +145,7 @@ func run(ctx context.Context) (bad bool, err error) {
 func (s *pair) rest(ctx context.Context) error {
 	var idle [2]time.Duration
 	for i := range s {
-		before, err := s[i].processorTime()
+		before, err := s[i].CPUTime()
 		if err != nil {
 			return err
 		}
@@ -156,7 +154,7 @@ func (s *pair) rest(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(*during):
 		}
-		after, err := s[i].processorTime()
+		after, err := s[i].CPUTime()
 		if err != nil {
 			return err
 		}
@@ -165,7 +163,7 @@ func (s *pair) rest(ctx context.Context) error {
 	seconds := during.Seconds()
 	fmt.Printf("a second without load, not scraped: %.2f ms without admin-listen, %.2f ms with it\n",
 		idle[0].Seconds()*1000/seconds, idle[1].Seconds()*1000/seconds)
-	before, err := s[1].processorTime()
+	before, err := s[1].CPUTime()
 	if err != nil {
 		return err
 	}
@@ -174,7 +172,7 @@ func (s *pair) rest(ctx context.Context) error {
 			return err
 		}
 	}
-	after, err := s[1].processorTime()
+	after, err := s[1].CPUTime()
 	if err != nil {
 		return err
 	}
@@ -190,7 +188,7 @@ func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float6
 	defer cancel()
 	scraping := make(chan error, 1)
 	go func() { scraping <- s.scrape(ctx) }()
-	before, err := s.processorTime()
+	before, err := s.CPUTime()
 	if err != nil {
 		return 0, err
 	}
@@ -199,7 +197,7 @@ func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float6
 	if err != nil {
 		return 0, err
 	}
-	after, err := s.processorTime()
+	after, err := s.CPUTime()
 	cancel()
 	if e := <-scraping; err == nil {
 		err = e
@@ -231,12 +229,4 @@ func (s *server) read() error {
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return err
-}
-
-// processorTime returns the CPU time of the server's process.
-func (s *server) processorTime() (time.Duration, error) {
-	var t unix.Timespec
-	clock := int32(^s.Pid())<<3 | 2 // the clock of the process: clock_getcpuclockid(3)
-	err := unix.ClockGettime(clock, &t)
-	return time.Duration(t.Nano()), err
 }

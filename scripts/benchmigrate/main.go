@@ -240,13 +240,26 @@ func usage(s *launch.Server) (u used, err error) {
 			continue // the process has ended
 		}
 		name := string(stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')])
-		d, err := launch.ParseCPUTime(string(stat))
+		d, err := threadTime(string(stat))
 		if err != nil {
 			return u, err
 		}
 		u.threads[name] += d
 	}
 	return u, err
+}
+
+// threadTime returns the user and system time in a stat file of /proc. The name of the thread, the second field, may
+// contain anything.
+func threadTime(stat string) (time.Duration, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("no processor time: %q", stat)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	const tick = time.Second / 100 // the kernel's USER_HZ
+	return time.Duration(user+system) * tick, errors.Join(err, err2)
 }
 
 var pauseLine = regexp.MustCompile(`writes of the slots have paused.*("for": .*)}`)

@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -109,12 +108,12 @@ func run(o options) error {
 	if err := phase(o, server.Addr, load, o.keys, nil); err != nil {
 		return err
 	}
-	fmt.Printf("each of %d keys written: %d MiB resident after %v\n", o.keys, residentOrZero(server.Pid())/mib,
+	fmt.Printf("each of %d keys written: %d MiB resident after %v\n", o.keys, residentOrZero(server)/mib,
 		since(begin))
 	if err := phase(o, server.Addr, mix(o.keys), o.warmup, nil); err != nil {
 		return err
 	}
-	fmt.Printf("%d operations to warm up: %d MiB resident after %v\n", o.warmup, residentOrZero(server.Pid())/mib,
+	fmt.Printf("%d operations to warm up: %d MiB resident after %v\n", o.warmup, residentOrZero(server)/mib,
 		since(begin))
 
 	samples, err := sampled(o, server)
@@ -155,14 +154,11 @@ func sampled(o options, server *launch.Server) ([]tenth, error) {
 	for i := range tenths {
 		var sum, count, peak int
 		sample := func() error {
-			rss, err := resident(server.Pid())
-			if err != nil {
-				return err
-			}
-			sum += rss
+			rss, err := server.Resident()
+			sum += int(rss)
 			count++
-			peak = max(peak, rss)
-			return nil
+			peak = max(peak, int(rss))
+			return err
 		}
 		var done atomic.Int64
 		begin := time.Now()
@@ -217,28 +213,7 @@ func peakOf(samples []tenth) (peak int) {
 	return peak
 }
 
-// resident returns the resident size of a process (VmRSS) in bytes. It returns an
-// error if the process has ended.
-func resident(pid int) (int, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	return parseResident(string(b))
-}
-
-// parseResident reads the line "VmRSS:     1234 kB" of /proc/PID/status.
-func parseResident(status string) (int, error) {
-	for line := range strings.Lines(status) {
-		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
-			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmRSS in the process's status: it has ended")
-}
-
-func residentOrZero(pid int) int {
-	rss, _ := resident(pid)
+func residentOrZero(server *launch.Server) int64 {
+	rss, _ := server.Resident()
 	return rss
 }

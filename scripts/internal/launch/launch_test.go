@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestStartStopKill(t *testing.T) {
@@ -104,17 +103,26 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-func TestParseCPUTime(t *testing.T) {
-	for _, tt := range []struct {
-		stat string
-		want time.Duration
-	}{
-		{"7 (redis-server) S 1 7 7 0 -1 4194560 1 0 0 0 12 30 0 0 20 0 6 0 99", 420 * time.Millisecond},
-		{"7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 1 0 0 0 20 0 6 0 99", 10 * time.Millisecond},
-		{"7 (a) S 1", -1},
-	} {
-		if got, err := ParseCPUTime(tt.stat); (err == nil) != (tt.want >= 0) || err == nil && got != tt.want {
-			t.Errorf("%q: %v, %v", tt.stat, got, err)
-		}
+func TestUsage(t *testing.T) {
+	got := parseFields("Name:\tredis-server\nVmRSS:\t    1234 kB\nread_bytes: 7\nState:\tZ (zombie)\nnothing\n")
+	if len(got) != 2 || got["VmRSS"] != 1234<<10 || got["read_bytes"] != 7 {
+		t.Errorf("got %v", got)
+	}
+	s, err := Start(Redis, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	rss, err := s.Resident()
+	peak, err2 := s.PeakResident()
+	if err != nil || err2 != nil || rss < 1<<20 || peak < rss {
+		t.Errorf("resident %d, %v; peak %d, %v", rss, err, peak, err2)
+	}
+	if cpu, err := s.CPUTime(); err != nil || cpu <= 0 {
+		t.Errorf("processor time %v, %v", cpu, err)
+	}
+	s.Kill()
+	if rss, err := s.Resident(); err == nil {
+		t.Errorf("a process that has ended has %d bytes", rss)
 	}
 }

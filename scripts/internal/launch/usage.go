@@ -6,49 +6,57 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// CPUTime returns the CPU time that the process has used.
-func (s *Server) CPUTime() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
-	if err != nil {
-		return 0, err
-	}
-	return ParseCPUTime(string(stat))
+// CPUTime returns the CPU time that a process on this host has used.
+func CPUTime(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^pid)<<3|2, &t) // the clock of the process: clock_getcpuclockid(3)
+	return time.Duration(t.Nano()), err
 }
 
-// ParseCPUTime returns the user and system time in a stat file of /proc. The name of the program, the second field, may
-// contain anything.
-func ParseCPUTime(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/PID/stat has no processor time: %q", stat)
+// CPUTime returns the CPU time that the process has used.
+func (s *Server) CPUTime() (time.Duration, error) { return CPUTime(s.Pid()) }
+
+// Fields parses a file in the process's directory in /proc with lines such as "name: 123" or "name: 123 kB", whose
+// value is in bytes. It skips lines without a number.
+func (s *Server) Fields(file string) (map[string]int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.Pid(), file))
+	if err != nil {
+		return nil, err
 	}
-	var ticks int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
+	return parseFields(string(b)), nil
+}
+
+func parseFields(text string) map[string]int64 {
+	out := map[string]int64{}
+	for line := range strings.Lines(text) {
+		name, rest, _ := strings.Cut(line, ":")
+		number, kib := strings.CutSuffix(strings.TrimSpace(rest), " kB")
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			if kib {
+				n <<= 10
+			}
+			out[name] = n
 		}
-		ticks += n
 	}
-	const tick = time.Second / 100 // the kernel's USER_HZ
-	return time.Duration(ticks) * tick, nil
+	return out
 }
 
 // PeakResident returns the peak of the resident memory of the process in bytes, since the last ResetPeak.
-func (s *Server) PeakResident() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
-	if err != nil {
-		return 0, err
+func (s *Server) PeakResident() (int64, error) { return s.status("VmHWM") }
+
+// Resident returns the resident memory of the process in bytes.
+func (s *Server) Resident() (int64, error) { return s.status("VmRSS") }
+
+func (s *Server) status(name string) (int64, error) {
+	fields, err := s.Fields("status")
+	if n, ok := fields[name]; ok || err != nil {
+		return n, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no VmHWM of process %d", s.Pid())
+	return 0, fmt.Errorf("process %d has no %s: it has ended", s.Pid(), name)
 }
 
 // ResetPeak lets PeakResident count from now on.
