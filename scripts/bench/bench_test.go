@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
 func TestParseRate(t *testing.T) {
@@ -195,13 +196,7 @@ func TestEveryRowFindsItsData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(v.String()) {
-			if rest, found := strings.CutPrefix(line, field+":"); found {
-				return atof(t, strings.TrimSpace(rest))
-			}
-		}
-		t.Fatalf("INFO %s has no %s", section, field)
-		return 0
+		return atof(t, redisclient.Field(v.String(), field))
 	}
 	const n = 200
 	for _, r := range rows() {

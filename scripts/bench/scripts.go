@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
 // script is a Lua script whose CPU time is measured: that of the whole server process, divided by the calls. EVALSHA
@@ -104,12 +104,10 @@ func (s *side) serverInfo(field string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, value, found := strings.Cut(info.String(), "\r\n"+field+":")
-	if !found {
-		return "", fmt.Errorf("INFO server has no %s", field)
+	if value := redisclient.Field(info.String(), field); value != "" {
+		return value, nil
 	}
-	value, _, _ = strings.Cut(value, "\r\n")
-	return value, nil
+	return "", fmt.Errorf("INFO server has no %s", field)
 }
 
 // runScript calls a script. It returns the CPU time of one call in microseconds, and the calls per second.

@@ -90,7 +90,6 @@ func request(check func(reply []byte, key int) bool, words ...word) *loadgen.Op 
 
 // The checks of replies.
 
-func isOK(reply []byte, _ int) bool      { return string(reply) == "+OK\r\n" }
 func isInteger(reply []byte, _ int) bool { return reply[0] == ':' }
 
 // isOne accepts the reply to INCR of a new key. A number that is drawn twice is rare, and not an error.
@@ -120,7 +119,7 @@ func valuesOf(name string, size, keys int) *dataset {
 	return &dataset{name: name, keys: keys, bytes: int64(keyLength + size), fill: set(size)}
 }
 
-func set(size int) *loadgen.Op { return request(isOK, literal("SET"), keyed("key:"), valued(size)) }
+func set(size int) *loadgen.Op { return loadgen.Set(size) }
 func get(size int) *loadgen.Op { return request(isValue(size), literal("GET"), keyed("key:")) }
 
 var incrNew = request(isOne, literal("INCR"), keyed("new:"))

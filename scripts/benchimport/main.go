@@ -121,12 +121,7 @@ func load(ctx context.Context, by int, dir, file, commands string) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	c, err := redisclient.Dial(s.Addr, time.Minute)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	if size, err := c.Do("DBSIZE"); err != nil || size.Integer() != *keys {
+	if size, err := redisclient.Do(s.Addr, time.Minute, "DBSIZE"); err != nil || size.Integer() != *keys {
 		return 0, fmt.Errorf("DBSIZE: %v, %v", size, err)
 	}
 	state := cmd.ProcessState

@@ -57,22 +57,14 @@ func main() {
 }
 
 var (
-	get = loadgen.Op{
+	get = &loadgen.Op{
 		Encode: func(dst []byte, _ *rand.Rand, key int) []byte {
 			dst = append(dst, "*2\r\n$3\r\nGET\r\n$16\r\nkey:"...)
 			return append(loadgen.AppendDigits(dst, key), "\r\n"...)
 		},
 		Check: func(reply []byte, _ int) bool { return reply[0] == '$' },
 	}
-	set = loadgen.Op{
-		Encode: func(dst []byte, r *rand.Rand, key int) []byte {
-			dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
-			dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
-			dst = fmt.Appendf(dst, "$%d\r\n", valueSize)
-			return append(loadgen.AppendValue(dst, r, key, valueSize), "\r\n"...)
-		},
-		Check: func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
-	}
+	set = loadgen.Set(valueSize)
 )
 
 // server is a measured server.
@@ -114,7 +106,7 @@ func run(ctx context.Context) (bad bool, err error) {
 		name     string
 		op       *loadgen.Op
 		pipeline int
-	}{{"SET P=16", &set, 16}, {"GET P=16", &get, 16}, {"SET P=1", &set, 1}, {"GET P=1", &get, 1}} {
+	}{{"SET P=16", set, 16}, {"GET P=16", get, 16}, {"SET P=1", set, 1}, {"GET P=1", get, 1}} {
 		var alone, scraped, ratios []float64
 		for round := range *rounds {
 			var took [2]float64

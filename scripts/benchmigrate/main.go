@@ -119,13 +119,7 @@ func (b *bench) start(name string) (*launch.Server, error) {
 
 // order sends a command to a server.
 func order(addr string, args ...string) (string, error) {
-	c, err := redisclient.Dial(addr, patience)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	v, err := c.Do(args...)
+	v, err := redisclient.Do(addr, patience, args...)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)
 	}
@@ -168,17 +162,9 @@ func (b *bench) fill() error {
 		return err
 	}
 	next := 0
-	set := loadgen.Op{
-		Encode: func(dst []byte, r *rand.Rand, key int) []byte {
-			dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
-			dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
-			dst = fmt.Appendf(dst, "$%d\r\n", b.value)
-			return append(loadgen.AppendValue(dst, r, key, b.value), "\r\n"...)
-		},
-		Check: func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
-	}
+	set := loadgen.Set(b.value)
 	_, err := loadgen.Run(b.ctx, loadgen.Load{Addr: b.source.Addr, Connections: 16, Pipeline: 64, Requests: int64(b.keys),
-		Next: func(*rand.Rand) (*loadgen.Op, int) { next++; return &set, next - 1 }})
+		Next: func(*rand.Rand) (*loadgen.Op, int) { next++; return set, next - 1 }})
 	if err != nil {
 		return err
 	}

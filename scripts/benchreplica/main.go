@@ -121,19 +121,9 @@ func (b *bench) start(dir, name string, args ...string) (*launch.Server, error) 
 
 // load is the load of all measurements.
 func (b *bench) load(addr string, during time.Duration) loadgen.Load {
-	set := loadgen.Op{
-		Encode: func(dst []byte, r *rand.Rand, key int) []byte { return appendSet(dst, r, key, 128) },
-		Check:  func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
-	}
+	set := loadgen.Set(128)
 	return loadgen.Load{Addr: addr, Connections: 50, Pipeline: 16, Duration: during, Seed: rand.Uint64(),
-		Next: func(r *rand.Rand) (*loadgen.Op, int) { return &set, r.IntN(b.keys) }}
-}
-
-func appendSet(dst []byte, r *rand.Rand, key, size int) []byte {
-	dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
-	dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
-	dst = fmt.Appendf(dst, "$%d\r\n", size)
-	return append(loadgen.AppendValue(dst, r, key, size), "\r\n"...)
+		Next: func(r *rand.Rand) (*loadgen.Op, int) { return set, r.IntN(b.keys) }}
 }
 
 // write measures the cost of a replica on another host for the master: the replica reads, and never acknowledges.
@@ -149,7 +139,7 @@ func (b *bench) write(dir string) error {
 	rates := func(with bool) (rate float64, err error) {
 		if with {
 			var s *sink
-			if s, err = attach(master.Addr); err != nil {
+			if s, err = attach(master); err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
@@ -189,10 +179,7 @@ func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
 		return nil, nil, err
 	}
 	if replica, err = b.start(dir, "replica", "--slaveof", strings.Replace(master.Addr, ":", " ", 1)); err == nil {
-		err = b.await(func() (bool, error) {
-			up, err := info(replica.Addr, "replication", "master_link_status")
-			return up == "up", err
-		})
+		err = b.linked(replica)
 	}
 	if err != nil {
 		if replica != nil {
@@ -203,14 +190,22 @@ func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
 	return master, replica, err
 }
 
-// level waits until the replica has all writes of the master.
-func (b *bench) level(master, replica *launch.Server) error {
+// linked waits until the link of a replica is up.
+func (b *bench) linked(replica *launch.Server) error {
 	return b.await(func() (bool, error) {
-		m, err := offset(master.Addr)
+		up, err := info(replica.Addr, "replication", "master_link_status")
+		return up == "up", err
+	})
+}
+
+// level waits until the replica has all writes of the master. applied returns the master's offset up to which it has.
+func (b *bench) level(master *launch.Server, applied func() (int64, error)) error {
+	return b.await(func() (bool, error) {
+		r, err := applied()
 		if err != nil {
 			return false, err
 		}
-		r, err := offset(replica.Addr)
+		m, err := offset(master)
 		return r == m, err
 	})
 }
@@ -238,46 +233,79 @@ func (b *bench) apply(dir string) error {
 	}
 	defer master.Kill()
 	defer replica.Kill()
-	undo, err := pin(master.Pid(), replica.Pid())
+	s, err := b.replicate(master, replica, func() (int64, error) { return offset(replica) })
 	if err != nil {
 		return err
 	}
-	defer undo()
-	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil {
-		return err
-	}
-	if err := b.level(master, replica); err != nil {
-		return err
-	}
-	before, err := observe(master, replica)
-	if err != nil {
-		return err
-	}
-	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time))
-	if err != nil {
-		return err
-	}
-	after, err := observe(master, replica)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := b.level(master, replica); err != nil {
-		return err
-	}
-	rest := time.Since(began)
-	end, err := observe(master, replica)
-	if err != nil {
-		return err
-	}
-	written, applied := float64(after.master-before.master), float64(after.replica-before.replica)
-	b.report("apply: applied / written", applied/written, 0.99, false,
-		fmt.Sprintf("%.0f writes a second; the rest took %v", r.Rate(), rest.Round(time.Millisecond)))
-	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / written }
-	m, p := micros(end.masterCPU-before.masterCPU), micros(end.replicaCPU-before.replicaCPU)
+	b.report("apply: applied / written", float64(s.applied)/float64(s.written), 0.99, false,
+		fmt.Sprintf("%.0f writes a second; the rest took %v", s.rate, s.rest))
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(s.written) }
+	m, p := micros(s.masterCPU), micros(s.replicaCPU)
 	b.report("apply: processor time, replica / master", p/m, 1, true,
 		fmt.Sprintf("%.2f and %.2f microseconds a write", p, m))
 	return nil
+}
+
+// replicated is how a replica has followed a load on its master.
+type replicated struct {
+	rate                  float64       // writes a second of the master
+	written, applied      int64         // by the end of the load, as the master's offset counts
+	rest                  time.Duration // until the replica had the rest
+	masterCPU, replicaCPU time.Duration // of all that
+}
+
+// replicate loads a master, which has one core with this process, while its replica has another one. applied is that of
+// level.
+func (b *bench) replicate(master, replica *launch.Server, applied func() (int64, error)) (s replicated, err error) {
+	undo, err := pin(master.Pid(), replica.Pid())
+	if err != nil {
+		return s, err
+	}
+	defer undo()
+	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil {
+		return s, err
+	}
+	if err := b.level(master, applied); err != nil {
+		return s, err
+	}
+	type observed struct {
+		written, applied      int64
+		masterCPU, replicaCPU time.Duration
+	}
+	observe := func() (o observed, err error) {
+		if o.applied, err = applied(); err != nil {
+			return o, err
+		}
+		if o.written, err = offset(master); err != nil {
+			return o, err
+		}
+		if o.masterCPU, err = master.CPUTime(); err != nil {
+			return o, err
+		}
+		o.replicaCPU, err = replica.CPUTime()
+		return o, err
+	}
+	before, err := observe()
+	if err != nil {
+		return s, err
+	}
+	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time))
+	if err != nil {
+		return s, err
+	}
+	after, err := observe()
+	if err != nil {
+		return s, err
+	}
+	began := time.Now()
+	if err := b.level(master, applied); err != nil {
+		return s, err
+	}
+	rest := time.Since(began).Round(time.Millisecond)
+	end, err := observe()
+	return replicated{rate: r.Rate(), rest: rest,
+		written: after.written - before.written, applied: after.applied - before.applied,
+		masterCPU: end.masterCPU - before.masterCPU, replicaCPU: end.replicaCPU - before.replicaCPU}, err
 }
 
 // lag measures the time until the replica shows a write, under half of the max load of both servers.
@@ -293,7 +321,7 @@ func (b *bench) lag(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.level(master, replica); err != nil {
+	if err := b.level(master, func() (int64, error) { return offset(replica) }); err != nil {
 		return err
 	}
 	rate := float64(r.Requests) / time.Since(began).Seconds() / 2

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,51 +24,20 @@ const reply = time.Minute
 
 // info returns a field of a section of INFO; "" = missing.
 func info(addr, section, field string) (string, error) {
-	c, err := redisclient.Dial(addr, reply)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(reply))
-	v, err := c.Do("INFO", section)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(v.String()) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", nil
+	v, err := redisclient.Do(addr, reply, "INFO", section)
+	return redisclient.Field(v.String(), field), err
 }
 
 // offset returns the sequence number of the newest write of a server.
-func offset(addr string) (int64, error) {
-	text, err := info(addr, "replication", "master_repl_offset")
+func offset(s *launch.Server) (int64, error) { return position(s, "master_repl_offset") }
+
+// position returns a number of INFO replication.
+func position(s *launch.Server, field string) (int64, error) {
+	text, err := info(s.Addr, "replication", field)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseInt(text, 10, 64)
-}
-
-// observed is one observation of both servers.
-type observed struct {
-	master, replica       int64 // sequence numbers
-	masterCPU, replicaCPU time.Duration
-}
-
-func observe(master, replica *launch.Server) (o observed, err error) {
-	if o.replica, err = offset(replica.Addr); err != nil {
-		return o, err
-	}
-	if o.master, err = offset(master.Addr); err != nil {
-		return o, err
-	}
-	if o.masterCPU, err = master.CPUTime(); err != nil {
-		return o, err
-	}
-	o.replicaCPU, err = replica.CPUTime()
-	return o, err
 }
 
 // pin assigns the first core to the master and this process, and the second core to the replica. With one core it does
@@ -120,12 +88,12 @@ type sink struct {
 }
 
 // attach becomes a replica of a master, from its next write on.
-func attach(addr string) (*sink, error) {
-	at, err := offset(addr)
+func attach(master *launch.Server) (*sink, error) {
+	at, err := offset(master)
 	if err != nil {
 		return nil, err
 	}
-	c, err := net.Dial("tcp", addr)
+	c, err := net.Dial("tcp", master.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +166,7 @@ func paced(ctx context.Context, addr string, rate float64, keys int) (sent int64
 				time.Sleep(time.Until(next))
 				out = out[:0]
 				for range pipeline {
-					out = appendSet(out, rnd, rnd.IntN(keys), 128)
+					out = loadgen.AppendSet(out, rnd, rnd.IntN(keys), 128)
 				}
 				c.SetDeadline(time.Now().Add(reply))
 				if _, r.err = c.Write(out); r.err != nil {

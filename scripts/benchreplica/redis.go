@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
-	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
 // startRedis starts a redis-server that never disconnects a replica.
@@ -21,25 +20,13 @@ func (b *bench) startRedis(dir, name string) (*launch.Server, error) {
 	}, filepath.Join(dir, name))
 }
 
-// position returns the number of bytes of a master's stream that a replica has applied.
-func position(replica *launch.Server) (int64, error) {
-	text, err := info(replica.Addr, "replication", "slave_repl_offset")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
 // follow makes a server the replica of another one, and waits until the link is up.
 func (b *bench) follow(replica, master *launch.Server) error {
 	host, port, _ := strings.Cut(master.Addr, ":")
 	if err := order(replica.Addr, "REPLICAOF", host, port); err != nil {
 		return err
 	}
-	return b.await(func() (bool, error) {
-		up, err := info(replica.Addr, "replication", "master_link_status")
-		return up == "up", err
-	})
+	return b.linked(replica)
 }
 
 // stream measures how fast a basalt applies the stream of a redis-server. Each has its own core.
@@ -57,52 +44,13 @@ func (b *bench) stream(dir string) error {
 	if err := b.follow(replica, master); err != nil {
 		return err
 	}
-	undo, err := pin(master.Pid(), replica.Pid())
+	s, err := b.replicate(master, replica, func() (int64, error) { return position(replica, "slave_repl_offset") })
 	if err != nil {
 		return err
 	}
-	defer undo()
-	caughtUp := func() error {
-		return b.await(func() (bool, error) {
-			applied, err := position(replica)
-			if err != nil {
-				return false, err
-			}
-			sent, err := offset(master.Addr)
-			return applied == sent, err
-		})
-	}
-	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil {
-		return err
-	}
-	if err := caughtUp(); err != nil {
-		return err
-	}
-	var sent, applied [2]int64
-	look := func(i int) (err error) {
-		if applied[i], err = position(replica); err == nil {
-			sent[i], err = offset(master.Addr)
-		}
-		return err
-	}
-	if err := look(0); err != nil {
-		return err
-	}
-	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time))
-	if err != nil {
-		return err
-	}
-	if err := look(1); err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := caughtUp(); err != nil {
-		return err
-	}
-	rest := time.Since(began).Round(time.Millisecond)
-	part := float64(applied[1]-applied[0]) / float64(sent[1]-sent[0])
+	part := float64(s.applied) / float64(s.written)
 	fmt.Printf("%-50s %8.2f  %.0f and %.0f writes a second; the rest took %v\n",
-		"stream: applied / written by a redis-server", part, part*r.Rate(), r.Rate(), rest)
+		"stream: applied / written by a redis-server", part, part*s.rate, s.rate, s.rest)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
@@ -96,7 +97,7 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 		return r, err
 	}
 	r.took = time.Since(began)
-	if err := b.level(master, replica); err != nil {
+	if err := b.level(master, func() (int64, error) { return offset(replica) }); err != nil {
 		return r, err
 	}
 	for i, s := range both {
@@ -130,7 +131,7 @@ func fill(addr string, bytes int64) error {
 	for key := 0; int64(key)*size < bytes; {
 		out = out[:0]
 		for range pipeline {
-			out = appendSet(out, r, key, size)
+			out = loadgen.AppendSet(out, r, key, size)
 			key++
 		}
 		c.SetDeadline(time.Now().Add(reply))
@@ -150,13 +151,7 @@ func fill(addr string, bytes int64) error {
 
 // order sends a command.
 func order(addr string, args ...string) error {
-	c, err := redisclient.Dial(addr, reply)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(reply))
-	_, err = c.Do(args...)
+	_, err := redisclient.Do(addr, reply, args...)
 	return err
 }
 

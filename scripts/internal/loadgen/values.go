@@ -42,3 +42,19 @@ func AppendValue(dst []byte, r *rand.Rand, n, size int) []byte {
 	from := r.IntN(len(noise) - size)
 	return append(dst, noise[from:from+size-Digits]...)
 }
+
+// AppendSet appends a SET of the key "key:" and its number to a value of size bytes.
+func AppendSet(dst []byte, r *rand.Rand, key, size int) []byte {
+	dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
+	dst = append(AppendDigits(dst, key), "\r\n$"...)
+	dst = append(strconv.AppendInt(dst, int64(size), 10), "\r\n"...)
+	return append(AppendValue(dst, r, key, size), "\r\n"...)
+}
+
+// Set returns the operation of AppendSet.
+func Set(size int) *Op {
+	return &Op{
+		Encode: func(dst []byte, r *rand.Rand, key int) []byte { return AppendSet(dst, r, key, size) },
+		Check:  func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/resp"
@@ -117,6 +118,27 @@ func (c *Conn) Strings(args ...string) ([]string, error) {
 		out[i] = e.String()
 	}
 	return out, nil
+}
+
+// Do sends one command over a connection of its own. It takes at most the timeout.
+func Do(addr string, timeout time.Duration, args ...string) (resp.Value, error) {
+	c, err := Dial(addr, timeout)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(timeout))
+	return c.Do(args...)
+}
+
+// Field returns a field of the reply to INFO, "" if it has none of that name.
+func Field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // Drain receives every pending reply. It returns the first error reply, if any,
