@@ -195,36 +195,26 @@ func (g *generator) hashOp(key, prefix string) op {
 		return op{args, func(s *state) string {
 			added := 0
 			for i := 2; i < len(args); i += 2 {
-				if _, found := s.hashes[key][args[i]]; !found {
+				if s.set(key, args[i], args[i+1]) {
 					added++
 				}
-				set(s.hashes, key, args[i], args[i+1])
 			}
 			return number(added)
 		}}
 	case n < 7:
 		field, by := prefix+"n"+strconv.Itoa(g.rng.IntN(10)), g.rng.IntN(100)
 		return op{[]string{"HINCRBY", key, field, strconv.Itoa(by)}, func(s *state) string {
-			i, _ := strconv.Atoi(s.hashes[key][field])
-			set(s.hashes, key, field, strconv.Itoa(i+by))
-			return number(i + by)
+			n := s.number(key, field) + by
+			s.set(key, field, strconv.Itoa(n))
+			return number(n)
 		}}
 	default:
 		args := []string{"HDEL", key}
 		for _, m := range g.members() {
 			args = append(args, prefix+m)
 		}
-		return op{args, func(s *state) string { return number(removeAll(s.hashes, key, args[2:])) }}
+		return op{args, func(s *state) string { return number(s.remove(key, args[2:]...)) }}
 	}
-}
-
-func removeAll[V any](m map[string]map[string]V, key string, members []string) (removed int) {
-	for _, member := range members {
-		if remove(m, key, member) {
-			removed++
-		}
-	}
-	return removed
 }
 
 func (g *generator) listOp(s *state) op {
@@ -297,10 +287,10 @@ func (g *generator) setOp(key, prefix string) op {
 	if n == 9 && prefix == "" {
 		from, to, m := g.id+"set:0", g.id+"set:1", g.member()
 		return op{[]string{"SMOVE", from, to, m}, func(s *state) string {
-			if !remove(s.sets, from, m) {
+			if s.remove(from, m) == 0 {
 				return ":0"
 			}
-			set(s.sets, to, m, true)
+			s.set(to, m, "")
 			return ":1"
 		}}
 	}
@@ -314,14 +304,13 @@ func (g *generator) setOp(key, prefix string) op {
 	}
 	return op{args, func(s *state) string {
 		if !add {
-			return number(removeAll(s.sets, key, args[2:]))
+			return number(s.remove(key, args[2:]...))
 		}
 		added := 0
 		for _, m := range args[2:] {
-			if !s.sets[key][m] {
+			if s.set(key, m, "") {
 				added++
 			}
-			set(s.sets, key, m, true)
 		}
 		return number(added)
 	}}
@@ -337,34 +326,33 @@ func (g *generator) zsetOp(key, prefix string) op {
 		return op{args, func(s *state) string {
 			added := 0
 			for i := 3; i < len(args); i += 2 {
-				if _, found := s.zsets[key][args[i]]; !found {
+				if s.set(key, args[i], args[i-1]) {
 					added++
 				}
-				set(s.zsets, key, args[i], score)
 			}
 			return number(added)
 		}}
 	case n < 7:
 		m, by := prefix+g.member(), g.rng.IntN(100)
 		return op{[]string{"ZINCRBY", key, strconv.Itoa(by), m}, func(s *state) string {
-			set(s.zsets, key, m, s.zsets[key][m]+by)
-			return "$" + strconv.Itoa(s.zsets[key][m])
+			s.set(key, m, strconv.Itoa(s.number(key, m)+by))
+			return "$" + s.members[key][m]
 		}}
 	case n < 9 || prefix != "":
 		args := []string{"ZREM", key}
 		for _, m := range g.members() {
 			args = append(args, prefix+m)
 		}
-		return op{args, func(s *state) string { return number(removeAll(s.zsets, key, args[2:])) }}
+		return op{args, func(s *state) string { return number(s.remove(key, args[2:]...)) }}
 	default:
 		return op{[]string{"ZPOPMIN", key}, func(s *state) string {
-			if len(s.zsets[key]) == 0 {
+			if len(s.members[key]) == 0 {
 				return "[]"
 			}
-			m := lowest(s.zsets[key])
-			score := s.zsets[key][m]
-			remove(s.zsets, key, m)
-			return fmt.Sprintf("[$%s $%d]", m, score)
+			m := s.lowest(key)
+			score := s.members[key][m]
+			s.remove(key, m)
+			return fmt.Sprintf("[$%s $%s]", m, score)
 		}}
 	}
 }

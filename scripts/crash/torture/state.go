@@ -1,10 +1,10 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -13,39 +13,41 @@ import (
 // shared collections. A collection without members is absent.
 type state struct {
 	strings map[string]string
-	hashes  map[string]map[string]string
 	lists   map[string][]string
-	sets    map[string]map[string]bool
-	zsets   map[string]map[string]int
+	members map[string]map[string]string // of hashes with their values, of sets, of sorted sets with their scores
 }
 
 func newState() *state {
-	return &state{
-		strings: map[string]string{},
-		hashes:  map[string]map[string]string{},
-		lists:   map[string][]string{},
-		sets:    map[string]map[string]bool{},
-		zsets:   map[string]map[string]int{},
-	}
+	return &state{strings: map[string]string{}, lists: map[string][]string{}, members: map[string]map[string]string{}}
 }
 
-// set sets m[key][field], making m[key] when it is absent.
-func set[V any](m map[string]map[string]V, key, field string, v V) {
-	if m[key] == nil {
-		m[key] = map[string]V{}
+// set sets a member of a collection, which it makes when it is absent. It reports whether the member is new.
+func (s *state) set(key, member, value string) (added bool) {
+	if s.members[key] == nil {
+		s.members[key] = map[string]string{}
 	}
-	m[key][field] = v
+	_, found := s.members[key][member]
+	s.members[key][member] = value
+	return !found
 }
 
-// remove deletes m[key][field], and also m[key] if no field is left. It reports
-// whether the field existed.
-func remove[V any](m map[string]map[string]V, key, field string) bool {
-	_, found := m[key][field]
-	delete(m[key], field)
-	if len(m[key]) == 0 {
-		delete(m, key)
+// remove deletes members, and the collection if none is left. It returns how many existed.
+func (s *state) remove(key string, members ...string) (removed int) {
+	before := len(s.members[key])
+	for _, m := range members {
+		delete(s.members[key], m)
 	}
-	return found
+	removed = before - len(s.members[key])
+	if removed == before {
+		delete(s.members, key)
+	}
+	return removed
+}
+
+// number returns the integer that a member has as its value, 0 if the member is absent.
+func (s *state) number(key, member string) int {
+	n, _ := strconv.Atoi(s.members[key][member])
+	return n
 }
 
 // setList sets a list, or removes it when l is empty.
@@ -59,47 +61,39 @@ func (s *state) setList(key string, l []string) {
 
 // drop removes a key of any type and reports whether the key existed.
 func (s *state) drop(key string) bool {
-	before := s.size()
+	existed := s.exists(key)
 	delete(s.strings, key)
-	delete(s.hashes, key)
 	delete(s.lists, key)
-	delete(s.sets, key)
-	delete(s.zsets, key)
-	return s.size() < before
+	delete(s.members, key)
+	return existed
 }
 
 // exists reports whether a key of any type exists.
 func (s *state) exists(key string) bool {
 	_, isString := s.strings[key]
-	return isString || s.hashes[key] != nil || s.lists[key] != nil || s.sets[key] != nil || s.zsets[key] != nil
+	return isString || s.lists[key] != nil || s.members[key] != nil
 }
 
-func (s *state) size() int {
-	return len(s.strings) + len(s.hashes) + len(s.lists) + len(s.sets) + len(s.zsets)
-}
-
-// lowest returns the member of a sorted set that ZPOPMIN removes. members must not
-// be empty.
-func lowest(members map[string]int) string {
-	names := slices.Collect(maps.Keys(members))
-	sort.Slice(names, func(i, j int) bool {
-		a, b := names[i], names[j]
-		if members[a] != members[b] {
-			return members[a] < members[b]
-		}
-		return a < b
+// lowest returns the member of a sorted set that ZPOPMIN removes; the set must not be empty.
+func (s *state) lowest(key string) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(s.members[key])), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.number(key, a), s.number(key, b)), cmp.Compare(a, b))
 	})
-	return names[0]
 }
 
 // diff describes how got differs from s in at most a few lines. It returns "" if
 // they are equal.
 func (s *state) diff(got *state) string {
 	var d differences
-	compare(&d, s.strings, got.strings, func(v string) string { return strconv.Quote(shorten(v)) })
-	compareNested(&d, s.hashes, got.hashes)
-	compareNested(&d, s.sets, got.sets)
-	compareNested(&d, s.zsets, got.zsets)
+	compare(&d, s.strings, got.strings, strconv.Quote)
+	for _, key := range unionKeys(s.members, got.members) {
+		var inner differences
+		compare(&inner, s.members[key], got.members[key], func(v string) string { return v })
+		for _, line := range inner.lines {
+			d.add("%s: %s", key, strings.TrimSpace(line))
+		}
+		d.more += inner.more
+	}
 	for _, key := range unionKeys(s.lists, got.lists) {
 		d.list(key, s.lists[key], got.lists[key])
 	}
@@ -144,18 +138,8 @@ func (d *differences) list(key string, want, got []string) {
 	d.add("%s: %d elements, expected %d; at index %d %s, expected %s", key, len(got), len(want), i, at(got), at(want))
 }
 
-func compareNested[V comparable](d *differences, want, got map[string]map[string]V) {
-	for _, key := range unionKeys(want, got) {
-		var inner differences
-		compare(&inner, want[key], got[key], func(v V) string { return shorten(fmt.Sprint(v)) })
-		for _, line := range inner.lines {
-			d.add("%s: %s", key, strings.TrimSpace(line))
-		}
-		d.more += inner.more
-	}
-}
-
-func compare[V comparable](d *differences, want, got map[string]V, show func(V) string) {
+func compare(d *differences, want, got map[string]string, quote func(string) string) {
+	show := func(v string) string { return quote(shorten(v)) }
 	for _, key := range unionKeys(want, got) {
 		w, wanted := want[key]
 		g, found := got[key]

@@ -108,9 +108,9 @@ func TestDiff(t *testing.T) {
 		s := newState()
 		s.strings["s"] = "v"
 		s.lists["l"] = []string{"a", "b"}
-		set(s.hashes, "h", "f", "v")
-		set(s.sets, "s", "m", true)
-		set(s.zsets, "z", "m", 5)
+		s.set("h", "f", "v")
+		s.set("set", "m", "")
+		s.set("z", "m", "5")
 		return s
 	}
 	if d := base().diff(base()); d != "" {
@@ -125,9 +125,9 @@ func TestDiff(t *testing.T) {
 		{"string gone", func(s *state) { delete(s.strings, "s") }, `s is missing, expected "v"`},
 		{"list order", func(s *state) { s.lists["l"] = []string{"b", "a"} }, `at index 0 "b", expected "a"`},
 		{"list cut", func(s *state) { s.lists["l"] = []string{"a"} }, `1 elements, expected 2; at index 1 nothing`},
-		{"field", func(s *state) { set(s.hashes, "h", "g", "w") }, "h: g is w, expected to be absent"},
-		{"set member", func(s *state) { remove(s.sets, "s", "m") }, "s: m is missing"},
-		{"score", func(s *state) { set(s.zsets, "z", "m", 6) }, "z: m is 6, expected 5"},
+		{"field", func(s *state) { s.set("h", "g", "w") }, "h: g is w, expected to be absent"},
+		{"set member", func(s *state) { s.remove("set", "m") }, "set: m is missing"},
+		{"score", func(s *state) { s.set("z", "m", "6") }, "z: m is 6, expected 5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := base()
@@ -141,15 +141,15 @@ func TestDiff(t *testing.T) {
 
 func TestShareFindsTheWriterOfEachMember(t *testing.T) {
 	shared := newState()
-	set(shared.sets, sharedSet, "w1:m5", true)
+	shared.set(sharedSet, "w1:m5", "")
 	states := map[string]*state{"w1:": newState()}
 	if err := share(shared, states); err != nil {
 		t.Fatal(err)
 	}
-	if !states["w1:"].sets[sharedSet]["w1:m5"] {
+	if _, found := states["w1:"].members[sharedSet]["w1:m5"]; !found {
 		t.Error("the member is not in its writer's state")
 	}
-	set(shared.zsets, sharedZset, "w2:m5", 1)
+	shared.set(sharedZset, "w2:m5", "1")
 	if err := share(shared, states); err == nil {
 		t.Error("a member of a writer that does not exist was accepted")
 	}

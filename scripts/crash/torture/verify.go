@@ -40,9 +40,9 @@ func (r reader) hash(s *state, key string) error {
 		return err
 	}
 	for i := 0; i+1 < len(l); i += 2 {
-		set(s.hashes, key, l[i], l[i+1])
+		s.set(key, l[i], l[i+1])
 	}
-	if len(s.hashes[key]) != len(l)/2 {
+	if len(s.members[key]) != len(l)/2 {
 		return fmt.Errorf("HGETALL %s holds a field twice", key)
 	}
 	return r.counted("HLEN", key, len(l)/2)
@@ -63,9 +63,9 @@ func (r reader) set(s *state, key string) error {
 		return err
 	}
 	for _, m := range l {
-		set(s.sets, key, m, true)
+		s.set(key, m, "")
 	}
-	if len(s.sets[key]) != len(l) {
+	if len(s.members[key]) != len(l) {
 		return fmt.Errorf("SMEMBERS %s holds a member twice", key)
 	}
 	return r.counted("SCARD", key, len(l))
@@ -80,14 +80,13 @@ func (r reader) zset(s *state, key string) error {
 	}
 	ask := []string{"ZMSCORE", key}
 	for i := 0; i+1 < len(l); i += 2 {
-		score, err := strconv.Atoi(l[i+1])
-		if err != nil {
+		if _, err := strconv.Atoi(l[i+1]); err != nil {
 			return fmt.Errorf("ZRANGE %s: score %q of %q is not an integer", key, l[i+1], l[i])
 		}
-		set(s.zsets, key, l[i], score)
+		s.set(key, l[i], l[i+1])
 		ask = append(ask, l[i])
 	}
-	if len(s.zsets[key]) != len(l)/2 {
+	if len(s.members[key]) != len(l)/2 {
 		return fmt.Errorf("ZRANGE %s holds a member twice", key)
 	}
 	if len(l) > 0 {
@@ -131,12 +130,14 @@ func share(shared *state, states map[string]*state) error {
 		}
 		return nil, fmt.Errorf("%s holds %q, which no writer has written", key, shorten(member))
 	}
-	for field, v := range shared.hashes[sharedHash] {
-		s, err := owner(sharedHash, field)
-		if err != nil {
-			return err
+	for key, members := range shared.members {
+		for m, v := range members {
+			s, err := owner(key, m)
+			if err != nil {
+				return err
+			}
+			s.set(key, m, v)
 		}
-		set(s.hashes, sharedHash, field, v)
 	}
 	for _, v := range shared.lists[sharedList] {
 		s, err := owner(sharedList, v)
@@ -144,20 +145,6 @@ func share(shared *state, states map[string]*state) error {
 			return err
 		}
 		s.lists[sharedList] = append(s.lists[sharedList], v)
-	}
-	for m := range shared.sets[sharedSet] {
-		s, err := owner(sharedSet, m)
-		if err != nil {
-			return err
-		}
-		set(s.sets, sharedSet, m, true)
-	}
-	for m, score := range shared.zsets[sharedZset] {
-		s, err := owner(sharedZset, m)
-		if err != nil {
-			return err
-		}
-		set(s.zsets, sharedZset, m, score)
 	}
 	return nil
 }
