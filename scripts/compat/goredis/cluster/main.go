@@ -134,7 +134,7 @@ func (s *set) failover(load *load) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("new master after %v, all shards written to after %v, ", took, wentOn),
-		harness.Await(old.Name+" is a replica", func() error { return s.replicates(old, s.nodes[1]) })
+		harness.Await(old.Name+" is a replica", func() error { return old.Replicates(s.nodes[1].Server) })
 }
 
 // restart kills the controllers and etcd.

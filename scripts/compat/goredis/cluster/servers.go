@@ -234,7 +234,7 @@ func (s *set) create() error {
 		return err
 	}
 	for i := 0; i < 6; i += 2 {
-		if err := harness.Await("the replicas", func() error { return s.replicates(s.nodes[i+1], s.nodes[i]) }); err != nil {
+		if err := harness.Await("the replicas", func() error { return s.nodes[i+1].Replicates(s.nodes[i].Server) }); err != nil {
 			return err
 		}
 	}
@@ -256,15 +256,4 @@ func (s *set) agree(n int) error {
 		}
 		return nil
 	})
-}
-
-// replicates returns nil when a node is a replica of another one with its link up.
-func (s *set) replicates(replica, master *server) error {
-	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.Port),
-		"master_link_status": "up"} {
-		if got, err := replica.Info(field); err != nil || got != want {
-			return fmt.Errorf("%s: %s is '%s', not '%s': %v", replica.Name, field, got, want, err)
-		}
-	}
-	return nil
 }

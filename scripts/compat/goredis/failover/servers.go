@@ -148,11 +148,8 @@ func (s *set) healthy(master *server) error {
 			if n == master {
 				continue
 			}
-			for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.Port),
-				"master_link_status": "up"} {
-				if got, err := n.Info(field); err != nil || got != want {
-					return fmt.Errorf("%s: %s is '%s', not '%s': %v", n.Name, field, got, want, err)
-				}
+			if err := n.Replicates(master.Server); err != nil {
+				return err
 			}
 		}
 		for _, n := range s.sentinels {

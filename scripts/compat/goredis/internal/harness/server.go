@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -112,4 +113,15 @@ func (s *Server) Info(field string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// Replicates returns nil when the server is a replica of another one with its link up.
+func (s *Server) Replicates(master *Server) error {
+	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.Port),
+		"master_link_status": "up"} {
+		if got, err := s.Info(field); err != nil || got != want {
+			return fmt.Errorf("%s: %s is '%s', not '%s': %v", s.Name, field, got, want, err)
+		}
+	}
+	return nil
 }
