@@ -42,6 +42,14 @@ func (t Type) String() string {
 // no size.
 func (t Type) SingleRecord() bool { return t == TypeString || t == TypeJSON }
 
+// Family returns the family of the type's subkeys. A sorted set has an index in ZSetScore besides.
+func (t Type) Family() ID {
+	if t == TypeStream {
+		return Stream
+	}
+	return Default
+}
+
 // MayBeEmpty reports whether a record with size 0 is a live key. A record of an unknown type may be one.
 func (t Type) MayBeEmpty() bool {
 	switch t {

@@ -148,10 +148,7 @@ func write(tx *engine.Tx, src *engine.Record, to []byte, full func() error) erro
 	if _, err := tx.SaveFrom(&dst, src, len(src.Tail)+src.Rest); err != nil || src.Type.SingleRecord() {
 		return err
 	}
-	id := cf.Default
-	if src.Type == cf.TypeStream {
-		id = cf.Stream
-	}
+	id := src.Type.Family()
 	it := tx.Iter(id, engine.IterOptions{Prefix: tx.SubkeyPrefix(src), NoFill: src.Size > fillMax})
 	defer it.Close()
 	var scoreKey []byte

@@ -22,7 +22,7 @@ func Size(tx *engine.Tx, key []byte, samples uint64) (bytes uint64, exists bool,
 	}
 	prefix := tx.SubkeyPrefix(&rec)
 	o := engine.IterOptions{Prefix: prefix, Limit: int(min(samples, fillMax)), NoFill: samples == 0 || samples > fillMax}
-	it := tx.Iter(family(rec.Type), o)
+	it := tx.Iter(rec.Type.Family(), o)
 	defer it.Close()
 	var n, sum uint64
 	for (samples == 0 || n < samples) && it.Next() {
@@ -42,14 +42,6 @@ func Size(tx *engine.Tx, key []byte, samples uint64) (bytes uint64, exists bool,
 
 func metaSize(rec *engine.Record) uint64 {
 	return uint64(len(rec.NSKey()) + len(rec.Meta.Append(nil)) + len(rec.Tail) + rec.Rest)
-}
-
-// family returns the family of a type's subkeys.
-func family(t cf.Type) cf.ID {
-	if t == cf.TypeStream {
-		return cf.Stream
-	}
-	return cf.Default
 }
 
 // bitmapPart is how many bytes of a bitmap one record holds.
@@ -80,7 +72,7 @@ func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error)
 	if !ok {
 		return 0, true, nil
 	}
-	bytes = db.ApproximateSize(family(rec.Type), prefix, end)
+	bytes = db.ApproximateSize(rec.Type.Family(), prefix, end)
 	if rec.Type == cf.TypeZSet {
 		bytes += db.ApproximateSize(cf.ZSetScore, prefix, end)
 	}
@@ -110,7 +102,7 @@ func Digest(tx *engine.Tx, key []byte) (d [sha1.Size]byte, err error) {
 	if rec.Type.SingleRecord() {
 		return d, nil
 	}
-	it := tx.Iter(family(rec.Type), engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), NoFill: rec.Size > fillMax})
+	it := tx.Iter(rec.Type.Family(), engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), NoFill: rec.Size > fillMax})
 	defer it.Close()
 	var n uint64
 	for it.Next() {

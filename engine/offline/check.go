@@ -160,14 +160,6 @@ func (o *owner) problem(kind Kind, format string, args ...any) Problem {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// home returns the family that holds the members of a type.
-func home(t cf.Type) cf.ID {
-	if t == cf.TypeStream {
-		return cf.Stream
-	}
-	return cf.Default
-}
-
 // wants reports whether a live key must have subkeys.
 func (o *owner) wants() bool {
 	switch o.meta.Type {
@@ -235,7 +227,7 @@ func (c *checker) metadata() error {
 		}
 		if o.wants() {
 			o.prefix = cf.AppendSubkeyPrefix(o.prefix, key, c.slots, o.meta.Version)
-			c.wanted[home(o.meta.Type)] += c.hash(o.prefix)
+			c.wanted[o.meta.Type.Family()] += c.hash(o.prefix)
 		}
 	})
 }

@@ -255,51 +255,27 @@ func (i *inspector) records() error {
 func (i *inspector) hasMembers(nsKey []byte, m *cf.Meta) bool {
 	prefix := cf.AppendSubkeyPrefix(nil, nsKey, i.slots, m.Version)
 	end, _ := cf.AppendSuccessor(nil, prefix)
-	cur := i.r.Cursor(home(m.Type), engine.CursorOptions{Lower: prefix, Upper: end, ValueMax: 1})
+	cur := i.r.Cursor(m.Type.Family(), engine.CursorOptions{Lower: prefix, Upper: end, ValueMax: 1})
 	defer cur.Close()
 	return cur.Next()
 }
 
 // members reads the families default and zset_score.
 func (i *inspector) members() error {
-	advance := i.o.Phase("members", i.r.Records(cf.Default)+i.r.Records(cf.ZSetScore), false)
-	members := &grouped{c: i.checker, id: cf.Default, cur: i.cursor(cf.Default, 0), advance: advance}
-	scores := &grouped{c: i.checker, id: cf.ZSetScore, cur: i.cursor(cf.ZSetScore, 0), advance: advance}
-	defer members.cur.Close()
-	defer scores.cur.Close()
-	members.next()
-	scores.next()
-	for members.prefix != nil || scores.prefix != nil {
-		if err := i.ctx.Err(); err != nil {
-			return err
-		}
-		prefix := members.prefix
-		if prefix == nil || scores.prefix != nil && bytes.Compare(scores.prefix, prefix) < 0 {
-			prefix = scores.prefix
-		}
-		i.group(bytes.Clone(prefix), members, scores)
-	}
+	err := i.groups("members", i.group, source{id: cf.Default}, source{id: cf.ZSetScore})
 	i.endDead()
-	return i.ctx.Err()
+	return err
 }
 
 // streams reads the family stream.
 func (i *inspector) streams() error {
-	g := &grouped{c: i.checker, id: cf.Stream, cur: i.cursor(cf.Stream, 0),
-		advance: i.o.Phase("streams", i.r.Records(cf.Stream), false)}
-	defer g.cur.Close()
-	for g.next(); g.prefix != nil; {
-		if err := i.ctx.Err(); err != nil {
-			return err
-		}
-		i.group(bytes.Clone(g.prefix), g)
-	}
+	err := i.groups("streams", i.group, source{id: cf.Stream})
 	i.endDead()
-	return i.ctx.Err()
+	return err
 }
 
 // group counts the records whose keys begin with a prefix; records of the first family are members.
-func (i *inspector) group(prefix []byte, families ...*grouped) {
+func (i *inspector) group(prefix []byte, families []*grouped) {
 	var records, members, size int64
 	for n, g := range families {
 		g.each(prefix, func(sub, value []byte) {

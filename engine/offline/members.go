@@ -19,35 +19,52 @@ type collection interface {
 	end()
 }
 
-// members reads the families default and zset_score in parallel: their subkeys have the same prefixes, so the two
-// orders of a sorted set come together.
-func (c *checker) members() error {
-	advance := c.o.Phase("members", c.r.Records(cf.Default)+c.r.Records(cf.ZSetScore), false)
-	members := &grouped{c: c, id: cf.Default, cur: c.cursor(cf.Default, memberMax), advance: advance}
-	scores := &grouped{c: c, id: cf.ZSetScore, cur: c.cursor(cf.ZSetScore, 1), advance: advance}
-	defer members.cur.Close()
-	defer scores.cur.Close()
-	members.next()
-	scores.next()
-	for members.prefix != nil || scores.prefix != nil {
-		if err := c.ctx.Err(); err != nil {
+// source is a family to read, with at most valueMax bytes of a value; 0 = all.
+type source struct {
+	id       cf.ID
+	valueMax int
+}
+
+// groups reads families in parallel and calls f with each prefix of subkeys that one of them has, in order. f must read
+// all records with the prefix ([grouped.each]). groups ends early when the context ends or a repair fails.
+func (c *checker) groups(phase string, f func(prefix []byte, families []*grouped), from ...source) error {
+	total := int64(0)
+	for _, s := range from {
+		total += c.r.Records(s.id)
+	}
+	advance := c.o.Phase(phase, total, false)
+	families := make([]*grouped, len(from))
+	for i, s := range from {
+		families[i] = &grouped{c: c, id: s.id, cur: c.cursor(s.id, s.valueMax), advance: advance}
+		defer families[i].cur.Close()
+		families[i].next()
+	}
+	for {
+		var prefix []byte
+		for _, g := range families {
+			if g.prefix != nil && (prefix == nil || bytes.Compare(g.prefix, prefix) < 0) {
+				prefix = g.prefix
+			}
+		}
+		if err := c.ctx.Err(); err != nil || prefix == nil {
 			return err
 		}
-		prefix := members.prefix
-		if prefix == nil || scores.prefix != nil && bytes.Compare(scores.prefix, prefix) < 0 {
-			prefix = scores.prefix
-		}
-		prefix = bytes.Clone(prefix)
-		c.group(prefix, members, scores)
+		f(bytes.Clone(prefix), families)
 		if c.err != nil {
 			return c.err
 		}
 	}
-	return c.ctx.Err()
 }
 
-// group checks all records with a prefix, from the positions of the two cursors on.
-func (c *checker) group(prefix []byte, members, scores *grouped) {
+// members checks the families default and zset_score: their subkeys have the same prefixes, so the two orders of a
+// sorted set come together.
+func (c *checker) members() error {
+	return c.groups("members", c.group, source{cf.Default, memberMax}, source{cf.ZSetScore, 1})
+}
+
+// group checks all records with a prefix in the families default and zset_score.
+func (c *checker) group(prefix []byte, families []*grouped) {
+	members, scores := families[0], families[1]
 	o, st := c.find(prefix)
 	if st != live {
 		pass := func([]byte, []byte) { c.garbage(st) }
@@ -56,7 +73,7 @@ func (c *checker) group(prefix []byte, members, scores *grouped) {
 		return
 	}
 	var coll collection
-	if home(o.meta.Type) == cf.Default {
+	if o.meta.Type.Family() == cf.Default {
 		coll = c.collection(o)
 	}
 	count := c.report.count(o.meta.Type)
@@ -163,7 +180,7 @@ func (c *checker) missing() error {
 		o.ns, o.key = string(ns), userKey
 		o.prefix = cf.AppendSubkeyPrefix(nil, key, c.slots, o.meta.Version)
 		end, _ := cf.AppendSuccessor(nil, o.prefix)
-		cur := c.r.Cursor(home(o.meta.Type), engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
+		cur := c.r.Cursor(o.meta.Type.Family(), engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
 		defer cur.Close()
 		if cur.Next() {
 			return

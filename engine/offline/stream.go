@@ -8,40 +8,34 @@ import (
 
 // streams checks the stream family.
 func (c *checker) streams() error {
-	g := &grouped{c: c, id: cf.Stream, cur: c.cursor(cf.Stream, 0),
-		advance: c.o.Phase("streams", c.r.Records(cf.Stream), false)}
-	defer g.cur.Close()
-	for g.next(); g.prefix != nil; {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		prefix := append([]byte(nil), g.prefix...)
-		o, st := c.find(prefix)
-		switch {
-		case st != live:
-			g.each(prefix, func([]byte, []byte) { c.garbage(st) })
-		case o.meta.Type != cf.TypeStream:
-			g.each(prefix, func(sub, _ []byte) { c.stray(o, cf.Stream, sub) })
-		default:
-			s := &streamCheck{members: members{c: c, o: o, id: cf.Stream}, groups: map[string]*group{}}
-			s.meta, _ = cf.DecodeStreamMeta(o.tail)
-			count := c.report.count(cf.TypeStream)
-			g.each(prefix, func(sub, value []byte) {
-				count.Subkeys++
-				s.add(sub, value)
-			})
-			if c.err == nil && c.ctx.Err() == nil {
-				s.end()
-			}
-			if s.count > 0 || s.lost {
-				c.found[cf.Stream] += c.hash(prefix)
-			}
-		}
-		if c.err != nil {
-			return c.err
-		}
+	return c.groups("streams", c.stream, source{id: cf.Stream})
+}
+
+// stream checks all records with a prefix in the stream family.
+func (c *checker) stream(prefix []byte, families []*grouped) {
+	g := families[0]
+	o, st := c.find(prefix)
+	if st != live {
+		g.each(prefix, func([]byte, []byte) { c.garbage(st) })
+		return
 	}
-	return c.ctx.Err()
+	if o.meta.Type != cf.TypeStream {
+		g.each(prefix, func(sub, _ []byte) { c.stray(o, cf.Stream, sub) })
+		return
+	}
+	s := &streamCheck{members: members{c: c, o: o, id: cf.Stream}, groups: map[string]*group{}}
+	s.meta, _ = cf.DecodeStreamMeta(o.tail)
+	count := c.report.count(cf.TypeStream)
+	g.each(prefix, func(sub, value []byte) {
+		count.Subkeys++
+		s.add(sub, value)
+	})
+	if c.err == nil && c.ctx.Err() == nil {
+		s.end()
+	}
+	if s.count > 0 || s.lost {
+		c.found[cf.Stream] += c.hash(prefix)
+	}
 }
 
 // streamCheck checks a stream: entries, then groups, consumers and pending entries.

@@ -103,17 +103,6 @@ func (r *Reader) Find(nsKey []byte) (*Key, error) {
 	return &k, nil
 }
 
-// subFamily returns the family with the elements of a type; ok is false when the type has no elements.
-func subFamily(t cf.Type) (id cf.ID, ok bool) {
-	switch {
-	case t.SingleRecord():
-		return 0, false
-	case t == cf.TypeStream:
-		return cf.Stream, true
-	}
-	return cf.Default, true
-}
-
 // Element is one record of a collection.
 type Element struct {
 	Family cf.ID
@@ -124,10 +113,10 @@ type Element struct {
 
 // Elements calls f for all records of a collection, except those of zset_score, which follow from the others.
 func (r *Reader) Elements(k *Key, f func(e *Element) error) error {
-	id, ok := subFamily(k.Meta.Type)
-	if !ok {
+	if k.Meta.Type.SingleRecord() {
 		return nil
 	}
+	id := k.Meta.Type.Family()
 	r.subs.Begin(cf.DefaultNamespace)
 	defer r.subs.Release()
 	prefix := cf.AppendSubkeyPrefix(nil, k.NSKey, true, k.Meta.Version)
@@ -170,7 +159,7 @@ func (r *Reader) Subkeys(id cf.ID, slots cf.SlotRange, f func(key, value []byte)
 			}
 			own, holds := cf.ID(0), false
 			if k != nil {
-				own, holds = subFamily(k.Meta.Type)
+				own, holds = k.Meta.Type.Family(), !k.Meta.Type.SingleRecord()
 			}
 			wanted = holds && k.Meta.Version == sub.Version &&
 				(own == id || id == cf.ZSetScore && k.Meta.Type == cf.TypeZSet)
