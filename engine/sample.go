@@ -79,19 +79,16 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 // of finding them, and earlier deletes do not slow them down.
 func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	if uint64(n) >= size || size <= sampleAll && n > 1 {
-		return tx.popFromAll(id, prefix, n)
+		return tx.drawFromAll(id, prefix, n)
 	}
 	var out [][]byte
-	var seen map[string]struct{}
-	if n > 1 {
-		seen = make(map[string]struct{}, n)
-	}
+	repeats := NewRepeats(n)
 	for fills := 0; len(out) < n; {
 		want := n - len(out)
 		got := tx.findPool(prefix).take(want)
 		if len(got) == 0 {
 			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
-				return tx.popFromAll(id, prefix, n)
+				return tx.drawFromAll(id, prefix, n)
 			}
 			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
 			if err != nil || p == nil {
@@ -104,20 +101,16 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			return nil, err
 		}
 		for _, k := range live {
-			if seen != nil {
-				if _, dup := seen[string(k)]; dup {
-					continue
-				}
-				seen[string(k)] = struct{}{}
+			if !repeats.Again(k) {
+				out = append(out, k)
 			}
-			out = append(out, k)
 		}
 	}
 	return out, nil
 }
 
-// popFromAll draws from the whole collection.
-func (tx *Tx) popFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
+// drawFromAll returns up to n different random subkeys, for which it reads the whole collection.
+func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
 	all, err := tx.allSubkeys(id, prefix)
 	if err != nil {
 		return nil, err
@@ -128,15 +121,13 @@ func (tx *Tx) popFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
 
 // SampleDistinct returns n different random subkeys; if n is not below size, all subkeys in their order.
 func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
-	if uint64(n) >= size || uint64(n)*3 >= size || size <= sampleAll {
-		all, err := tx.allSubkeys(id, prefix)
-		if err != nil || n >= len(all) {
-			return all, err
-		}
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		return all[:n], nil
+	switch {
+	case uint64(n) >= size:
+		return tx.allSubkeys(id, prefix)
+	case uint64(n)*3 >= size || size <= sampleAll:
+		return tx.drawFromAll(id, prefix, n)
 	}
-	seen := make(map[string]struct{}, n)
+	repeats := NewRepeats(n)
 	out := make([][]byte, 0, n)
 	for range 64 {
 		got, err := tx.Sample(id, prefix, size, (n-len(out))+(n-len(out))/4+1)
@@ -144,8 +135,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 			return nil, err
 		}
 		for _, k := range got {
-			if _, dup := seen[string(k)]; !dup && len(out) < n {
-				seen[string(k)] = struct{}{}
+			if len(out) < n && !repeats.Again(k) {
 				out = append(out, k)
 			}
 		}
@@ -157,13 +147,12 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 		}
 	}
 	// A clustered keyspace that the walks do not cover: fill up from a scan.
-	all, err := tx.allSubkeys(id, prefix)
+	all, err := tx.drawFromAll(id, prefix, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, k := range all {
-		if _, dup := seen[string(k)]; !dup && len(out) < n {
+		if len(out) < n && !repeats.Again(k) {
 			out = append(out, k)
 		}
 	}

@@ -84,11 +84,7 @@ func (h *edit) getMany(names [][]byte, step int) ([]field, error) {
 	if !h.rec.Exists {
 		return fields, nil
 	}
-	keys := h.tx.Keys()
-	for i := 0; i < len(names); i += step {
-		keys.Add(h.tx.Subkey(h.rec, names[i]))
-	}
-	raws, err := h.tx.MultiGet(cf.Default, keys)
+	raws, err := h.tx.GetSubkeys(h.rec, names, step)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +104,10 @@ func (h *edit) each(names [][]byte, f func(i int, name []byte, old field) error)
 	if err != nil {
 		return err
 	}
-	var seen map[string]struct{}
-	if len(names) > fewFields {
-		seen = make(map[string]struct{}, len(names))
-	}
+	repeats := engine.NewRepeats(len(names))
 	for i, name := range names {
 		old := fields[i]
-		if again(seen, name, names[:i], 1) {
+		if repeats.Again(name) {
 			if old, err = h.get(name); err != nil {
 				return err
 			}

@@ -1,6 +1,8 @@
 package hash
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -40,15 +42,6 @@ func (c Condition) allows(old, at uint64) bool {
 	return true
 }
 
-// filled returns n equal results.
-func filled(n int, result int64) []int64 {
-	all := make([]int64, n)
-	for i := range all {
-		all[i] = result
-	}
-	return all
-}
-
 // openKey loads a hash for an edit.
 func openKey(tx *engine.Tx, key []byte, rec *engine.Record) (h edit, err error) {
 	if *rec, err = load(tx, key); err != nil {
@@ -62,7 +55,7 @@ func openKey(tx *engine.Tx, key []byte, rec *engine.Record) (h edit, err error) 
 //
 // The first expiry of a hash rewrites the whole hash: see the package comment.
 func Expire(tx *engine.Tx, key []byte, fields [][]byte, at int64, when Condition) ([]int64, error) {
-	results := filled(len(fields), NoField)
+	results := slices.Repeat([]int64{NoField}, len(fields))
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil || !rec.Exists {
@@ -120,7 +113,7 @@ func (h *edit) anyAllowed(fields [][]byte, at uint64, when Condition, results []
 
 // Persist removes the expiry of fields. It returns NoField, NoExpiry or Done for each field.
 func Persist(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
-	results := filled(len(fields), NoField)
+	results := slices.Repeat([]int64{NoField}, len(fields))
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil || !rec.Exists {
@@ -148,7 +141,7 @@ func Persist(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 
 // ExpireTimes returns for each field its expiry in milliseconds since the epoch, or NoExpiry, or NoField.
 func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
-	results := filled(len(fields), NoField)
+	results := slices.Repeat([]int64{NoField}, len(fields))
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil || !rec.Exists {

@@ -86,11 +86,7 @@ func GetMany(tx *engine.Tx, key []byte, fields [][]byte) ([][]byte, error) {
 }
 
 func getMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) ([][]byte, error) {
-	keys := tx.Keys()
-	for _, f := range fields {
-		keys.Add(tx.Subkey(rec, f))
-	}
-	values, err := tx.MultiGet(cf.Default, keys)
+	values, err := tx.GetSubkeys(rec, fields, 1)
 	if !plain(rec) && err == nil {
 		err = liveValues(tx, rec, values)
 	}
@@ -156,22 +152,15 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 	n := len(pairs) / 2
 	var olds [][]byte
 	if rec.Exists {
-		keys := tx.Keys()
-		for i := range n {
-			keys.Add(tx.Subkey(rec, pairs[2*i]))
-		}
-		if olds, err = tx.MultiGet(cf.Default, keys); err != nil {
+		if olds, err = tx.GetSubkeys(rec, pairs, 2); err != nil {
 			return 0, err
 		}
 	}
 	logged := false
-	var seen map[string]struct{}
-	if n > fewFields {
-		seen = make(map[string]struct{}, n)
-	}
+	repeats := engine.NewRepeats(n)
 	for i := n - 1; i >= 0; i-- {
 		field, value := pairs[2*i], pairs[2*i+1]
-		if again(seen, field, pairs[2*i+2:], 2) {
+		if repeats.Again(field) {
 			continue
 		}
 		if olds != nil && olds[i] != nil {
@@ -188,27 +177,6 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 		tx.Put(cf.Default, tx.Subkey(rec, field), value)
 	}
 	return added, nil
-}
-
-// fewFields is the number of fields up to which comparing all pairs is cheaper than a map.
-const fewFields = 16
-
-// again reports whether field occurred before. It looks the field up in seen and adds it; when seen is nil, it compares
-// the field with every step-th element of others.
-func again(seen map[string]struct{}, field []byte, others [][]byte, step int) bool {
-	if seen == nil {
-		for i := 0; i < len(others); i += step {
-			if bytes.Equal(others[i], field) {
-				return true
-			}
-		}
-		return false
-	}
-	if _, dup := seen[string(field)]; dup {
-		return true
-	}
-	seen[string(field)] = struct{}{}
-	return false
 }
 
 // Delete deletes fields and returns how many of them existed.
@@ -242,12 +210,9 @@ func deleteMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) (deleted int
 	if err != nil {
 		return 0, err
 	}
-	var seen map[string]struct{}
-	if len(fields) > fewFields {
-		seen = make(map[string]struct{}, len(fields))
-	}
+	repeats := engine.NewRepeats(len(fields))
 	for i, f := range fields {
-		if values[i] == nil || again(seen, f, fields[:i], 1) {
+		if values[i] == nil || repeats.Again(f) {
 			continue
 		}
 		if deleted == 0 {

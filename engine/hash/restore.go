@@ -37,7 +37,7 @@ func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(fiel
 			func(field, value []byte) { f(field, value, 0) })
 	}
 	o := engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), ValueMax: cf.HashValueHead, Limit: hint(rec.Size)}
-	err = eachStored(tx, key, o, func(_, _ []byte, expire uint64) {
+	err = eachLive(tx, key, o, nil, func(_, _ []byte, expire uint64) {
 		e.Fields++
 		if expire != 0 {
 			if e.Expiring == 0 || expire < e.First {
@@ -49,15 +49,19 @@ func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(fiel
 	if err != nil {
 		return err
 	}
-	begin(e)
 	o.ValueMax = 0
-	return eachStored(tx, key, o, f)
+	return eachLive(tx, key, o, func() { begin(e) }, f)
 }
 
-// eachStored calls f with the live fields.
-func eachStored(tx *engine.Tx, key []byte, o engine.IterOptions, f func(field, value []byte, expire uint64)) error {
+// eachLive calls f with the live fields of a hash whose fields may expire. It calls begin, if not nil, when its
+// iterator exists.
+func eachLive(tx *engine.Tx, key []byte, o engine.IterOptions, begin func(),
+	f func(field, value []byte, expire uint64)) error {
 	it := tx.Iter(cf.Default, o)
 	defer it.Close()
+	if begin != nil {
+		begin()
+	}
 	for it.Next() {
 		expire, value, err := cf.DecodeHashValue(it.Value())
 		if err != nil {

@@ -60,13 +60,16 @@ func SetEx(tx *engine.Tx, key []byte, pairs [][]byte, ttl TTL, when FieldConditi
 			return false, err
 		}
 	}
-	last := lastOf(pairs)
+	repeats := engine.NewRepeats(len(olds))
+	last := make([]bool, len(olds)) // the field occurs for the last time
+	for i := len(olds) - 1; i >= 0; i-- {
+		last[i] = !repeats.Again(pairs[2*i])
+	}
 	for i := range olds {
 		name, value, old := pairs[2*i], pairs[2*i+1], olds[i]
-		if !last(i) {
-			continue
-		}
 		switch {
+		case !last[i]:
+			continue
 		case passed && old.there:
 			err = h.remove(name, old)
 		case passed:
@@ -82,19 +85,6 @@ func SetEx(tx *engine.Tx, key []byte, pairs [][]byte, ttl TTL, when FieldConditi
 		}
 	}
 	return true, h.save(false, true)
-}
-
-// lastOf returns a function that reports whether the i-th field occurs for the last time.
-func lastOf(pairs [][]byte) func(i int) bool {
-	n := len(pairs) / 2
-	if n <= fewFields {
-		return func(i int) bool { return !again(nil, pairs[2*i], pairs[2*i+2:], 2) }
-	}
-	at := make(map[string]int, n)
-	for i := range n {
-		at[string(pairs[2*i])] = i
-	}
-	return func(i int) bool { return at[string(pairs[2*i])] == i }
 }
 
 // GetEx calls f with the value of each field, and whether the field exists, and changes the expiry of the existing

@@ -122,13 +122,12 @@ func setTTL(tx *engine.Tx, key []byte, rec *engine.Record, pairs [][]byte, missi
 	if err != nil {
 		return 0, err
 	}
-	last := lastOf(pairs)
+	repeats := engine.NewRepeats(len(olds))
 	for i := len(olds) - 1; i >= 0; i-- { // Kvrocks's order
-		if !last(i) {
-			continue
-		}
 		name, value, old := pairs[2*i], pairs[2*i+1], olds[i]
 		switch {
+		case repeats.Again(name):
+			continue
 		case !old.live(tx.Now()):
 			added++
 		case missing, old.expire == 0 && bytes.Equal(old.value, value):
@@ -190,22 +189,16 @@ func eachTTL(tx *engine.Tx, key []byte, rec *engine.Record, begin func(n uint64)
 	if err != nil {
 		return err
 	}
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)})
-	defer it.Close()
-	tx.ReadsDone()
-	begin(want)
-	n, now := uint64(0), tx.Now()
-	for it.Next() {
-		x, err := h.decode(it.Value())
-		if err != nil {
-			return err
-		}
-		if x.live(now) {
-			f(it.Key(), x.value)
-			n++
-		}
-	}
-	if err := it.Err(); err != nil {
+	n := uint64(0)
+	o := engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)}
+	err = eachLive(tx, key, o, func() {
+		tx.ReadsDone()
+		begin(want)
+	}, func(field, value []byte, _ uint64) {
+		f(field, value)
+		n++
+	})
+	if err != nil {
 		return err
 	}
 	if n != want {
@@ -304,21 +297,12 @@ func distinctTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func
 
 // liveFields reads all live fields and their values, alternating.
 func liveFields(tx *engine.Tx, key []byte, rec *engine.Record) (all [][]byte, err error) {
-	h, err := open(tx, key, rec)
-	if err != nil {
+	if _, err := open(tx, key, rec); err != nil { // checks the counters
 		return nil, err
 	}
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)})
-	defer it.Close()
-	tx.ReadsDone()
-	for it.Next() {
-		x, err := h.decode(it.Value())
-		if err != nil {
-			return nil, err
-		}
-		if x.live(tx.Now()) {
-			all = append(all, bytes.Clone(it.Key()), bytes.Clone(x.value))
-		}
-	}
-	return all, it.Err()
+	o := engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)}
+	err = eachLive(tx, key, o, tx.ReadsDone, func(field, value []byte, _ uint64) {
+		all = append(all, bytes.Clone(field), bytes.Clone(value))
+	})
+	return all, err
 }

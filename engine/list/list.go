@@ -127,10 +127,7 @@ func (l *state) index(tx *engine.Tx, it *engine.Iter) (uint64, error) {
 // Len returns the number of elements.
 func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	l, err := load(tx, key)
-	if err != nil || !l.Exists {
-		return 0, err
-	}
-	return l.Size, nil
+	return l.Size, err
 }
 
 // Push adds elements one after the other at the left or the right end and returns the new length. With existing it adds

@@ -3,6 +3,7 @@ package list
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -186,9 +187,7 @@ func (l *state) occurrences(tx *engine.Tx, count int64, elem []byte) ([]uint64, 
 		}
 	}
 	if count < 0 {
-		for i, j := 0, len(at)-1; i < j; i, j = i+1, j-1 {
-			at[i], at[j] = at[j], at[i]
-		}
+		slices.Reverse(at)
 	}
 	return at, it.Err()
 }

@@ -228,7 +228,7 @@ func lookedUp(tx *engine.Tx, members [][]byte, sets []*engine.Record, in bool) (
 		if len(members) == 0 {
 			break
 		}
-		had, err := lookUp(tx, r, members)
+		had, err := tx.GetSubkeys(r, members, 1)
 		if err != nil {
 			return nil, err
 		}

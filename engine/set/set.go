@@ -10,7 +10,6 @@
 package set
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -23,10 +22,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key
 // Card returns the number of members.
 func Card(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := load(tx, key)
-	if err != nil || !rec.Exists {
-		return 0, err
-	}
-	return rec.Size, nil
+	return rec.Size, err
 }
 
 // Contains reports for each member whether the set contains it. The slice is valid until the next batched read.
@@ -49,7 +45,7 @@ func IsMember(tx *engine.Tx, key, member []byte) (bool, error) {
 }
 
 func contains(tx *engine.Tx, rec *engine.Record, members [][]byte) ([]bool, error) {
-	values, err := lookUp(tx, rec, members)
+	values, err := tx.GetSubkeys(rec, members, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -58,49 +54,6 @@ func contains(tx *engine.Tx, rec *engine.Record, members [][]byte) ([]bool, erro
 		has[i] = v != nil
 	}
 	return has, nil
-}
-
-// lookUp returns the records of members, nil for a member that the set does not contain.
-func lookUp(tx *engine.Tx, rec *engine.Record, members [][]byte) ([][]byte, error) {
-	keys := tx.Keys()
-	for _, m := range members {
-		keys.Add(tx.Subkey(rec, m))
-	}
-	return tx.MultiGet(cf.Default, keys)
-}
-
-// repeats finds repeated members. It compares all pairs of up to fewMembers members, which is cheaper than a map.
-type repeats struct {
-	members [][]byte
-	seen    map[string]struct{}
-}
-
-const fewMembers = 16
-
-func repeatsIn(members [][]byte) repeats {
-	r := repeats{members: members}
-	if len(members) > fewMembers {
-		r.seen = make(map[string]struct{}, len(members))
-	}
-	return r
-}
-
-// at reports whether the i-th member is a repetition. It must be called with ascending indexes. With a map it knows
-// only the members at the indexes of its calls, otherwise all.
-func (r *repeats) at(i int) bool {
-	if r.seen == nil {
-		for _, m := range r.members[:i] {
-			if bytes.Equal(m, r.members[i]) {
-				return true
-			}
-		}
-		return false
-	}
-	_, dup := r.seen[string(r.members[i])]
-	if !dup {
-		r.seen[string(r.members[i])] = struct{}{}
-	}
-	return dup
 }
 
 // Add adds members and returns how many are new.
@@ -130,13 +83,13 @@ func Add(tx *engine.Tx, key []byte, members [][]byte) (added int, err error) {
 func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, err error) {
 	var had [][]byte
 	if rec.Exists {
-		if had, err = lookUp(tx, rec, members); err != nil {
+		if had, err = tx.GetSubkeys(rec, members, 1); err != nil {
 			return 0, err
 		}
 	}
-	again := repeatsIn(members)
+	repeats := engine.NewRepeats(len(members))
 	for i, m := range members {
-		if had != nil && had[i] != nil || again.at(i) {
+		if had != nil && had[i] != nil || repeats.Again(m) {
 			continue
 		}
 		if added == 0 {
@@ -174,13 +127,13 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (removed int, err error
 }
 
 func removeMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (removed int, err error) {
-	had, err := lookUp(tx, rec, members)
+	had, err := tx.GetSubkeys(rec, members, 1)
 	if err != nil {
 		return 0, err
 	}
-	again := repeatsIn(members)
+	repeats := engine.NewRepeats(len(members))
 	for i, m := range members {
-		if had[i] == nil || again.at(i) {
+		if had[i] == nil || repeats.Again(m) {
 			continue
 		}
 		if removed == 0 {

@@ -24,10 +24,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key
 // Card returns the number of ids.
 func Card(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := load(tx, key)
-	if err != nil || !rec.Exists {
-		return 0, err
-	}
-	return rec.Size, nil
+	return rec.Size, err
 }
 
 // Contains reports for each id whether the set contains it.
@@ -56,36 +53,13 @@ func lookUp(tx *engine.Tx, rec *engine.Record, ids []uint64) ([][]byte, error) {
 	return tx.MultiGet(cf.Default, keys)
 }
 
-// distinct returns the distinct ids in the order of their first occurrence.
-func distinct(ids []uint64) []uint64 {
-	const few = 16 // up to this many are compared pairwise, which is cheaper than a map
-	if len(ids) <= few {
-		out := make([]uint64, 0, len(ids))
-		for _, id := range ids {
-			if !slices.Contains(out, id) {
-				out = append(out, id)
-			}
-		}
-		return out
-	}
-	out := make([]uint64, 0, len(ids))
-	seen := make(map[uint64]struct{}, len(ids))
-	for _, id := range ids {
-		if _, dup := seen[id]; !dup {
-			seen[id] = struct{}{}
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
 // Add adds ids and returns how many are new.
 func Add(tx *engine.Tx, key []byte, ids []uint64) (added int, err error) {
 	rec, err := load(tx, key)
 	if err != nil {
 		return 0, err
 	}
-	ids = distinct(ids)
+	ids = engine.Distinct(ids)
 	var had [][]byte
 	if rec.Exists {
 		if had, err = lookUp(tx, &rec, ids); err != nil {
@@ -116,7 +90,7 @@ func Remove(tx *engine.Tx, key []byte, ids []uint64) (removed int, err error) {
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	ids = distinct(ids)
+	ids = engine.Distinct(ids)
 	had, err := lookUp(tx, &rec, ids)
 	if err != nil {
 		return 0, err

@@ -108,11 +108,8 @@ func (g *Group) next(count uint64, f func(e *Entry)) error {
 
 // before returns the id before id; 0-0 for 0-0, which has none.
 func before(id ID) ID {
-	switch {
-	case id.Seq > 0:
-		return ID{Ms: id.Ms, Seq: id.Seq - 1}
-	case id.Ms > 0:
-		return ID{Ms: id.Ms - 1, Seq: ^uint64(0)}
+	if prev, ok := Prev(id); ok {
+		return prev
 	}
 	return id
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // ClaimOptions say how entries change their consumer.
@@ -36,7 +37,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 	owners := owners{g: g, list: []*consumer{&c}}
 	changes := make([]claimed, 0, len(ids))
 	var at map[ID]int // the index of an entry's change, if ids may repeat
-	if len(distinct(ids)) < len(ids) {
+	if len(engine.Distinct(ids)) < len(ids) {
 		at = make(map[ID]int, len(ids))
 	}
 	change := func(x claimed, p int, again bool) {

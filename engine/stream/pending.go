@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -165,29 +164,6 @@ func (o *owners) save(except *consumer) {
 	}
 }
 
-// distinct drops repeated ids.
-func distinct(ids []ID) []ID {
-	if len(ids) < 2 {
-		return ids
-	}
-	const few = 16
-	if len(ids) <= few {
-		out := ids[:0:0]
-		for i, id := range ids {
-			if !slices.Contains(ids[:i], id) {
-				out = append(out, id)
-			}
-		}
-		return out
-	}
-	seen := make(map[ID]struct{}, len(ids))
-	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool {
-		_, dup := seen[id]
-		seen[id] = struct{}{}
-		return dup
-	})
-}
-
 // Ack removes entries from the pending entries of a group and returns how many of them were pending; 0 when the stream
 // or the group does not exist.
 func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
@@ -195,7 +171,7 @@ func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
 	if err != nil || !s.rec.Exists {
 		return 0, err
 	}
-	ids = distinct(ids)
+	ids = engine.Distinct(ids)
 	g := Group{s: s, name: group}
 	keys := tx.Keys()
 	keys.Add(s.groupKey(cf.StreamGroup, group))

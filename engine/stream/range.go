@@ -95,7 +95,7 @@ func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
 	if err != nil || s.rec.Size == 0 {
 		return 0, err
 	}
-	ids = distinct(ids)
+	ids = engine.Distinct(ids)
 	keys := tx.Keys()
 	for _, id := range ids {
 		keys.Add(s.entryKey(id))

@@ -204,10 +204,7 @@ func AckDelete(tx *engine.Tx, key, group []byte, ids []ID, refs Refs) ([]Outcome
 }
 
 func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Refs) ([]Outcome, error) {
-	list := make([]Outcome, len(ids))
-	for i := range list {
-		list[i] = NotFound
-	}
+	list := slices.Repeat([]Outcome{NotFound}, len(ids))
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists {
 		return list, err
@@ -227,7 +224,7 @@ func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Ref
 			r.groups = []*referrer{acker}
 		}
 	}
-	different := distinct(ids)
+	different := engine.Distinct(ids)
 	keys := tx.Keys()
 	for _, id := range different {
 		keys.Add(s.entryKey(id))
@@ -312,13 +309,9 @@ func (s *stream) trimAcked(t *Trim, r *references, adding *ID) (removed uint64, 
 func (t *Trim) trimAcked(it *entriesIter, d *deletion, r *references, total uint64) error {
 	node := make([]ID, 0, TrimNode)
 	for seen := uint64(0); ; seen += uint64(len(node)) {
-		node = node[:0]
-		for len(node) < TrimNode && it.Next() {
-			id, err := r.s.idOf(it.Key())
-			if err != nil {
-				return err
-			}
-			node = append(node, id)
+		var err error
+		if node, err = r.nextNode(it, node, TrimNode); err != nil {
+			return err
 		}
 		if len(node) == 0 || t.Approx && !t.wantsNode(node, min(TrimNode, total-seen), total, d.n) {
 			return it.Err()
@@ -358,16 +351,25 @@ func (t *Trim) wantsNode(node []ID, size, total, removed uint64) bool {
 	return node[len(node)-1].Compare(t.MinID) < 0
 }
 
+// nextNode reads up to n ids into node.
+func (r *references) nextNode(it *entriesIter, node []ID, n int) ([]ID, error) {
+	node = node[:0]
+	for len(node) < n && it.Next() {
+		id, err := r.s.idOf(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		node = append(node, id)
+	}
+	return node, nil
+}
+
 // dropRefs removes the references to the first n entries of an iterator.
 func (r *references) dropRefs(it *entriesIter, n uint64) error {
 	for n > 0 {
-		node := make([]ID, 0, min(n, TrimNode))
-		for len(node) < cap(node) && it.Next() {
-			id, err := r.s.idOf(it.Key())
-			if err != nil {
-				return err
-			}
-			node = append(node, id)
+		node, err := r.nextNode(it, nil, int(min(n, TrimNode)))
+		if err != nil {
+			return err
 		}
 		if len(node) == 0 {
 			return it.Err()

@@ -38,13 +38,15 @@ func (s *stream) runOf(create bool) *run {
 		engine.KeepState(s.tx, runKind, &s.rec, r, 0)
 	}
 	if r != nil && (r.left() == 0 || r.ids[r.pos] != s.meta.First) {
-		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+		r.empty()
 	}
 	return r
 }
 
 // resize reports the run's size in bytes to the registry.
 func (r *run) resize() { r.Resize(16*cap(r.ids) + 64) }
+
+func (r *run) empty() { r.ids, r.pos, r.end = r.ids[:0], 0, ID{} }
 
 func (r *run) left() int { return len(r.ids) - r.pos }
 
@@ -59,7 +61,7 @@ func (r *run) grow(n int) int {
 // dropRun drops the run of a stream.
 func (s *stream) dropRun() {
 	if r := s.runOf(false); r != nil {
-		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+		r.empty()
 	}
 }
 
@@ -90,7 +92,7 @@ func (r *run) deleted(id ID) {
 	}
 	i, found := slices.BinarySearchFunc(live, id, ID.Compare)
 	if !found {
-		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+		r.empty()
 		return
 	}
 	r.ids = slices.Delete(r.ids, r.pos+i, r.pos+i+1)

@@ -67,10 +67,7 @@ func (s *stream) corrupt(format string, args ...any) error {
 // Len returns the number of entries.
 func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := tx.Load(key, cf.TypeStream)
-	if err != nil || !rec.Exists {
-		return 0, err
-	}
-	return rec.Size, nil
+	return rec.Size, err
 }
 
 // LenAfter returns the number of entries with ids greater than id, LenBefore with smaller ids. An entry with that id

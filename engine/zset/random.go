@@ -59,11 +59,7 @@ func emitMembers(tx *engine.Tx, rec *engine.Record, members [][]byte, scores boo
 		}
 		return nil
 	}
-	keys := tx.Keys()
-	for _, m := range members {
-		keys.Add(tx.Subkey(rec, m))
-	}
-	values, err := tx.MultiGet(cf.Default, keys)
+	values, err := tx.GetSubkeys(rec, members, 1)
 	if err != nil {
 		return err
 	}

@@ -31,24 +31,15 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 }
 
 func (w *writer) removeMany(members [][]byte) error {
-	keys := w.tx.Keys()
-	for _, m := range members {
-		keys.Add(w.tx.Subkey(&w.rec, m))
-	}
-	values, err := w.tx.MultiGet(cf.Default, keys)
+	values, err := w.tx.GetSubkeys(&w.rec, members, 1)
 	if err != nil {
 		return err
 	}
-	seen := make([]pending, 0, len(members))
-	find := finder(len(members))
+	repeats := engine.NewRepeats(len(members))
 	for i, m := range members {
-		if values[i] == nil {
+		if values[i] == nil || repeats.Again(m) {
 			continue
 		}
-		if find(seen, m) < len(seen) {
-			continue
-		}
-		seen = append(seen, pending{member: m})
 		score, err := parseScore(w.tx, &w.rec, values[i])
 		if err != nil {
 			return err

@@ -43,10 +43,7 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key
 // Card returns the number of members.
 func Card(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := load(tx, key)
-	if err != nil || !rec.Exists {
-		return 0, err
-	}
-	return rec.Size, nil
+	return rec.Size, err
 }
 
 // Score returns the score of a member.
@@ -100,11 +97,7 @@ func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, f
 		}
 		return nil
 	}
-	keys := tx.Keys()
-	for _, m := range members {
-		keys.Add(tx.Subkey(&rec, m))
-	}
-	values, err := tx.MultiGet(cf.Default, keys)
+	values, err := tx.GetSubkeys(&rec, members, 1)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+)
+
+// fewItems is the number of items up to which comparing all pairs is cheaper than a map.
+const fewItems = 16
+
+// Repeats finds byte strings that occurred before.
+type Repeats struct {
+	few  [fewItems][]byte
+	n    int // how many few holds
+	many map[string]struct{}
+}
+
+// NewRepeats returns a Repeats for at most n different byte strings.
+func NewRepeats(n int) (r Repeats) {
+	if n > fewItems {
+		r.many = make(map[string]struct{}, n)
+	}
+	return r
+}
+
+// Again reports whether an earlier call had the same bytes. It keeps b.
+func (r *Repeats) Again(b []byte) bool {
+	if r.many != nil {
+		n := len(r.many)
+		r.many[string(b)] = struct{}{}
+		return len(r.many) == n
+	}
+	for _, old := range r.few[:r.n] {
+		if bytes.Equal(old, b) {
+			return true
+		}
+	}
+	r.few[r.n] = b
+	r.n++
+	return false
+}
+
+// Distinct returns the items without repetitions, in the order of their first occurrence.
+func Distinct[T comparable](items []T) []T {
+	if len(items) < 2 {
+		return items
+	}
+	out := make([]T, 0, len(items))
+	if len(items) <= fewItems {
+		for _, x := range items {
+			if !slices.Contains(out, x) {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+	seen := make(map[T]struct{}, len(items))
+	for _, x := range items {
+		if _, dup := seen[x]; !dup {
+			seen[x] = struct{}{}
+			out = append(out, x)
+		}
+	}
+	return out
+}
