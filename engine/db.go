@@ -9,12 +9,13 @@ package engine
 
 import (
 	"fmt"
-	"github.com/basaltdb/basalt/engine/presence"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/basaltdb/basalt/engine/presence"
 
 	"go.uber.org/zap"
 
