@@ -184,11 +184,7 @@ func (b *Bulk) Take(tx *Tx) error {
 		return err
 	}
 	last := map[string][]byte{} // metadata records: a key may be written twice
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		switch {
 		case rec.Kind == batch.LogData || rec.Kind == batch.Noop:
 		case rec.Kind == batch.Put && rec.Family == cf.Metadata:

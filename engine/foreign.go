@@ -75,11 +75,7 @@ func (db *DB) checkBatch(rep []byte, trusted bool) (*ExternalBatch, error) {
 	}
 	b := &ExternalBatch{rep: rep, trusted: trusted}
 	check := batchCheck{db: db, b: b}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if rec.Kind == batch.LogData || rec.Kind == batch.Noop {
 			continue
 		}
@@ -335,11 +331,7 @@ func (tx *Tx) Apply(b *ExternalBatch) error {
 	if err != nil {
 		return err
 	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			return r.Err()
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if rec.Family == cf.Propagate && string(rec.Key) == cf.PropagateBitOrder {
 			if keep, err := tx.keepsBitOrder(); err != nil {
 				return err
@@ -377,6 +369,7 @@ func (tx *Tx) Apply(b *ExternalBatch) error {
 			tx.DeleteRange(rec.Family, rec.Key, rec.Value)
 		}
 	}
+	return r.Err()
 }
 
 // noteForeign notes how a metadata record of a foreign batch changes the count of keys.

@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/basaltdb/basalt/engine/wal"
 	"go.uber.org/zap"
 )
 
@@ -34,15 +34,12 @@ func failedLog(text string) uint64 {
 }
 
 // newestLog returns the highest number of the log files.
-func (db *DB) newestLog() (newest uint64) {
-	files, _ := filepath.Glob(filepath.Join(db.dir, "*.log"))
-	for _, f := range files {
-		n, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(f), ".log"), 10, 64)
-		if err == nil {
-			newest = max(newest, n)
-		}
+func (db *DB) newestLog() uint64 {
+	numbers, _ := wal.Numbers(db.dir)
+	if len(numbers) == 0 {
+		return 0
 	}
-	return newest
+	return numbers[len(numbers)-1]
 }
 
 // freeSpace returns the free bytes of the disk, and whether RocksDB waits for no more.

@@ -139,11 +139,7 @@ func (g *Ingest) add(rep []byte) error {
 	}
 	p := g.emptyPart()
 	var id cf.ID
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if rec.Kind == batch.LogData || rec.Kind == batch.Noop {
 			continue
 		}

@@ -186,11 +186,7 @@ func (o *overlay) rebuild() error {
 	if err != nil {
 		return err
 	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			return r.Err()
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		switch rec.Kind {
 		case batch.Put:
 			o.write(rec.Family, rec.Key, rec.ValueOffset, len(rec.Value), written)
@@ -200,6 +196,7 @@ func (o *overlay) rebuild() error {
 			o.deleteRange(rec.Family, rec.Key, rec.Value)
 		}
 	}
+	return r.Err()
 }
 
 // write notes an own write: the key lies in the batch before its value, whose offset is valAt (for a delete:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/lock"
+	"github.com/basaltdb/basalt/engine/manifest"
 )
 
 // Replacing the database with another one, as a replica does at the end of a full sync.
@@ -223,7 +224,7 @@ func (db *DB) moveIn(dir, aside string) error {
 	if err := os.Rename(db.dir, aside); err != nil {
 		return err
 	}
-	err := syncDir(filepath.Dir(aside))
+	err := manifest.SyncDir(filepath.Dir(aside))
 	if err == nil {
 		exchangeStep(4)
 		err = os.Rename(dir, db.dir)
@@ -231,7 +232,7 @@ func (db *DB) moveIn(dir, aside string) error {
 	if err != nil {
 		return errors.Join(err, os.Rename(aside, db.dir))
 	}
-	if err := syncDir(filepath.Dir(db.dir)); err != nil {
+	if err := manifest.SyncDir(filepath.Dir(db.dir)); err != nil {
 		return errors.Join(err, db.moveBack(dir, aside))
 	}
 	return nil
@@ -242,7 +243,7 @@ func (db *DB) moveBack(dir, aside string) error {
 	if err := os.Rename(db.dir, dir); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(aside, db.dir), syncDir(filepath.Dir(db.dir)))
+	return errors.Join(os.Rename(aside, db.dir), manifest.SyncDir(filepath.Dir(db.dir)))
 }
 
 // openAgain opens the native database in the directory. No transaction may use it yet.
@@ -315,7 +316,7 @@ func undoReplace(dir string, log *zap.Logger) (aside string, err error) {
 	if err := os.Rename(aside, dir); err != nil {
 		return "", err
 	}
-	return "", syncDir(filepath.Dir(filepath.Clean(dir)))
+	return "", manifest.SyncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 // syncFiles syncs the files in a directory to the disk.
@@ -325,18 +326,9 @@ func syncFiles(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := syncDir(filepath.Join(dir, e.Name())); err != nil {
+		if err := manifest.SyncDir(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	return syncDir(dir)
-}
-
-// syncDir syncs a directory or a file to the disk.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return manifest.SyncDir(dir)
 }

@@ -144,11 +144,7 @@ func (tx *Tx) adopt(b *ExternalBatch) error {
 	if err := r.Reset(b.rep); err != nil {
 		return err
 	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			return r.Err()
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if !rec.Kind.Counted() || rec.Family >= cf.NumFamilies {
 			continue // no in-memory state depends on an unknown family
 		}
@@ -175,6 +171,7 @@ func (tx *Tx) adopt(b *ExternalBatch) error {
 			tx.over.deleteRange(rec.Family, rec.Key, rec.Value)
 		}
 	}
+	return r.Err()
 }
 
 // acquireForUpdates takes the locks for several batches.

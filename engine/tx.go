@@ -201,8 +201,7 @@ func (tx *Tx) NSKey(userKey []byte) []byte {
 
 // AddLock requests the lock of a key. Acquire takes it.
 func (tx *Tx) AddLock(userKey []byte, write bool) {
-	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	tx.locks.Add(lock.Of(tx.db.locks.Name(tx.keyBuf), write))
+	tx.locks.Add(tx.LockIn(tx.ns, userKey, write))
 }
 
 // Acquire takes all requested locks, in an order that cannot deadlock. It must not be called while locks are held. If

@@ -134,11 +134,7 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 		t.Fatal(err)
 	}
 	var records []string
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		switch {
 		case rec.Kind == batch.LogData:
 			records = append(records, fmt.Sprintf("log %s", rec.Value))

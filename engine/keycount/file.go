@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/basaltdb/basalt/engine/manifest"
 )
 
 // FileName is the name of the file in a database's directory that keeps the counts while the database is closed.
@@ -229,25 +231,7 @@ func (r *reader) each(at int64, f func(at int64, n int)) {
 
 // Write writes the file into a directory atomically.
 func (s *Saved) Write(dir string) error {
-	name := filepath.Join(dir, FileName)
-	f, err := os.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(s.Append(nil))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(name+".tmp", name)
-	}
-	if err != nil {
-		_ = os.Remove(name + ".tmp")
-	}
-	return err // after a power failure now, the next start has no file
+	return manifest.ReplaceFile(filepath.Join(dir, FileName), s.Append(nil))
 }
 
 // Identify returns the identity of the database state in a directory, except for the sequence number.
@@ -256,11 +240,11 @@ func Identify(dir string) (*Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := os.ReadFile(filepath.Join(dir, "CURRENT"))
+	current, err := os.ReadFile(filepath.Join(dir, "CURRENT"))
 	if err != nil {
 		return nil, err
 	}
-	return &Saved{Identity: string(identity), Manifest: string(manifest)}, nil
+	return &Saved{Identity: string(identity), Manifest: string(current)}, nil
 }
 
 // Remove removes the file of a directory, if it exists.

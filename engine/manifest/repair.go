@@ -128,11 +128,11 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// SyncDir syncs the directory entries of a directory to the disk.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+// SyncDir syncs the entries of a directory to the disk, or the content of a file.
+func SyncDir(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -564,11 +564,7 @@ func (w *reslotWriter) log(rep []byte, skip int) error {
 	if err != nil {
 		return err
 	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if rec.Kind.Counted() && skip > 0 {
 			skip--
 			continue
