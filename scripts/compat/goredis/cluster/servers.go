@@ -234,7 +234,8 @@ func (s *set) create() error {
 		return err
 	}
 	for i := 0; i < 6; i += 2 {
-		if err := harness.Await("the replicas", func() error { return s.nodes[i+1].Replicates(s.nodes[i].Server) }); err != nil {
+		replicates := func() error { return s.nodes[i+1].Replicates(s.nodes[i].Server) }
+		if err := harness.Await("the replicas", replicates); err != nil {
 			return err
 		}
 	}
