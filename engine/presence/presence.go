@@ -10,17 +10,18 @@ import (
 	"github.com/basaltdb/basalt/internal/hugepage"
 )
 
-// Cache holds keys that exist without an expiry, by a 64-bit hash of the metadata key. A plain SET need
-// not read what it overwrites; only the key count wants to know whether the key is new. For a key found here
-// memory need not be asked (measured, 16 SETs at once of keys that exist: 1.7 against 2.9 microseconds a key).
+// Cache holds keys that exist without an expiry, by a 64-bit hash of the metadata key. A plain SET need not read what
+// it overwrites; only the key count depends on whether the key is new. A key that is found here need not be looked up
+// in RocksDB (measured for batches of 16 SETs of existing keys: 1.7 instead of 2.9 microseconds a key).
 //
-// It is a table of sets, each one line of the processor's caches: a slot holds the hash of one key or 0. A key's entry
-// changes only with the key's lock held for writing; keys that share a set merely displace each other.
+// It is a table of sets of one CPU cache line each; a slot holds the hash of one key or 0. A key's entry changes only
+// with the key's lock held for writing; keys that share a set merely displace each other.
 //
-// When that happens too often, an empty table of twice the size takes its place, and fills with the keys that are
-// written. The one before stays until the next growth: what it holds is known, too, and is taken back in both. Copying
-// would have to stop everyone: a key could be taken back in one table while it is copied to the other. So it does not
-// matter which one the last holder of a key's lock saw, the next one sees that or a later one.
+// When that happens too often, an empty table of twice the size takes its place and fills with the keys that are
+// written. The previous table stays until the next growth: its keys are still found, and a key that ceases to exist is
+// removed from both tables. Copying would have to stop all writers, because a key could be removed from the old table
+// after it was copied. Whichever table the last holder of a key's lock saw, the next holder sees that one or a later
+// one.
 type Cache struct {
 	seed    maphash.Seed
 	max     int // size of the biggest table in bytes
@@ -78,8 +79,8 @@ func (s *set) find(h uint64) *atomic.Uint64 {
 	return nil
 }
 
-// Note takes down what was committed: exists tells whether the key exists without an expiry now. The key's lock must be
-// held for writing.
+// Note records the state of a key after a commit: whether it exists without an expiry. The key's lock must be held for
+// writing.
 func (k *Cache) Note(h uint64, exists bool) {
 	t := k.current.Load()
 	s := t.setOf(h)
@@ -108,7 +109,7 @@ func forget(slot *atomic.Uint64, h uint64) {
 
 // displaced grows the table when about half of the keys that it has room for have displaced others.
 func (k *Cache) displaced(t *table, h uint64) {
-	const sample = 64 // few of them count, so that the counter's cache line need not travel with every one
+	const sample = 64 // only one of so many counts, so that the processors do not contend for the counter
 	if h>>40%sample != 0 || t.displaced.Add(sample) < int64(len(t.sets)*len(set{})/2) {
 		return
 	}
@@ -121,6 +122,5 @@ func (k *Cache) displaced(t *table, h uint64) {
 	}
 }
 
-// Clear forgets all keys. What others note at this moment of keys that are not concerned may get lost with the old
-// table.
+// Clear forgets all keys. Concurrent calls of Note may be lost with the old table.
 func (k *Cache) Clear() { k.current.Store(newTable(firstSets)) }
