@@ -65,16 +65,20 @@ func Decode(tail []byte, left *Budget) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	parse := Parse
-	if format == cf.JSONCBOR {
-		parse = ParseCBOR
-	}
-	v, err := parse(aliased(body), MaxDepth)
+	v, err := ParseStored(format, aliased(body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", cf.ErrCorrupt, err)
 	}
 	left.add(len(tail))
 	return &Document{exists: true, format: format, tail: tail, top: &box{vals: []Value{v}}, left: left}, nil
+}
+
+// ParseStored decodes the body of a stored document. Strings alias s.
+func ParseStored(format cf.JSONFormat, s string) (Value, error) {
+	if format == cf.JSONCBOR {
+		return ParseCBOR(s, MaxDepth)
+	}
+	return Parse(s, MaxDepth)
 }
 
 // openExisting is Open, but a missing key gives ErrNoKey.
@@ -122,14 +126,7 @@ func (d *Document) place() (place, error) {
 	}
 	// Strings of the values alias the text. The transaction's memory is valid only until the record is saved, so the
 	// text is copied.
-	s := string(d.body())
-	var v Value
-	var err error
-	if d.format == cf.JSONCBOR {
-		v, err = ParseCBOR(s, MaxDepth)
-	} else {
-		v, err = Parse(s, MaxDepth)
-	}
+	v, err := ParseStored(d.format, string(d.body()))
 	if err != nil {
 		return place{}, d.corrupt(err)
 	}

@@ -2,6 +2,7 @@ package json
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math"
 	"math/big"
@@ -79,19 +80,19 @@ const exactFloat = 1 << 53
 func compareNumbers(a, b *Value) int {
 	switch {
 	case a.kind == Int && b.kind == Int:
-		return order(a.Int(), b.Int())
+		return cmp.Compare(a.Int(), b.Int())
 	case a.kind == Float && b.kind == Float:
-		return order(a.Float(), b.Float())
+		return cmp.Compare(a.Float(), b.Float())
 	}
 	fa, fb := a.Float(), b.Float()
-	if c := order(fa, fb); c != 0 && (math.Abs(fa) <= exactFloat || math.Abs(fb) <= exactFloat) {
+	if c := cmp.Compare(fa, fb); c != 0 && (math.Abs(fa) <= exactFloat || math.Abs(fb) <= exactFloat) {
 		return c
 	}
 	if math.IsInf(fa, 0) && math.IsInf(fb, 0) || a.kind != Float && b.kind != Float {
 		return a.big().Cmp(b.big()) // a Float here is finite, so both are integers
 	}
 	if math.IsInf(fa, 0) || math.IsInf(fb, 0) {
-		return order(fa, fb)
+		return cmp.Compare(fa, fb)
 	}
 	return a.wide().Cmp(b.wide())
 }
@@ -103,16 +104,6 @@ func (v *Value) wide() *big.Float {
 	}
 	n := v.big()
 	return new(big.Float).SetPrec(uint(max(n.BitLen(), 64))).SetInt(n)
-}
-
-func order[T int64 | float64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Operation is an arithmetic operation.

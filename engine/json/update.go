@@ -229,15 +229,15 @@ func Delete(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 // remove deletes values and returns their number, without values within others.
 func (d *Document) remove(places []place) int {
 	places = d.topmost(places)
-	drop := make(map[*box]map[int]struct{})
+	drop := make(map[*box]map[int]bool)
 	for _, at := range places {
 		if drop[at.in] == nil {
-			drop[at.in] = make(map[int]struct{})
+			drop[at.in] = make(map[int]bool)
 		}
-		drop[at.in][int(at.i)] = struct{}{}
+		drop[at.in][int(at.i)] = true
 	}
 	for b, gone := range drop {
-		b.remove(func(i int) bool { _, ok := gone[i]; return ok })
+		b.remove(func(i int) bool { return gone[i] })
 	}
 	return len(places)
 }
@@ -301,17 +301,14 @@ func merge(v, patch *Value) {
 	if v.kind != Object {
 		*v = newObject()
 	}
-	var gone map[int]struct{}
+	gone := make(map[int]bool)
 	for i := range patch.box.vals {
 		name, p := patch.box.keys[i], &patch.box.vals[i]
 		at := v.box.find(name)
 		switch {
 		case p.kind == Null:
 			if at >= 0 {
-				if gone == nil {
-					gone = make(map[int]struct{})
-				}
-				gone[at] = struct{}{}
+				gone[at] = true
 			}
 		case at >= 0:
 			merge(&v.box.vals[at], p)
@@ -321,8 +318,8 @@ func merge(v, patch *Value) {
 			v.box.set(name, member)
 		}
 	}
-	if gone != nil {
-		v.box.remove(func(i int) bool { _, ok := gone[i]; return ok })
+	if len(gone) > 0 {
+		v.box.remove(func(i int) bool { return gone[i] })
 	}
 }
 

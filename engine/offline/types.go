@@ -336,10 +336,6 @@ func (c *checker) document(o *owner) error {
 	if err != nil {
 		return err
 	}
-	if format == cf.JSONCBOR {
-		_, err = json.ParseCBOR(string(doc), json.MaxDepth)
-	} else {
-		_, err = json.Parse(string(doc), json.MaxDepth)
-	}
+	_, err = json.ParseStored(format, string(doc))
 	return err
 }
