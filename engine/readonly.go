@@ -251,14 +251,6 @@ func (r *ReadOnly) iter(id cf.ID, lower, upper []byte, valueMax, limit int) rock
 		Flags: rocks.NoFill, Snapshot: r.snap}, nil)
 }
 
-// ApproximateSize returns about how many bytes of files and memtables a range of a family takes.
-func (r *ReadOnly) ApproximateSize(id cf.ID, lower, upper []byte) uint64 {
-	if r.fam[id] == nil {
-		return 0
-	}
-	return r.rocks.ApproximateSize(r.fam[id], lower, upper)
-}
-
 // Table is a table file of a database.
 type Table struct {
 	Family string

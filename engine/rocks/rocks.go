@@ -52,18 +52,10 @@ func LiveObjects() int64 { return live.Load() }
 
 // Error is a status that RocksDB returned.
 type Error struct {
-	Code int // rocksdb::Status::Code
 	Text string
 }
 
 func (e *Error) Error() string { return e.Text }
-
-// Status codes of RocksDB that callers distinguish.
-const (
-	CodeBusy       = 11
-	CodeIOError    = 5
-	CodeIncomplete = 7
-)
 
 // takeErr frees a C error string and returns it as a Go error; nil for NULL.
 func takeErr(cerr *C.char) error {
@@ -420,12 +412,7 @@ func (d *DB) Write(rep []byte, flags WriteFlags) (seq uint64, err error) {
 	if n >= 0 {
 		return uint64(n), nil
 	}
-	err = takeErr(cerr)
-	var e *Error
-	if errors.As(err, &e) {
-		e.Code = int(-n) - 1
-	}
-	return 0, err
+	return 0, takeErr(cerr)
 }
 
 // Snapshot is a consistent view of the database. The caller must close it.
@@ -485,5 +472,3 @@ func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, r
 func CompareZSetScore(a, b []byte) int {
 	return int(C.bk_compare_zset_score(bytesPtr(a), C.size_t(len(a)), bytesPtr(b), C.size_t(len(b))))
 }
-
-func (e *Error) GoString() string { return fmt.Sprintf("rocksdb status %d: %s", e.Code, e.Text) }

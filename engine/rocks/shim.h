@@ -44,8 +44,8 @@ size_t bk_kept(void);
 
 // Writing ----------------------------------------------------------------------------------------------------
 
-// bk_write commits a write batch in RocksDB's format. It returns the sequence number of the first record, or if
-// negative, minus the RocksDB status code minus 1.
+// bk_write commits a write batch in RocksDB's format. It returns the sequence number of the first record, or -1
+// after an error.
 enum { BK_SYNC = 1, BK_DISABLE_WAL = 2, BK_NO_SLOWDOWN = 4, BK_LOW_PRI = 8, BK_INSERT_HINT = 16 };
 int64_t bk_write(void* db, const char* rep, size_t n, uint32_t flags, char** err);
 

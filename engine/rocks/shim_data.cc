@@ -187,7 +187,7 @@ int64_t bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** er
     return static_cast<int64_t>(seq);
   }
   bk::set_err(err, s);
-  return -(static_cast<int64_t>(s.code()) + 1);
+  return -1;
 }
 
 struct bk_iter {
