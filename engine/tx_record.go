@@ -236,6 +236,25 @@ func (tx *Tx) decode(r *Record, userKey, value []byte, size int, found bool) err
 	return nil
 }
 
+// Reread reads a record again, not from what the transaction has cached. The key's lock need not be held. If the key
+// does not exist any more, the result has no type.
+func (tx *Tx) Reread(old *Record) (Record, error) {
+	r := Record{key: old.key}
+	it := tx.Iter(cf.Metadata, IterOptions{Lower: r.key, Upper: append(bytes.Clone(r.key), 0), Limit: 1})
+	defer it.Close()
+	if !it.Next() {
+		return r, it.Err()
+	}
+	m, tail, err := cf.DecodeMeta(bytes.Clone(it.Value()))
+	if err != nil {
+		return r, fmt.Errorf("key %q: %w", tx.UserKey(&r), err)
+	}
+	if m.Live(tx.Now()) {
+		r.Meta, r.Tail, r.Exists = m, tail, true
+	}
+	return r, nil
+}
+
 // Glance returns the record of a live key of a type, for prefetching: it does not count as a look-up, and an error is
 // left to the Load that follows.
 func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {

@@ -47,12 +47,9 @@ var (
 
 // load reads the record of a bitmap or a string. A missing key gives the record of a new bitmap.
 func load(tx *engine.Tx, key []byte) (engine.Record, error) {
-	rec, err := tx.Load(key, cf.TypeBitmap)
-	if err == engine.ErrWrongType && rec.Type == cf.TypeString {
-		return rec, tx.LoadRest(&rec)
-	}
-	if err == nil {
-		err = checkLength(key, &rec)
+	rec, err := loadHead(tx, key)
+	if err == nil && rec.Type == cf.TypeString {
+		err = tx.LoadRest(&rec)
 	}
 	return rec, err
 }

@@ -71,14 +71,7 @@ func Count(tx *engine.Tx, key []byte, r Range) (uint64, error) {
 	}
 	sum := uint64(0)
 	count := func(n uint64, value []byte) bool {
-		from := uint64(0)
-		if n == lo/fragmentBits {
-			from = lo % fragmentBits
-		}
-		to := uint64(fragmentBits - 1)
-		if n == hi/fragmentBits {
-			to = hi % fragmentBits
-		}
+		from, to := inFragment(n, lo, hi)
 		sum += countBits(value, from, to, true)
 		return true
 	}
@@ -89,6 +82,18 @@ func Count(tx *engine.Tx, key []byte, r Range) (uint64, error) {
 		err = scan(tx, key, &rec, first, last, count)
 	}
 	return sum, err
+}
+
+// inFragment returns which bits of the n-th fragment are among those from lo to hi, both included.
+func inFragment(n, lo, hi uint64) (from, to uint64) {
+	to = fragmentBits - 1
+	if n == lo/fragmentBits {
+		from = lo % fragmentBits
+	}
+	if n == hi/fragmentBits {
+		to = hi % fragmentBits
+	}
+	return from, to
 }
 
 // pointwise reports whether n fragments should be read by point reads instead of a scan of all fragments. The fragments

@@ -1,6 +1,7 @@
 package bitmap
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -291,12 +292,7 @@ func (f *fields) save(ops []FieldOp, end uint64) error {
 		return err
 	}
 	f.tx.LogData(appendLogFields(ops))
-	slices.SortFunc(f.frags, func(a, b fieldFragment) int {
-		if a.n < b.n {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(f.frags, func(a, b fieldFragment) int { return cmp.Compare(a.n, b.n) })
 	for i := range f.frags {
 		if frag := &f.frags[i]; frag.dirty {
 			f.tx.Put(cf.Default, fragmentKey(f.tx, &f.rec, frag.n), frag.value)

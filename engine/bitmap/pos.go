@@ -50,13 +50,7 @@ func firstIn(tx *engine.Tx, key []byte, rec *engine.Record, lo, hi uint64, set b
 	err error) {
 	first, last := lo/fragmentBits, hi/fragmentBits
 	look := func(n uint64, value []byte) bool {
-		from, to := uint64(0), uint64(fragmentBits-1)
-		if n == first {
-			from = lo % fragmentBits
-		}
-		if n == last {
-			to = hi % fragmentBits
-		}
+		from, to := inFragment(n, lo, hi)
 		at, found = firstInFragment(value, from, to, set)
 		at += n * fragmentBits
 		return !found

@@ -2,7 +2,6 @@ package bitmap
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -150,24 +149,10 @@ func (v *view) take(n uint64, value []byte) bool {
 	return true
 }
 
-// unchanged reads the record again, ignoring what the transaction has cached, and reports whether version and length
-// are the same.
+// unchanged reads the record again and reports whether version and length are the same.
 func (v *view) unchanged() (bool, error) {
-	nsKey := v.rec.NSKey()
-	it := v.tx.Iter(cf.Metadata, engine.IterOptions{Lower: nsKey, Upper: append(bytes.Clone(nsKey), 0), Limit: 1})
-	defer it.Close()
-	now := v.rec
-	now.Meta, now.Tail, now.Exists = cf.Meta{}, nil, false
-	if it.Next() {
-		meta, tail, err := cf.DecodeMeta(bytes.Clone(it.Value()))
-		if err != nil {
-			return false, fmt.Errorf("key %q: %w", v.key, err)
-		}
-		if meta.Live(v.tx.Now()) {
-			now.Meta, now.Tail, now.Exists = meta, tail, true
-		}
-	}
+	now, err := v.tx.Reread(&v.rec)
 	same := now.Exists && now.Type == v.rec.Type && now.Version == v.rec.Version && now.Size == v.rec.Size
 	v.rec = now
-	return same, it.Err()
+	return same, err
 }

@@ -62,12 +62,12 @@ func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 		if n, ok := h.certain(); ok {
 			return n, nil
 		}
-		n, now, changed, err := uint64(0), tx.Now(), false, error(nil)
+		n, now, again, err := uint64(0), tx.Now(), engine.Record{}, error(nil)
 		func() {
 			it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead,
 				Limit: hint(rec.Size)})
 			defer it.Close()
-			if changed, err = reload(tx, rec); err != nil || changed {
+			if again, err = tx.Reread(rec); err != nil || again.Version != rec.Version {
 				return
 			}
 			err = h.scanIter(it, func(_ []byte, expire uint64) {
@@ -79,37 +79,15 @@ func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case !changed:
+		case again.Version == rec.Version:
 			return n, nil
-		case !rec.Exists:
+		case again.Type != cf.TypeHash: // also a missing key
 			return 0, nil
-		case plain(rec):
-			return rec.Size, nil
+		case plain(&again):
+			return again.Size, nil
 		}
+		*rec = again
 	}
-}
-
-// reload reads the metadata record again, ignoring what the transaction has cached. It reports whether the record is
-// gone or has another version. Then rec becomes the new record, if that is a hash.
-func reload(tx *engine.Tx, rec *engine.Record) (changed bool, err error) {
-	it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: rec.NSKey(), Upper: append(bytes.Clone(rec.NSKey()), 0),
-		Limit: 1})
-	defer it.Close()
-	if !it.Next() {
-		rec.Exists = false
-		return true, it.Err()
-	}
-	m, tail, err := cf.DecodeMeta(it.Value())
-	if err != nil {
-		return false, fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
-	}
-	if m.Version == rec.Version && m.Type == rec.Type {
-		return false, nil
-	}
-	tx.NewVersion(rec) // discards the cached prefix
-	rec.Meta, rec.Tail = m, bytes.Clone(tail)
-	rec.Exists = m.Type == cf.TypeHash && m.Live(tx.Now())
-	return true, nil
 }
 
 // setTTL is Set and SetMissing for a hash whose fields may expire. A field that is set loses its expiry.
