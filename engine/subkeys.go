@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"slices"
+
+	"github.com/basaltdb/basalt/cf"
 )
 
 // fewItems is the number of items up to which comparing all pairs is cheaper than a map.
@@ -38,6 +40,45 @@ func (r *Repeats) Again(b []byte) bool {
 	r.few[r.n] = b
 	r.n++
 	return false
+}
+
+// GetSubkeys is MultiGet of the default family for every step-th of the given subkeys of a collection.
+func (tx *Tx) GetSubkeys(r *Record, subs [][]byte, step int) ([][]byte, error) {
+	keys := tx.Keys()
+	for i := 0; i < len(subs); i += step {
+		keys.Add(tx.Subkey(r, subs[i]))
+	}
+	return tx.MultiGet(cf.Default, keys)
+}
+
+// DeleteSubkeys deletes the records of subkeys in the default family and returns how many existed. If any did, it writes
+// the log data first.
+func (tx *Tx) DeleteSubkeys(r *Record, subs [][]byte, log []byte) (deleted int, err error) {
+	if len(subs) == 1 { // the common case, without a batched read
+		k := tx.Subkey(r, subs[0])
+		if _, found, err := tx.Get(cf.Default, k); err != nil || !found {
+			return 0, err
+		}
+		tx.LogData(log)
+		tx.Delete(cf.Default, k)
+		return 1, nil
+	}
+	had, err := tx.GetSubkeys(r, subs, 1)
+	if err != nil {
+		return 0, err
+	}
+	repeats := NewRepeats(len(subs))
+	for i, sub := range subs {
+		if had[i] == nil || repeats.Again(sub) {
+			continue
+		}
+		if deleted == 0 {
+			tx.LogData(log)
+		}
+		tx.Delete(cf.Default, tx.Subkey(r, sub))
+		deleted++
+	}
+	return deleted, nil
 }
 
 // Distinct returns the items without repetitions, in the order of their first occurrence.

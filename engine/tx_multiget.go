@@ -59,15 +59,6 @@ const multiGetBatch = 16
 // result slice is valid until the next call.
 func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
 
-// GetSubkeys is MultiGet of the default family for every step-th of the given subkeys of a collection.
-func (tx *Tx) GetSubkeys(r *Record, subs [][]byte, step int) ([][]byte, error) {
-	keys := tx.Keys()
-	for i := 0; i < len(subs); i += step {
-		keys.Add(tx.Subkey(r, subs[i]))
-	}
-	return tx.MultiGet(cf.Default, keys)
-}
-
 // MultiGetAt is MultiGet of a snapshot, below the transaction's own writes.
 func (tx *Tx) MultiGetAt(snap *Snapshot, id cf.ID, keys *KeyList) ([][]byte, error) {
 	if snap.s == nil {

@@ -188,39 +188,11 @@ func Delete(tx *engine.Tx, key []byte, fields [][]byte) (deleted int, err error)
 	if !plain(&rec) {
 		return deleteTTL(tx, key, clone(&rec), fields)
 	}
-	if len(fields) == 1 { // the common case, without a batched read
-		k := tx.Subkey(&rec, fields[0])
-		_, found, err := tx.Get(cf.Default, k)
-		if err != nil || !found {
-			return 0, err
-		}
-		tx.LogData(cf.LogHash)
-		tx.Delete(cf.Default, k)
-		deleted = 1
-	} else if deleted, err = deleteMany(tx, &rec, fields); err != nil || deleted == 0 {
+	if deleted, err = tx.DeleteSubkeys(&rec, fields, cf.LogHash); err != nil || deleted == 0 {
 		return 0, err
 	}
 	rec.Size -= min(rec.Size, uint64(deleted))
 	tx.Save(&rec, nil)
-	return deleted, nil
-}
-
-func deleteMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) (deleted int, err error) {
-	values, err := getMany(tx, rec, fields)
-	if err != nil {
-		return 0, err
-	}
-	repeats := engine.NewRepeats(len(fields))
-	for i, f := range fields {
-		if values[i] == nil || repeats.Again(f) {
-			continue
-		}
-		if deleted == 0 {
-			tx.LogData(cf.LogHash)
-		}
-		tx.Delete(cf.Default, tx.Subkey(rec, f))
-		deleted++
-	}
 	return deleted, nil
 }
 

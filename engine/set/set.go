@@ -107,40 +107,13 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (removed int, err error
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	if len(members) == 1 { // the common case, without a batched read
-		k := tx.Subkey(&rec, members[0])
-		if _, found, err := tx.Get(cf.Default, k); err != nil || !found {
-			return 0, err
-		}
-		tx.LogData(cf.LogSet)
-		tx.Delete(cf.Default, k)
-		removed = 1
-	} else if removed, err = removeMany(tx, &rec, members); err != nil || removed == 0 {
+	if removed, err = tx.DeleteSubkeys(&rec, members, cf.LogSet); err != nil || removed == 0 {
 		return 0, err
 	}
 	if rec.Size -= min(rec.Size, uint64(removed)); rec.Size == 0 {
 		tx.Drop(&rec)
 	} else {
 		tx.Save(&rec, nil)
-	}
-	return removed, nil
-}
-
-func removeMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (removed int, err error) {
-	had, err := tx.GetSubkeys(rec, members, 1)
-	if err != nil {
-		return 0, err
-	}
-	repeats := engine.NewRepeats(len(members))
-	for i, m := range members {
-		if had[i] == nil || repeats.Again(m) {
-			continue
-		}
-		if removed == 0 {
-			tx.LogData(cf.LogSet)
-		}
-		tx.Delete(cf.Default, tx.Subkey(rec, m))
-		removed++
 	}
 	return removed, nil
 }
