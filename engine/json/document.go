@@ -2,6 +2,7 @@ package json
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -109,14 +110,13 @@ func (d *Document) body() []byte { return d.tail[1:] }
 
 // SizeOf returns the size of a part of the document in bytes, in the document's stored format.
 func (d *Document) SizeOf(v *Value) (int, error) {
-	b := scratch.get()
-	defer scratch.put(b)
 	if err := d.left.take(count(v)); err != nil {
 		return 0, err
 	}
 	// Another program may have written a shorter form: 1e15 takes 18 bytes here.
-	err := appendTo(b, v, d.format, 8*len(d.tail))
-	return len(*b), err
+	var b []byte
+	err := appendTo(&b, v, d.format, 8*len(d.tail))
+	return len(b), err
 }
 
 // place decodes the document and returns its place.
@@ -252,3 +252,6 @@ func appendTo(dst *[]byte, v *Value, f cf.JSONFormat, limit int) error {
 	}
 	return nil
 }
+
+// aliased returns bytes as a string without copying them. The string must not outlive the content of the bytes.
+func aliased(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
