@@ -182,12 +182,11 @@ var decoders = map[string]func(b []byte) (again, part []byte, err error){
 		return AppendSearchNodeValue(nil, n, v), b, err
 	},
 	"ParseLogData": func(b []byte) ([]byte, []byte, error) {
-		l, err := ParseLogData(b)
-		if err != nil {
+		id, err := ParseLogData(b)
+		if err != nil || id == nil {
 			return nil, nil, err
 		}
-		l.Op()
-		return l.Append(nil), b, nil
+		return AppendLogReplicationID(nil, string(id)), b, nil
 	},
 }
 

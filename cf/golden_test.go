@@ -269,11 +269,7 @@ func checkBatches(t *testing.T, c *checker, batches []fixture.Batch) {
 					err = fmt.Errorf("range %x to %x", r.Key, r.Value)
 				}
 			case batch.LogData:
-				var l cf.LogData
-				l, err = cf.ParseLogData(r.Value)
-				if err == nil {
-					err = equal("log data", l.Append(nil), r.Value)
-				}
+				_, err = cf.ParseLogData(r.Value)
 			default:
 				err = fmt.Errorf("record of kind %s", r.Kind)
 			}

@@ -134,52 +134,14 @@ func AppendLogReplicationID(dst []byte, id string) []byte {
 	return append(append(dst, logReplicationID...), id...)
 }
 
-// LogData is a decoded blob. The slices alias the blob.
-type LogData struct {
-	ReplicationID []byte // of a blob that carries the id; such a blob has nothing else
-	Type          Type   // TypeNone for DEL and EXPIRE
-	Args          [][]byte
-}
-
-// Op returns the operation of a blob of a list, a bitmap or an EXPIRE; false when the blob names no operation.
-func (l *LogData) Op() (ListOp, bool) {
-	if len(l.Args) == 0 {
-		return 0, false
-	}
-	n, err := parseDecimal(l.Args[0])
-	if err != nil || n > uint64(OpLMove) {
-		return 0, false
-	}
-	return ListOp(n), true
-}
-
-// Append appends the encoded blob.
-func (l *LogData) Append(dst []byte) []byte {
-	if l.ReplicationID != nil {
-		return AppendLogReplicationID(dst, string(l.ReplicationID))
-	}
-	dst = AppendLogType(dst, l.Type)
-	for _, a := range l.Args {
-		dst = appendLogArg(dst, a)
-	}
-	return dst
-}
-
-// ParseLogData decodes a blob.
-func ParseLogData(b []byte) (LogData, error) {
+// ParseLogData checks a blob and returns the replication id that it carries; nil = another blob. The id aliases b.
+func ParseLogData(b []byte) (replicationID []byte, err error) {
 	if id, ok := bytes.CutPrefix(b, []byte(logReplicationID)); ok {
-		return LogData{ReplicationID: id}, nil
+		return id, nil
 	}
-	first, rest, more := bytes.Cut(b, []byte(" "))
-	n, err := parseDecimal(first)
-	if err != nil || n > 0x0f {
-		return LogData{}, corrupt("log data %q", b)
+	kind, _, _ := bytes.Cut(b, []byte(" "))
+	if n, err := parseDecimal(kind); err != nil || n > 0x0f {
+		return nil, corrupt("log data %q", b)
 	}
-	l := LogData{Type: Type(n)}
-	for more {
-		var arg []byte
-		arg, rest, more = bytes.Cut(rest, []byte(" "))
-		l.Args = append(l.Args, arg)
-	}
-	return l, nil
+	return nil, nil
 }

@@ -400,18 +400,3 @@ func TestSearchRoundTrip(t *testing.T) {
 		}
 	}
 }
-
-func TestLogDataRoundTrip(t *testing.T) {
-	g := newGen()
-	word := func() []byte { return bytes.ReplaceAll(g.bytes(6), []byte(" "), nil) }
-	for range rounds {
-		l := LogData{Type: Type(g.IntN(16))}
-		for range g.IntN(5) {
-			l.Args = append(l.Args, word())
-		}
-		got, err := ParseLogData(l.Append(nil))
-		if err != nil || got.Type != l.Type || got.ReplicationID != nil || !slices.EqualFunc(got.Args, l.Args, bytes.Equal) {
-			t.Fatalf("%+v comes back as %+v, %v", l, got, err)
-		}
-	}
-}

@@ -222,8 +222,8 @@ func (c *copier) noteBatch(ch *changes, end *place, f *proto.Frame) error {
 			break
 		}
 		if rec.Kind == batch.LogData {
-			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
-				end.id = string(l.ReplicationID)
+			if id, err := cf.ParseLogData(rec.Value); err == nil && id != nil {
+				end.id = string(id)
 			}
 			continue
 		}

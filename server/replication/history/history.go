@@ -57,8 +57,8 @@ func idOf(rep []byte, seq uint64) (id string) {
 		case rec.Kind.Counted():
 			at++
 		case rec.Kind == batch.LogData:
-			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
-				if id = string(l.ReplicationID); at > seq {
+			if found, err := cf.ParseLogData(rec.Value); err == nil && found != nil {
+				if id = string(found); at > seq {
 					return id
 				}
 			}

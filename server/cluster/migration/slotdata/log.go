@@ -42,7 +42,7 @@ func (c *Changes) Each(f func(rec *batch.Record) error) error {
 			}
 		}
 		if rec.Kind == batch.LogData {
-			if l, err := cf.ParseLogData(rec.Value); err != nil || l.ReplicationID != nil {
+			if id, err := cf.ParseLogData(rec.Value); err != nil || id != nil {
 				continue
 			}
 			if err := f(&rec); err != nil {
