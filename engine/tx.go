@@ -251,13 +251,6 @@ func (tx *Tx) Release() {
 	}
 }
 
-// Forget drops cached reads, so that later reads see the present state. Own writes stay.
-func (tx *Tx) Forget() {
-	if tx.batch.Count() == 0 && len(tx.over.ents) > 0 {
-		tx.over.reset()
-	}
-}
-
 // Savepoint marks a point to which the transaction can be rolled back. Only the latest savepoint is valid, but see
 // SavepointIn.
 func (tx *Tx) Savepoint() Mark {

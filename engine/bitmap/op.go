@@ -43,7 +43,7 @@ func (o Op) FirstDiffers() bool { return o == Diff || o == Diff1 || o == AndOr }
 // any compaction between the two writes would drop them, here (under the key's lock) or at a replica that applies the
 // same batches. A result that exceeds the max batch size fails early with [engine.ErrBatchSize].
 func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error) {
-	c := combination{tx: tx, op: op, dest: dest}
+	c := combination{tx: tx, op: op}
 	for i, key := range sources {
 		if err := c.source(key, i == 0); err != nil {
 			return 0, err
@@ -77,7 +77,6 @@ func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error
 type combination struct {
 	tx      *engine.Tx
 	op      Op
-	dest    []byte
 	size    uint64 // bytes of the longest source
 	missing bool   // a source does not exist
 	// The first source is the first of the strings or the first of the bitmaps; neither if it does not exist.

@@ -110,11 +110,13 @@ var sizeNames = []string{"up to 64 bytes", "up to 512 bytes", "up to 4 KiB", "up
 	"up to 2 MiB",
 	"up to 16 MiB", "up to 128 MiB", "more than 128 MiB"}
 
-// ttls are the buckets of times to live.
-var ttls = []struct {
+// ttl is a bucket of times to live, up to most.
+type ttl struct {
 	name string
 	most time.Duration
-}{
+}
+
+var ttls = []ttl{
 	{"expired", 0}, {"up to a minute", time.Minute}, {"up to an hour", time.Hour}, {"up to a day", 24 * time.Hour},
 	{"up to a week", 7 * 24 * time.Hour}, {"up to 30 days", 30 * 24 * time.Hour}, {"longer", 1 << 62}, {"never", -1},
 }
@@ -137,12 +139,7 @@ func (c *Collector) Add(k Key) {
 	at = len(ttls) - 1
 	if k.Expire != 0 {
 		left := time.Duration(min(max(k.Expire-c.now, 0), 1<<40)) * time.Millisecond
-		at = slices.IndexFunc(ttls, func(t struct {
-			name string
-			most time.Duration
-		}) bool {
-			return left <= t.most
-		})
+		at = slices.IndexFunc(ttls, func(t ttl) bool { return left <= t.most })
 	}
 	in.TTLs[at].Keys++
 	in.TTLs[at].Bytes += k.Bytes
