@@ -19,8 +19,8 @@ const (
 	// PropagateRedisMaster holds the position of the database in the stream of the Redis master that it follows.
 	// Package redislink of the server defines the value. Kvrocks does not know the record.
 	PropagateRedisMaster = "basalt_redis_master"
-	// PropagateSlotMarks holds what migration has told of the slots of this shard, for the replicas. Package cluster of
-	// the server defines the value. Kvrocks does not know the record.
+	// PropagateSlotMarks holds what migration has recorded about the slots of this shard, for the replicas. Package
+	// cluster of the server defines the value. Kvrocks does not know the record.
 	PropagateSlotMarks = "basalt_slot_marks"
 	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
 	PropagateFunction = "lua_func_lib_"

@@ -28,7 +28,7 @@ type ExternalBatch struct {
 	Namespaces bool // the tokens of namespaces
 	Libraries  bool // function libraries
 	Scripts    bool // scripts are deleted or replaced
-	SlotMarks  bool // what migration has told of slots
+	SlotMarks  bool // what migration has recorded about slots
 	Indexes    bool // the definitions of search indexes, of which the server has a copy, too
 	// Tokens: the tokens that it puts include namespaces.
 	Tokens bool

@@ -30,7 +30,7 @@ type edit struct {
 	stored     cf.HashTTL // the counters as the metadata record holds them
 	storedSize uint64
 	logged     bool
-	told       bool // the engine knows that fields have expired
+	reported   bool // the engine knows that fields have expired
 	looseUpper bool // ttl.Upper may be later than the expiry of the last field
 	buf        []byte
 }
@@ -145,14 +145,14 @@ func (h *edit) remove(name []byte, old field) error {
 	return nil
 }
 
-// noteExpired counts and tells of a field that is replaced or deleted after it has expired.
+// noteExpired counts and reports a field that is replaced or deleted after it has expired.
 func (h *edit) noteExpired(old field) {
 	if !old.there || !cf.FieldExpired(old.expire, h.tx.Now()) {
 		return
 	}
 	h.tx.FieldExpired()
-	if !h.told {
-		h.told = true
+	if !h.reported {
+		h.reported = true
 		h.tx.FieldsExpired(h.key)
 	}
 }

@@ -51,7 +51,7 @@ func (c *checker) propagate() error {
 	})
 }
 
-// search checks the records of search indexes, which basalt preserves but does not use.
+// search checks the definitions and the rows of search indexes. It does not compare the rows with the keys.
 func (c *checker) search() error {
 	return c.walk(cf.Search, "search indexes", 0, func(key, value []byte) {
 		c.report.Indexes++

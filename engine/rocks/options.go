@@ -96,12 +96,12 @@ type Options struct {
 	SkipDamagedLogs             bool // read past damage in the write-ahead log; otherwise only up to the first damage
 
 	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero], [DropIfExpired] or
-	// [CheckSeries]. In a
-	// family of kind Subkeys it is called once for each prefix (up to and including the version), and key is that
-	// prefix; in the other families it is called for each record. It runs on RocksDB's threads; key and value are valid
-	// only during the call. For kind Subkeys, end is the expiry of the collection in milliseconds since the epoch, 0 =
-	// never. With DropIfExpired, fields that expired before the time before are dropped. With CheckSeries, chunks whose
-	// last sample is older than before are dropped, and it is called again for each rule, with the whole key.
+	// [CheckSeries]. In a family of kind Subkeys it is called once for each prefix (up to and including the version),
+	// and key is that prefix; in the other families it is called for each record. It runs on RocksDB's threads; key and
+	// value are valid only during the call. For kind Subkeys, end is the expiry of the collection in milliseconds since
+	// the epoch, 0 = never. With DropIfExpired, fields that expired before the time before are dropped. With
+	// CheckSeries, chunks whose last sample is older than before are dropped, and it is called again for each rule,
+	// with the whole key.
 	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end, before uint64)
 	// Event is called with RocksDB's events. It runs on RocksDB's threads and must not block.
 	Event func(Event)
