@@ -171,8 +171,8 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 		tx.note(nsKey, cf.Meta{}, false, next)
 		return
 	}
-	old, ok, told := tx.peek(nsKey)
-	if told {
+	old, ok, known := tx.peek(nsKey)
+	if known {
 		tx.note(nsKey, old, ok, next)
 		return
 	}
@@ -202,9 +202,9 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 
 // peek returns what the caches know of a metadata record. It asks RocksDB only if the whole database fits the block
 // cache: otherwise it would ask the filters of all files, which took half of the CPU time of loading new keys. Of a key
-// that is known to exist without an expiry, peek returns only that. An unreadable record counts as missing: the result
-// matters to the key count only.
-func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
+// that is known to exist without an expiry, peek returns only that. known is false when the caches do not help. An
+// unreadable record counts as missing: the result matters to the key count only.
+func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, known bool) {
 	value, found, here := tx.overlaid(cf.Metadata, nsKey)
 	if !here && tx.db.presence.Exists(nsKey) {
 		return cf.Meta{Type: cf.TypeString}, true, true

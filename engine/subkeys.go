@@ -51,8 +51,8 @@ func (tx *Tx) GetSubkeys(r *Record, subs [][]byte, step int) ([][]byte, error) {
 	return tx.MultiGet(cf.Default, keys)
 }
 
-// DeleteSubkeys deletes the records of subkeys in the default family and returns how many existed. If any did, it writes
-// the log data first.
+// DeleteSubkeys deletes the records of subkeys in the default family and returns how many existed. If any did, it
+// writes the log data first.
 func (tx *Tx) DeleteSubkeys(r *Record, subs [][]byte, log []byte) (deleted int, err error) {
 	if len(subs) == 1 { // the common case, without a batched read
 		k := tx.Subkey(r, subs[0])
