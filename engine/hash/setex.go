@@ -141,8 +141,12 @@ func GetDelete(tx *engine.Tx, key []byte, fields [][]byte, f func(value []byte, 
 	if err != nil {
 		return err
 	}
-	err = h.each(fields, func(_ int, name []byte, old field) error {
-		if old.live(tx.Now()) {
+	return h.delete(fields, f)
+}
+
+func (h *edit) delete(fields [][]byte, f func(value []byte, found bool)) error {
+	err := h.each(fields, func(_ int, name []byte, old field) error {
+		if old.live(h.tx.Now()) {
 			f(old.value, true)
 		} else {
 			f(nil, false)

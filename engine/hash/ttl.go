@@ -123,19 +123,12 @@ func deleteTTL(tx *engine.Tx, key []byte, rec *engine.Record, fields [][]byte) (
 	if err != nil {
 		return 0, err
 	}
-	err = h.each(fields, func(_ int, name []byte, old field) error {
-		if !old.there {
-			return nil
-		}
-		if old.live(tx.Now()) {
+	err = h.delete(fields, func(_ []byte, found bool) {
+		if found {
 			deleted++
 		}
-		return h.remove(name, old)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return deleted, h.save(false, false)
+	return deleted, err
 }
 
 func saveFieldTTL(tx *engine.Tx, key []byte, rec *engine.Record, name, value []byte) error {

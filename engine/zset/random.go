@@ -59,19 +59,9 @@ func emitMembers(tx *engine.Tx, rec *engine.Record, members [][]byte, scores boo
 		}
 		return nil
 	}
-	values, err := tx.GetSubkeys(rec, members, 1)
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		if v == nil {
-			continue
+	return eachScore(tx, rec, members, func(i int, score float64, found bool) {
+		if found {
+			emit(members[i], score)
 		}
-		score, err := parseScore(tx, rec, v)
-		if err != nil {
-			return err
-		}
-		emit(members[i], score)
-	}
-	return nil
+	})
 }

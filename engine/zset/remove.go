@@ -31,22 +31,12 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 }
 
 func (w *writer) removeMany(members [][]byte) error {
-	values, err := w.tx.GetSubkeys(&w.rec, members, 1)
-	if err != nil {
-		return err
-	}
 	repeats := engine.NewRepeats(len(members))
-	for i, m := range members {
-		if values[i] == nil || repeats.Again(m) {
-			continue
+	return eachScore(w.tx, &w.rec, members, func(i int, score float64, found bool) {
+		if found && !repeats.Again(members[i]) {
+			w.remove(members[i], score)
 		}
-		score, err := parseScore(w.tx, &w.rec, values[i])
-		if err != nil {
-			return err
-		}
-		w.remove(m, score)
-	}
-	return nil
+	})
 }
 
 // remove removes one member.

@@ -97,20 +97,23 @@ func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, f
 		}
 		return nil
 	}
-	values, err := tx.GetSubkeys(&rec, members, 1)
+	return eachScore(tx, &rec, members, func(_ int, score float64, found bool) { f(score, found) })
+}
+
+// eachScore calls f with the index and the score of each member in turn.
+func eachScore(tx *engine.Tx, rec *engine.Record, members [][]byte, f func(i int, score float64, found bool)) error {
+	values, err := tx.GetSubkeys(rec, members, 1)
 	if err != nil {
 		return err
 	}
-	for _, v := range values {
-		if v == nil {
-			f(0, false)
-			continue
+	for i, v := range values {
+		score := 0.0
+		if v != nil {
+			if score, err = parseScore(tx, rec, v); err != nil {
+				return err
+			}
 		}
-		score, err := parseScore(tx, &rec, v)
-		if err != nil {
-			return err
-		}
-		f(score, true)
+		f(i, score, v != nil)
 	}
 	return nil
 }
