@@ -62,7 +62,7 @@ type DB struct {
 	unmarked      atomic.Bool            // the first write to the empty database carries a record, see bitorder.go
 	fresh         bool                   // keys are written once: a blind write replaces nothing, see OpenBeside
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
-	newHistory    atomic.Pointer[string] // see BeginHistoryLater; nil = written already
+	newHistory    atomic.Pointer[string] // see BeginHistory; nil = written already
 	// storingHistory is held while newHistory is being written.
 	storingHistory sync.Mutex
 	follower       atomic.Pointer[func(seq uint64, rep []byte)]

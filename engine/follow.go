@@ -58,30 +58,15 @@ func (db *DB) endBatch(b *batch.Builder) {
 	}
 }
 
-// BeginHistory is SetReplicationID with an id that is also stored in the database. Which id a concurrent write gets is
-// undefined, so the caller must make sure that none is under way. It may be called while a transaction holds locks.
-func (db *DB) BeginHistory(id string) error {
-	old := db.replicationID.Load()
-	db.SetReplicationID(id)
-	err := db.Update(cf.DefaultNamespace, nil, func(tx *Tx) error {
-		tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(id))
-		return nil
-	})
-	if err != nil {
-		db.replicationID.Store(old)
-	}
-	return err
-}
-
-// BeginHistoryLater is BeginHistory at the next commit, in a batch right before it; until then nothing is written.
-// Nevertheless every batch from now on ends with the new id. So a master that restarts and becomes a replica before its
-// first write still ends with the id of its last write.
-func (db *DB) BeginHistoryLater(id string) {
+// BeginHistory is SetReplicationID with an id that is also stored in the database: at the next commit, in a batch right
+// before it. Until then nothing is written, so a master that restarts and becomes a replica before its first write
+// still ends with the id of its last write.
+func (db *DB) BeginHistory(id string) {
 	db.setReplicationID(id)
 	db.newHistory.Store(&id)
 }
 
-// storeHistory writes the id that BeginHistoryLater has left. In a replica only a commit of its master writes it.
+// storeHistory writes the id that BeginHistory has left. In a replica only a commit of its master writes it.
 func (db *DB) storeHistory(ofMaster bool) error {
 	db.storingHistory.Lock()
 	defer db.storingHistory.Unlock()

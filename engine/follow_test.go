@@ -88,12 +88,14 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestBeginHistory: the id is in the database and ends the batch, byte by byte as Kvrocks writes it.
-func TestBeginHistory(t *testing.T) {
+// TestHistoryBytes: the id is in the database and ends the batch, byte by byte as Kvrocks writes it.
+func TestHistoryBytes(t *testing.T) {
 	db := enginetest.Open(t)
-	if err := db.BeginHistory("JQP7CZ5WISUYWTN5"); err != nil {
-		t.Fatal(err)
-	}
+	db.BeginHistory("JQP7CZ5WISUYWTN5")
+	enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.PubSub, []byte("channel"), []byte("message"))
+		return nil
+	})
 	u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -105,14 +107,14 @@ func TestBeginHistory(t *testing.T) {
 	}
 }
 
-// TestBeginHistoryLater: the id is written right before the first commit, once, also when that fails at first, and
+// TestBeginHistory: the id is written right before the first commit, once, also when that fails at first, and
 // every batch ends with it; not at all in a database that becomes that of a replica before.
-func TestBeginHistoryLater(t *testing.T) {
+func TestBeginHistory(t *testing.T) {
 	const id = "JQP7CZ5WISUYWTN5"
 	db := enginetest.Open(t)
-	db.BeginHistoryLater("NEVERWRITTENHERE")
+	db.BeginHistory("NEVERWRITTENHERE")
 	db.SetReplicationID("")
-	db.BeginHistoryLater(id)
+	db.BeginHistory(id)
 	if n := db.LatestSequence(); n != 0 {
 		t.Errorf("%d writes", n)
 	}

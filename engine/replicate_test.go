@@ -223,7 +223,7 @@ func TestReplicaAwaitsCommits(t *testing.T) {
 	db := enginetest.Open(t)
 	for range 20 {
 		db.SetMaster()
-		db.BeginHistoryLater("JQP7CZ5WISUYWTN5")
+		db.BeginHistory("JQP7CZ5WISUYWTN5")
 		var all sync.WaitGroup
 		begun := make(chan struct{}, 4)
 		for range cap(begun) {

@@ -39,7 +39,7 @@ func (s *Server) beginHistory() {
 		return
 	}
 	id := history.NewID()
-	s.db.BeginHistoryLater(id)
+	s.db.BeginHistory(id)
 	s.log.Info("a new replication id", zap.String("id", id))
 }
 

@@ -343,7 +343,7 @@ func TestUnfollow(t *testing.T) {
 			}
 		}
 	}()
-	f.Unfollow(func() { f.db.BeginHistoryLater(id) })
+	f.Unfollow(func() { f.db.BeginHistory(id) })
 	if err := <-written; err != nil {
 		t.Error(err)
 	}
