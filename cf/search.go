@@ -45,16 +45,24 @@ const (
 	hnswEdge = 2
 )
 
+// AppendSearchNodePrefix appends, to the prefix of a VECTOR field's data, the common prefix of the nodes of a level.
+func AppendSearchNodePrefix(dst []byte, level uint16) []byte {
+	return append(binary.BigEndian.AppendUint16(dst, level), hnswNode)
+}
+
+// AppendSearchEdgePrefix appends, to the prefix of a VECTOR field's data, the common prefix of the edges of a node.
+func AppendSearchEdgePrefix(dst []byte, level uint16, from []byte) []byte {
+	return AppendSized(append(binary.BigEndian.AppendUint16(dst, level), hnswEdge), from)
+}
+
 // AppendSearchNode appends, to the prefix of a VECTOR field's data, u16 level · u8 1 · sized(user key).
 func AppendSearchNode(dst []byte, level uint16, userKey []byte) []byte {
-	dst = append(binary.BigEndian.AppendUint16(dst, level), hnswNode)
-	return AppendSized(dst, userKey)
+	return AppendSized(AppendSearchNodePrefix(dst, level), userKey)
 }
 
 // AppendSearchEdge appends, to the prefix of a VECTOR field's data, u16 level · u8 2 · sized(from) · sized(to).
 func AppendSearchEdge(dst []byte, level uint16, from, to []byte) []byte {
-	dst = append(binary.BigEndian.AppendUint16(dst, level), hnswEdge)
-	return AppendSized(AppendSized(dst, from), to)
+	return AppendSized(AppendSearchEdgePrefix(dst, level, from), to)
 }
 
 // AppendSized appends u32 length · bytes.
@@ -83,6 +91,11 @@ type SearchKey struct {
 	Index     []byte
 	Field     []byte // of SearchFieldMeta and SearchFieldData
 	Data      []byte // of SearchFieldData: what follows the field, by the field's type
+}
+
+// FieldKey returns the key of the definition of the field.
+func (k *SearchKey) FieldKey() []byte {
+	return AppendSearchField(nil, string(k.Namespace), SearchFieldMeta, k.Index, k.Field)
 }
 
 // ParseSearchKey decodes a key of the search family.

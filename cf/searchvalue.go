@@ -3,6 +3,7 @@ package cf
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // AppendSearchIndex appends the value of an index record: u8 flags (0) · u8 type of the indexed keys, TypeHash
@@ -154,8 +155,10 @@ func DecodeSearchNodeValue(dst []float64, b []byte) (neighbours uint16, vector [
 	if len(b) < 4 || len(b)-4 != ScoreLen*int(binary.BigEndian.Uint16(b[2:])) {
 		return 0, dst, corrupt("graph node of %d bytes", len(b))
 	}
-	for p := b[4:]; len(p) > 0; p = p[ScoreLen:] {
-		dst = append(dst, DecodeDouble(binary.BigEndian.Uint64(p)))
+	n, from := int(binary.BigEndian.Uint16(b[2:])), len(dst)
+	dst = slices.Grow(dst, n)[:from+n]
+	for i := range dst[from:] {
+		dst[from+i] = DecodeDouble(binary.BigEndian.Uint64(b[4+ScoreLen*i:]))
 	}
 	return binary.BigEndian.Uint16(b), dst, nil
 }

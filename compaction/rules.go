@@ -185,15 +185,15 @@ func RuleVerdict(target Lookup, source []byte, now int64) Verdict {
 	return Keep
 }
 
-// IndexVerdict judges a key of the index family by the metadata record of its user key.
-func IndexVerdict(series Lookup, now int64) Verdict {
-	if series.Err != nil {
+// IndexVerdict judges a key of the index family, or a TAG or NUMERIC entry of the search family, by the metadata record of its user key.
+func IndexVerdict(key Lookup, now int64) Verdict {
+	if key.Err != nil {
 		return Keep
 	}
-	if !series.Found {
+	if !key.Found {
 		return Drop
 	}
-	if m, _, err := cf.DecodeMeta(series.Raw); err == nil && now > Grace && m.Expired(now-Grace) {
+	if m, _, err := cf.DecodeMeta(key.Raw); err == nil && now > Grace && m.Expired(now-Grace) {
 		return Drop
 	}
 	return Keep
@@ -221,14 +221,33 @@ func PropagateVerdict(key []byte) Verdict {
 	return Keep
 }
 
-// SearchVerdict judges a key of the search family: index data is removed by explicit deletes only.
-func SearchVerdict([]byte) Verdict { return Keep }
+// SearchVerdict judges a key of the search family by the definition of its field, without which an entry is dropped.
+// The verdict on the entry of a TAG or NUMERIC field is that of [IndexVerdict] on userKey, which is nil for other keys.
+// The nodes and edges of a graph stay, because others depend on them.
+//
+// Entries of a key that has expired may be dropped: who gives such a key new fields writes all its entries anew.
+func SearchVerdict(k *cf.SearchKey, field Lookup) (v Verdict, userKey []byte) {
+	switch {
+	case k.Kind != cf.SearchFieldData || field.Err != nil:
+		return Keep, nil
+	case !field.Found:
+		return Drop, nil
+	}
+	f, err := cf.DecodeSearchField(field.Raw)
+	if err == nil && f.Type == cf.SearchTag {
+		_, userKey, _ = cf.ParseSearchTag(k.Data)
+	} else if err == nil && f.Type == cf.SearchNumeric {
+		_, userKey, _ = cf.ParseSearchNumeric(k.Data)
+	}
+	return Keep, userKey
+}
 
 // Rules applies the rule of each family to its records.
 type Rules struct {
 	Metadata MetadataLookup
-	Slots    bool         // keys carry their cluster slot
-	Now      func() int64 // milliseconds since the epoch
+	Search   MetadataLookup // of the search family
+	Slots    bool           // keys carry their cluster slot
+	Now      func() int64   // milliseconds since the epoch
 }
 
 // Judge returns the final verdict, [Keep] or [Drop], on one record. Records of unknown families are kept.
@@ -243,7 +262,17 @@ func (r *Rules) Judge(id cf.ID, key, value []byte) Verdict {
 	case cf.Propagate:
 		return PropagateVerdict(key)
 	case cf.Search:
-		return SearchVerdict(key)
+		k, err := cf.ParseSearchKey(key)
+		if err != nil {
+			return Keep
+		}
+		var field Lookup
+		field.Raw, field.Found, field.Err = r.Search.Lookup(k.FieldKey())
+		v, userKey := SearchVerdict(&k, field)
+		if userKey != nil {
+			v = IndexVerdict(r.lookup(cf.AppendNSKey(nil, string(k.Namespace), userKey, r.Slots)), r.Now())
+		}
+		return v
 	case cf.Index:
 		k, err := cf.ParseIndexKey(key)
 		if err != nil {

@@ -185,8 +185,22 @@ func TestRules(t *testing.T) {
 			string(nsKey("bm")):   string(record(cf.Meta{Type: cf.TypeBitmap, Version: 7, Size: 1})),
 			string(nsKey("str")):  string(record(cf.Meta{Type: cf.TypeString})),
 			string(nsKey("fail")): "fail",
+			string(nsKey("late")): string(record(cf.Meta{Type: cf.TypeHash, Size: 1, Expire: uint64(now - 1)})),
+			string(nsKey("old")):  string(record(cf.Meta{Type: cf.TypeHash, Size: 1, Expire: uint64(now - Grace - 1)})),
 		}
-		r := &Rules{Metadata: md, Slots: slots, Now: func() int64 { return now }}
+		entry := func(field string, data func(dst []byte) []byte) []byte {
+			return data(cf.AppendSearchField(nil, "ns", cf.SearchFieldData, []byte("i"), []byte(field)))
+		}
+		tag := func(field, key string) []byte {
+			return entry(field, func(b []byte) []byte { return cf.AppendSearchTag(b, []byte("t"), []byte(key)) })
+		}
+		fields := metadata{}
+		for name, typ := range map[string]cf.SearchFieldType{"t": cf.SearchTag, "n": cf.SearchNumeric, "v": cf.SearchVector} {
+			field := cf.SearchField{Type: typ}
+			fields[string(cf.AppendSearchField(nil, "ns", cf.SearchFieldMeta, []byte("i"), []byte(name)))] =
+				string(field.Append(nil))
+		}
+		r := &Rules{Metadata: md, Search: fields, Slots: slots, Now: func() int64 { return now }}
 		tests := []struct {
 			name  string
 			id    cf.ID
@@ -214,7 +228,19 @@ func TestRules(t *testing.T) {
 			{"shorter key", cf.Propagate, []byte("scrip"), nil, Keep},
 			{"case", cf.Propagate, []byte("SCRIPT"), nil, Keep},
 			{"function", cf.Propagate, []byte("lua_f_0123"), nil, Keep},
-			{"index data", cf.Search, []byte{0, 0}, nil, Keep},
+			{"a malformed entry", cf.Search, []byte{0, 0}, nil, Keep},
+			{"the definition of an index", cf.Search, cf.AppendSearchPrefix(nil, "ns", cf.SearchIndexMeta, []byte("i")), nil,
+				Keep},
+			{"a tag", cf.Search, tag("t", "h"), nil, Keep},
+			{"a tag of a key that has just expired", cf.Search, tag("t", "late"), nil, Keep},
+			{"a tag of a key that expired long ago", cf.Search, tag("t", "old"), nil, Drop},
+			{"a tag of no key", cf.Search, tag("t", "gone"), nil, Drop},
+			{"a tag of no field", cf.Search, tag("none", "h"), nil, Drop},
+			{"a tag whose key cannot be read", cf.Search, tag("t", "fail"), nil, Keep},
+			{"a number of no key", cf.Search,
+				entry("n", func(b []byte) []byte { return cf.AppendSearchNumeric(b, 1, []byte("gone")) }), nil, Drop},
+			{"a node of no key", cf.Search,
+				entry("v", func(b []byte) []byte { return cf.AppendSearchNode(b, 0, []byte("gone")) }), nil, Keep},
 			{"unknown family", cf.NumFamilies, sub("gone", "f"), nil, Keep},
 		}
 		for _, tt := range tests {

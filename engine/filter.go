@@ -49,7 +49,19 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 	case rocks.Propagate:
 		return native(compaction.PropagateVerdict(key)), 0, 0
 	case rocks.Search:
-		return native(compaction.SearchVerdict(key)), 0, 0
+		k, err := cf.ParseSearchKey(key)
+		if err != nil {
+			return rocks.Keep, 0, 0
+		}
+		var field compaction.Lookup
+		field.Raw, field.Found, field.Err = db.rocks.Get(db.fam[cf.Search], k.FieldKey(), nil)
+		v, userKey := compaction.SearchVerdict(&k, field)
+		if userKey != nil {
+			l, unlock := db.lookup(cf.AppendNSKey(nil, string(k.Namespace), userKey, db.slots))
+			defer unlock()
+			v = compaction.IndexVerdict(l, now)
+		}
+		return native(v), 0, 0
 	case rocks.Index:
 		k, err := cf.ParseIndexKey(key)
 		if err != nil {

@@ -16,7 +16,7 @@ const (
 // events, and clients that track keys in broadcasting mode.
 func (s *Server) newSweep() *sweep.Sweep {
 	return sweep.New(sweep.Options{
-		DB: s.db, Log: s.log,
+		DB: s.db, Log: s.log, Indexes: s.sessions.Services.Indexes,
 		MayExpire:     s.sessions.MayExpire,
 		PausedUntil:   s.sessions.PausedUntil,
 		KeyEnded:      s.sessions.KeyEnded,

@@ -1,9 +1,9 @@
 // Package search is Kvrocks's search indexes: their definitions, the entries of indexed keys, and queries.
 //
 // An index covers the hashes, or the JSON documents, of a namespace whose keys have one of its prefixes. For every
-// value of an indexed field the search family has an entry that names the key, see package cf. The entries of a key
-// follow from the key alone ([Index.entries]), so whoever writes a key compares them before and after ([Watch]) and
-// writes the difference in the same transaction.
+// value of an indexed TAG or NUMERIC field the search family has an entry that names the key, see package cf. The
+// entries of a key follow from the key alone ([Index.contents]), so whoever writes a key compares them before and after
+// ([Watch]) and writes the difference in the same transaction. An indexed VECTOR field has a graph of all vectors.
 //
 // A field that is missing has no entry. A key with a field that cannot be read as its type says, such as a NUMERIC
 // field that is not a number, is not indexed at all, as in Kvrocks.
@@ -27,7 +27,6 @@ import (
 var (
 	ErrExists  = engine.NewError("ERR", "index already exists")
 	ErrMissing = engine.NewError("ERR", "index not found")
-	ErrVector  = engine.NewError("ERR", "VECTOR fields are not supported")
 )
 
 // Field is an indexed field of a hash, or a path in a JSON document.
@@ -48,7 +47,6 @@ type Index struct {
 	Fields    []*Field // sorted by name
 
 	building bool // FT.CREATE is under way: the index is maintained, but queries do not find it
-	vectors  bool // some fields are vectors, whose entries are not maintained
 }
 
 // Add adds a field. A name that exists already stays as it is.
@@ -66,7 +64,9 @@ func (ix *Index) Add(f Field) error {
 			return err
 		}
 	}
-	ix.vectors = ix.vectors || f.Type == cf.SearchVector
+	if v := &f.Vector; f.Type == cf.SearchVector && (v.VectorType != Float64Vector || v.Metric > MetricCosine) {
+		return errors.New("an unknown type or metric of vectors")
+	}
 	ix.Fields = append(ix.Fields, &f)
 	slices.SortFunc(ix.Fields, func(a, b *Field) int { return cmp.Compare(a.Name, b.Name) })
 	for i, f := range ix.Fields {
@@ -95,21 +95,26 @@ func (ix *Index) fieldData(f *Field) []byte {
 	return cf.AppendSearchField(nil, ix.Namespace, cf.SearchFieldData, []byte(ix.Name), []byte(f.Name))
 }
 
-// put writes the definition.
+// put writes the definition, but the fields.
 func (ix *Index) put(tx *engine.Tx) {
 	name := []byte(ix.Name)
 	tx.Put(cf.Search, cf.AppendSearchPrefix(nil, ix.Namespace, cf.SearchIndexMeta, name),
 		cf.AppendSearchIndex(nil, ix.On))
 	tx.Put(cf.Search, cf.AppendSearchPrefix(nil, ix.Namespace, cf.SearchPrefixes, name),
 		cf.AppendSearchPrefixes(nil, ix.Prefixes))
-	for _, f := range ix.Fields {
-		tx.Put(cf.Search, cf.AppendSearchField(nil, ix.Namespace, cf.SearchFieldMeta, name, []byte(f.Name)),
-			f.SearchField.Append(nil))
-	}
 }
 
-// dropEntries deletes the entries of an index.
-func dropEntries(tx *engine.Tx, ns, name string) { dropRange(tx, ns, name, cf.SearchFieldData) }
+// clear deletes the entries and the graphs, and writes the fields anew, with graphs of no level.
+func (ix *Index) clear(tx *engine.Tx) {
+	dropRange(tx, ix.Namespace, ix.Name, cf.SearchFieldMeta)
+	dropRange(tx, ix.Namespace, ix.Name, cf.SearchFieldData)
+	for _, f := range ix.Fields {
+		field := f.SearchField
+		field.Vector.Levels = 0
+		tx.Put(cf.Search, cf.AppendSearchField(nil, ix.Namespace, cf.SearchFieldMeta, []byte(ix.Name), []byte(f.Name)),
+			field.Append(nil))
+	}
+}
 
 func dropRange(tx *engine.Tx, ns, name string, kind cf.SearchKind) {
 	begin := cf.AppendSearchPrefix(nil, ns, kind, []byte(name))
@@ -123,7 +128,7 @@ func (ix *Index) drop(tx *engine.Tx) {
 		tx.Delete(cf.Search, cf.AppendSearchPrefix(nil, ix.Namespace, kind, []byte(ix.Name)))
 	}
 	dropRange(tx, ix.Namespace, ix.Name, cf.SearchFieldMeta)
-	dropEntries(tx, ix.Namespace, ix.Name)
+	dropRange(tx, ix.Namespace, ix.Name, cf.SearchFieldData)
 }
 
 // definitions are the indexes of each namespace, sorted by name. A value never changes.
@@ -132,7 +137,7 @@ type definitions map[string][]*Index
 // Registry has the definitions of a database in memory. Its methods are safe for concurrent use.
 type Registry struct {
 	db   *engine.DB
-	warn func(text string) // about definitions that cannot be used, and vectors
+	warn func(text string) // about definitions that cannot be used
 
 	mu  sync.Mutex                  // held while all is replaced
 	all atomic.Pointer[definitions] // nil = no index exists
@@ -251,7 +256,7 @@ func (r *Registry) Drop(tx *engine.Tx, name string) error {
 // Flush deletes the entries of all indexes of a namespace, whose keys the transaction deletes; the definitions stay.
 func (r *Registry) Flush(tx *engine.Tx, ns string) {
 	for _, ix := range r.load()[ns] {
-		dropEntries(tx, ns, ix.Name)
+		ix.clear(tx)
 	}
 }
 
@@ -262,23 +267,24 @@ func (r *Registry) FlushAll(tx *engine.Tx) {
 	}
 }
 
-// buildPiece is how many keys of an index that is built are indexed in one transaction.
-const buildPiece = 128
+// buildPiece is how many keys of an index that is built are indexed in one transaction; vectorPiece those of an index
+// with vectors, each of which takes milliseconds.
+const (
+	buildPiece  = 128
+	vectorPiece = 8
+)
 
-// Create makes an index in the namespace, and indexes the keys that exist, in pieces of buildPiece keys, so that other
-// clients can run in between. update runs a function in a transaction that holds the locks of some keys, or all locks,
-// and commits it.
+// Create makes an index in the namespace, and indexes the keys that exist, in pieces, so that other clients can run in
+// between. update runs a function in a transaction that holds the locks of some keys and their [Registry.GraphLocks],
+// or all locks, and commits it.
 //
-// The definition is written last. Entries that a crash leaves behind before belong to no index, and the next Create
-// with the name deletes them.
+// The fields are written first: a compaction drops entries without a field. The index itself is written last. Fields
+// and entries that a crash leaves behind before belong to no index, and the next Create with the name deletes them.
 func (r *Registry) Create(ix *Index, update func(keys [][]byte, all bool, f func(tx *engine.Tx) error) error) error {
-	if ix.vectors {
-		return ErrVector
-	}
 	ix.building = true
 	// From the end of this piece on all writers maintain the index. All locks: no writer is left that does not.
 	err := update(nil, true, func(tx *engine.Tx) error {
-		dropEntries(tx, ix.Namespace, ix.Name)
+		ix.clear(tx)
 		return r.change(func(d definitions) error {
 			if slices.ContainsFunc(d[ix.Namespace], func(i *Index) bool { return i.Name == ix.Name }) {
 				return ErrExists
@@ -326,12 +332,12 @@ func (r *Registry) build(ix *Index, update func(keys [][]byte, all bool, f func(
 		}
 		err := update(keys, false, func(tx *engine.Tx) error {
 			for _, key := range keys {
-				entries, err := ix.entries(tx, key, tx.Now())
+				after, err := ix.contents(tx, key, tx.Now())
+				if err == nil {
+					err = ix.update(tx, key, &contents{}, &after)
+				}
 				if err != nil {
 					return err
-				}
-				for _, e := range entries {
-					tx.Put(cf.Search, e, nil)
 				}
 			}
 			return nil
@@ -343,6 +349,10 @@ func (r *Registry) build(ix *Index, update func(keys [][]byte, all bool, f func(
 	defer snap.Close()
 	s := newKeyScan(tx, snap, ix)
 	defer s.close()
+	piece := buildPiece
+	if slices.ContainsFunc(ix.Fields, (*Field).hasGraph) {
+		piece = vectorPiece
+	}
 	for {
 		key, ok, err := s.next()
 		switch {
@@ -351,7 +361,7 @@ func (r *Registry) build(ix *Index, update func(keys [][]byte, all bool, f func(
 		case !ok:
 			return flush()
 		}
-		if keys = append(keys, bytes.Clone(key)); len(keys) == buildPiece {
+		if keys = append(keys, bytes.Clone(key)); len(keys) == piece {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -425,12 +435,9 @@ func readNamespace(tx *engine.Tx, all definitions, ns string, warn func(string))
 		}
 	}
 	for name, ix := range indexes {
-		switch {
-		case bad[name] != nil:
+		if bad[name] != nil {
 			warn(fmt.Sprintf("the search index %q is not maintained: %v", name, bad[name]))
 			continue
-		case ix.vectors:
-			warn(fmt.Sprintf("the entries of the VECTOR fields of the search index %q are not maintained", name))
 		}
 		all.add(ix)
 	}

@@ -2,12 +2,14 @@ package search
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine"
 )
 
 // scan is an iterator that drives a query: it finds candidates, each of which is then checked against the whole
@@ -17,20 +19,24 @@ type scan struct {
 	tag    []byte // of a TAG field
 	lo, hi float64
 	desc   bool
+	near   *expr // of a VECTOR field: opRange or opNearest
 }
 
 // The costs of the scans, as Kvrocks estimates them.
 const (
-	costAll  = 100
-	costTag  = 10
-	costOne  = 5 // one number
-	costOpen = 20
+	costRange = 4
+	costAll   = 100
+	costTag   = 10
+	costOne   = 5 // one number
+	costOpen  = 20
 )
 
 func (s *scan) cost() int {
 	switch {
 	case s.field == nil:
 		return costAll
+	case s.near != nil:
+		return costRange
 	case s.field.Type == cf.SearchTag:
 		return costTag
 	case s.lo == s.hi:
@@ -49,6 +55,7 @@ func (s *scan) cost() int {
 type plan struct {
 	q      *Query
 	ix     *Index
+	where  *expr
 	scans  []*scan // one after the other; a key that an earlier scan has found is skipped
 	ret    []*Field
 	sorted bool // the scans find the keys in the order of the query
@@ -80,7 +87,19 @@ func (ix *Index) check(e *expr) error {
 		if f.Type != cf.SearchVector {
 			return fmt.Errorf("field `%s` is not a vector field", e.name)
 		}
-		return ErrVector
+		v := &f.Vector
+		switch {
+		case e.op == opNearest && f.NoIndex:
+			return fmt.Errorf("field `%s` is marked as NOINDEX and cannot be used for KNN search", e.name)
+		case e.op == opRange && v.Metric == MetricL2 && e.num < 0:
+			return errors.New("range cannot be a negative number for l2 distance metric")
+		case e.op == opRange && v.Metric == MetricCosine && (e.num < 0 || e.num > 2):
+			return errors.New("range has to be between 0 and 2 for cosine distance metric")
+		case len(e.vec) != int(v.Dim):
+			return fmt.Errorf("vector should be of size `%d` for field `%s`", v.Dim, e.name)
+		case e.k > maxSorted:
+			return fmt.Errorf("KNN search finds at most %d keys", maxSorted)
+		}
 	}
 	for _, sub := range e.of {
 		if err := ix.check(sub); err != nil {
@@ -107,19 +126,58 @@ func (r *Registry) plan(ns string, q *Query) (*plan, error) {
 			p.ret = append(p.ret, f)
 		}
 	}
-	if err := ix.check(q.where); err != nil {
-		if _, ok := err.(*engine.Error); ok {
-			return nil, err
-		}
-		return nil, reply(err)
+	err = ix.check(q.where)
+	if err == nil {
+		err = p.choose()
 	}
-	p.scans = choose(q.where)
-	if o := q.order; o != nil {
-		if err := p.sort(o); err != nil {
-			return nil, reply(err)
+	if err == nil && q.order != nil {
+		err = p.sort(q.order)
+	}
+	return p, reply(err)
+}
+
+var errKNN = errors.New("KNN search cannot be combined with other query expressions")
+
+// choose decides by which scans the keys are found: the nearest vectors if the query wants them, and the other
+// conditions filter those; otherwise the cheapest scans that find all keys that meet the condition.
+func (p *plan) choose() error {
+	p.where = p.q.where
+	var near *expr
+	switch {
+	case p.where.op == opNearest:
+		near, p.where = p.where, &expr{op: opAll}
+	case p.where.op == opAnd:
+		if i := slices.IndexFunc(p.where.of, func(e *expr) bool { return e.op == opNearest }); i >= 0 {
+			near = p.where.of[i]
+			p.where = join(opAnd, slices.Delete(slices.Clone(p.where.of), i, i+1))
 		}
 	}
-	return p, nil
+	if p.where.wantsNearest() {
+		return errKNN
+	}
+	if near != nil {
+		p.scans = []*scan{{field: near.field, near: near}}
+		return nil
+	}
+	if p.scans = p.where.scans(); p.scans == nil || cost(p.scans) >= costAll {
+		p.scans = []*scan{{}}
+	}
+	// A scan of a range of vectors may miss some, which then no earlier scan may leave to it: see accepts.
+	slices.SortStableFunc(p.scans, func(a, b *scan) int {
+		return cmp.Compare(btoi(a.near != nil), btoi(b.near != nil))
+	})
+	return nil
+}
+
+func (e *expr) wantsNearest() bool {
+	return e.op == opNearest || slices.ContainsFunc(e.of, (*expr).wantsNearest)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // maxSorted bounds the keys that are held in memory to sort them.
@@ -132,11 +190,19 @@ func (p *plan) sort(o *order) error {
 	switch o.field = f; {
 	case f == nil:
 		return fmt.Errorf("field `%s` not found in index `%s`", o.name, p.ix.Name)
-	case f.Type != cf.SearchNumeric:
+	case f.Type == cf.SearchTag:
 		return fmt.Errorf("field `%s` is not sortable", o.name)
+	case f.Type == cf.SearchVector && o.vec == nil:
+		return fmt.Errorf("field `%s` is a vector field according to metadata and does expect a vector parameter", o.name)
+	case f.Type == cf.SearchNumeric && o.vec != nil:
+		return fmt.Errorf("field `%s` is not a vector field according to metadata and does not expect a vector parameter",
+			o.name)
+	case o.vec != nil:
+		return p.sortByDistance(o)
 	}
 	one := p.scans[0]
 	switch q := p.q; {
+	case one.near != nil && one.near.op == opNearest:
 	case len(p.scans) == 1 && one.field == f:
 		one.desc, p.sorted = o.desc, true
 	case !f.NoIndex && (q.Count < 0 || len(p.scans) == 1 && one.field == nil):
@@ -147,14 +213,20 @@ func (p *plan) sort(o *order) error {
 	return nil
 }
 
-// choose returns the cheapest scans that find all keys that meet the condition.
-func choose(e *expr) []*scan {
-	if scans := e.scans(); scans != nil {
-		if cost(scans) < costAll {
-			return scans
-		}
+// sortByDistance makes the order by a distance, which needs a LIMIT, the search of the nearest vectors.
+func (p *plan) sortByDistance(o *order) error {
+	near := &expr{op: opNearest, name: o.name, vec: o.vec, k: p.q.Offset + p.q.Count}
+	if err := p.ix.check(near); err != nil {
+		return err
 	}
-	return []*scan{{}}
+	switch {
+	case p.q.Count < 0:
+		return errors.New("expect a LIMIT clause for vector field to construct a KNN search")
+	case p.where.op > opNone:
+		return errKNN
+	}
+	p.scans, p.sorted = []*scan{{field: near.field, near: near}}, true
+	return nil
 }
 
 func cost(scans []*scan) (sum int) {
@@ -175,6 +247,10 @@ func (e *expr) scans() []*scan {
 		s := &scan{field: e.field, lo: math.Inf(-1), hi: math.Inf(1)}
 		if e.field != nil && !e.field.NoIndex && s.narrow(e) {
 			return []*scan{s}
+		}
+	case opRange:
+		if !e.field.NoIndex {
+			return []*scan{{field: e.field, near: e}}
 		}
 	case opAnd:
 		var best []*scan
@@ -246,6 +322,13 @@ func (e *expr) holds(r *Row) bool {
 	case opCompare:
 		v := r.Value(e.field)
 		return v.Exists && compare(v.Num, e.cmp, e.num)
+	case opRange:
+		v := r.Value(e.field)
+		if !v.Exists {
+			return false
+		}
+		p := newPoint(e.field.Vector.Metric, e.vec)
+		return math.Abs(p.to(v.Vector)) <= e.radius()
 	case opNot:
 		return !e.of[0].holds(r)
 	case opAnd:
@@ -264,6 +347,9 @@ func (e *expr) holds(r *Row) bool {
 	}
 	return false
 }
+
+// radius returns the max distance of a range, which the field's EPSILON widens.
+func (e *expr) radius() float64 { return math.Abs(e.num * (1 + e.field.Vector.Epsilon)) }
 
 func compare(x float64, cmp string, y float64) bool {
 	switch cmp {
@@ -299,8 +385,8 @@ func (r *Registry) Explain(ns string, q *Query) (string, error) {
 	if len(scans) > 1 {
 		text = "(merge " + strings.Join(scans, ", ") + ")"
 	}
-	if q.where.op != opAll || q.where.field != nil {
-		text = fmt.Sprintf("(filter %s: %s)", q.where, text)
+	if p.where.op != opAll || p.where.field != nil {
+		text = fmt.Sprintf("(filter %s: %s)", p.where, text)
 	}
 	switch {
 	case q.order != nil && !p.sorted:
@@ -322,6 +408,11 @@ func (s *scan) String(ix *Index) string {
 	switch {
 	case s.field == nil:
 		return "full-scan " + ix.Name
+	case s.near != nil && s.near.op == opNearest:
+		return fmt.Sprintf("hnsw-vector-knn-scan %s, [%s], %d", s.field.Name, appendVector(nil, s.near.vec), s.near.k)
+	case s.near != nil:
+		return fmt.Sprintf("hnsw-vector-range-scan %s, [%s], %s", s.field.Name, appendVector(nil, s.near.vec),
+			appendNumber(nil, s.near.num))
 	case s.field.Type == cf.SearchTag:
 		return fmt.Sprintf("tag-scan %s, %s", s.field.Name, s.tag)
 	}
@@ -344,6 +435,8 @@ func (e *expr) String() string {
 		return fmt.Sprintf("%s hastag %q", e.name, e.tag)
 	case opCompare:
 		return fmt.Sprintf("%s %s %s", e.name, e.cmp, appendNumber(nil, e.num))
+	case opRange:
+		return fmt.Sprintf("%s <-> [%s] < %s", e.name, appendVector(nil, e.vec), appendNumber(nil, e.num))
 	case opNot:
 		return "not " + parts[0]
 	case opAnd:

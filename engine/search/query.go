@@ -18,8 +18,8 @@ const (
 	opNone              // no key
 	opTag               // the field has the tag
 	opCompare           // the field compares so with the number
-	opRange             // the field is a vector within a distance
-	opNearest           // the nearest vectors
+	opRange             // the field is a vector within the distance num from vec
+	opNearest           // the field is one of the k vectors nearest to vec
 	opNot
 	opAnd
 	opOr
@@ -33,6 +33,8 @@ type expr struct {
 	tag   string
 	cmp   string // = != < <= > >=
 	num   float64
+	vec   []float64
+	k     int64
 	of    []*expr // of opNot, opAnd, opOr
 }
 
@@ -41,6 +43,7 @@ type order struct {
 	name  string
 	field *Field
 	desc  bool
+	vec   []float64 // by the distance from it; nil = by the number
 }
 
 // Query is a parsed query.
@@ -253,14 +256,11 @@ func join(o op, of []*expr) *expr {
 //     @f:{a | "b" | $p}        the TAG field f has one of the tags; \ escapes a character
 //     @f:[1 (5]  @f:[-inf $p]  the NUMERIC field f is in the range; ( excludes the bound
 //     @f:[VECTOR_RANGE 7 $v]   the vector of the field f is at most that far from the vector of the parameter
-//     *=>[KNN 3 @f $v]         the nearest vectors
+//     *=>[KNN 3 @f $v]         the nearest vectors; in parentheses, other conditions may follow or precede it
 //     a b   a | b   -a   (a)   and, or, not; "and" binds tighter than "or"
 func Parse(index, text string, params map[string]string) (*Query, error) {
 	s := &scanner{text: text, params: params}
-	e, err := s.nearest()
-	if e == nil && err == nil {
-		e, err = s.or()
-	}
+	e, err := s.whole()
 	if err == nil && !s.end() {
 		err = errSyntax
 	}
@@ -268,6 +268,15 @@ func Parse(index, text string, params map[string]string) (*Query, error) {
 		return nil, reply(err)
 	}
 	return &Query{Index: index, where: e, Count: -1}, nil
+}
+
+// whole reads a query, or what is in parentheses.
+func (s *scanner) whole() (*expr, error) {
+	e, err := s.nearest()
+	if e == nil && err == nil {
+		e, err = s.or()
+	}
+	return e, err
 }
 
 // nearest reads *=>[KNN k @f $v], nil if it is not next.
@@ -279,17 +288,25 @@ func (s *scanner) nearest() (*expr, error) {
 	if !s.eat("[") || !s.eat("KNN") {
 		return nil, errSyntax
 	}
-	if _, ok, err := s.numberOr("$"); !ok || err != nil {
-		return nil, orSyntax(err)
+	k, ok := s.count()
+	if !ok {
+		text, found, err := s.param("$")
+		if !found {
+			return nil, orSyntax(err)
+		}
+		if k, err = strconv.ParseInt(text, 10, 64); err != nil || k < 0 {
+			return nil, errors.New("a parameter is not a number")
+		}
 	}
 	name, ok := s.name("@")
 	if !ok {
 		return nil, errSyntax
 	}
-	if err := s.vector(); err != nil {
+	v, err := s.vector()
+	if err != nil {
 		return nil, err
 	}
-	return &expr{op: opNearest, name: name}, nil
+	return &expr{op: opNearest, name: name, vec: v, k: k}, nil
 }
 
 // orSyntax returns the error, or that of what is not there.
@@ -301,23 +318,24 @@ func orSyntax(err error) error {
 }
 
 // vector reads the parameter with a vector, and the bracket behind it.
-func (s *scanner) vector() error {
+func (s *scanner) vector() ([]float64, error) {
 	text, ok, err := s.param("$")
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case !ok:
-		return errSyntax
+		return nil, errSyntax
 	case len(text)%8 != 0:
-		return errors.New("data size is not a multiple of the target type size")
+		return nil, errors.New("data size is not a multiple of the target type size")
 	case len(text) == 0:
-		return errors.New("empty vector is invalid")
+		return nil, errors.New("empty vector is invalid")
 	case !s.eat("]"):
-		return errSyntax
+		return nil, errSyntax
 	}
-	return nil
+	return vectorOf(text), nil
 }
 
+// vectorOf decodes the numbers of a vector, as clients write them: little-endian float64.
 func vectorOf[T string | []byte](b T) []float64 {
 	v := make([]float64, len(b)/8)
 	for i := range v {
@@ -365,7 +383,7 @@ func (s *scanner) unary() (*expr, error) {
 		e, err := s.unary()
 		return &expr{op: opNot, of: []*expr{e}}, err
 	case s.eat("("):
-		e, err := s.or()
+		e, err := s.whole()
 		if err == nil && !s.eat(")") {
 			err = errSyntax
 		}
@@ -380,10 +398,12 @@ func (s *scanner) unary() (*expr, error) {
 		return s.tags(name)
 	case s.eat("["):
 		if s.eat("VECTOR_RANGE") {
-			if _, ok, err := s.numberOr("$"); !ok || err != nil {
+			x, ok, err := s.numberOr("$")
+			if !ok || err != nil {
 				return nil, orSyntax(err)
 			}
-			return &expr{op: opRange, name: name}, s.vector()
+			v, err := s.vector()
+			return &expr{op: opRange, name: name, num: x, vec: v}, err
 		}
 		return s.interval(name)
 	}

@@ -23,6 +23,8 @@ type Value struct {
 type Row struct {
 	Key    []byte
 	Values []Value // by the order of Index.Fields
+
+	ended bool // the key has expired
 }
 
 // Value returns the value of a field of the index.
@@ -36,7 +38,12 @@ func (v *Value) Append(dst []byte, f *Field) []byte {
 	case cf.SearchNumeric:
 		return appendNumber(dst, v.Num)
 	}
-	for i, x := range v.Vector {
+	return appendVector(dst, v.Vector)
+}
+
+// appendVector appends the numbers of a vector with six decimals, as Kvrocks does.
+func appendVector(dst []byte, v []float64) []byte {
+	for i, x := range v {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
@@ -87,7 +94,7 @@ func (ix *Index) rows(tx *engine.Tx, snap *engine.Snapshot, now int64, keys [][]
 		if err != nil || meta.Type != ix.On || !meta.Live(now) {
 			continue
 		}
-		row := Row{Key: keys[i], Values: make([]Value, len(ix.Fields))}
+		row := Row{Key: keys[i], Values: make([]Value, len(ix.Fields)), ended: !meta.Live(tx.Now())}
 		if ix.On == cf.TypeJSON {
 			if ix.fromJSON(&row, tail) {
 				rows = append(rows, row)

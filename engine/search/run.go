@@ -84,6 +84,9 @@ func (s *scan) source(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fun
 			return candidate{key: key}, ok, err
 		}, keys.close
 	}
+	if s.near != nil {
+		return s.vectors(tx, snap, ix), func() {}
+	}
 	o := engine.IterOptions{Prefix: ix.fieldData(s.field), KeysOnly: true, Reverse: s.desc, Snapshot: snap}
 	if s.field.Type == cf.SearchTag {
 		o.Prefix = cf.AppendSized(o.Prefix, s.tag)
@@ -117,6 +120,43 @@ func (s *scan) source(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fun
 	}, it.Close
 }
 
+// vectors returns the keys that the graph of a VECTOR field finds, in the order of their distances. As a graph may have
+// nodes of keys that a compaction has removed, there may be more of the nearest keys than the query wants.
+func (s *scan) vectors(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next func() (candidate, bool, error)) {
+	ef, radius := max(1, int(s.field.Vector.EFRuntime)), s.near.radius()
+	if s.near.op == opNearest {
+		ef, radius = max(ef, int(s.near.k)), math.Inf(-1)
+	}
+	var found []*node
+	returned := map[string]bool{}
+	last := false // a further search would find no more
+	return func() (candidate, bool, error) {
+		for {
+			for len(found) > 0 {
+				n := found[0]
+				if found = found[1:]; !returned[n.key] {
+					returned[n.key] = true
+					return candidate{key: []byte(n.key)}, true, nil
+				}
+			}
+			if last {
+				return candidate{}, false, nil
+			}
+			g, err := ix.graph(tx, snap, s.field)
+			if err != nil {
+				return candidate{}, false, err
+			}
+			g.query = true
+			p := newPoint(s.field.Vector.Metric, s.near.vec)
+			if found, err = g.nearest(&p, ef, radius); err != nil {
+				return candidate{}, false, err
+			}
+			last = s.near.op == opRange || len(found) < ef || ef > maxSorted
+			ef *= 2
+		}
+	}
+}
+
 // each calls visit with the rows that meet the condition, in the order of the scans, until visit returns false.
 func (p *plan) each(tx *engine.Tx, snap *engine.Snapshot, now int64, visit func(r *Row) bool) error {
 	for i, s := range p.scans {
@@ -134,9 +174,13 @@ func (p *plan) scan(tx *engine.Tx, snap *engine.Snapshot, now int64, at int, s *
 	defer done()
 	var found []candidate
 	var keys [][]byte
-	for more = true; more; {
+	left := int64(math.MaxInt64) // how many keys the scan has yet to find
+	if s.near != nil && s.near.op == opNearest {
+		left = s.near.k
+	}
+	for more = true; more && left > 0; {
 		found, keys = found[:0], keys[:0]
-		for len(found) < candidates {
+		for int64(len(found)) < min(candidates, left) {
 			var c candidate
 			if c, more, err = next(); err != nil {
 				return false, err
@@ -159,6 +203,10 @@ func (p *plan) scan(tx *engine.Tx, snap *engine.Snapshot, now int64, at int, s *
 			for !bytes.Equal(found[i].key, rows[j].Key) {
 				i++
 			}
+			if s.near != nil && !rows[j].Value(s.field).Exists {
+				continue // the node of a key that was removed and made anew since
+			}
+			left--
 			if p.accepts(&rows[j], at, s, &found[i]) && !visit(&rows[j]) {
 				return false, nil
 			}
@@ -170,7 +218,7 @@ func (p *plan) scan(tx *engine.Tx, snap *engine.Snapshot, now int64, at int, s *
 
 // accepts reports whether a row meets the condition, and no other scan, and no other entry of the scan, finds it too.
 func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
-	if !p.q.where.holds(r) {
+	if !p.where.holds(r) {
 		return false
 	}
 	if s.field != nil && s.field.Type == cf.SearchNumeric {
@@ -191,6 +239,8 @@ func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
 func (s *scan) finds(r *Row) bool {
 	v := r.Value(s.field)
 	switch {
+	case s.near != nil:
+		return s.near.holds(r)
 	case !v.Exists:
 		return false
 	case s.field.Type == cf.SearchNumeric:
@@ -206,7 +256,7 @@ func (s *scan) finds(r *Row) bool {
 // memory.
 func (r *Registry) Run(tx *engine.Tx, q *Query, visit func(row *Row, fields []*Field) bool) error {
 	p, err := r.plan(tx.Namespace(), q)
-	if err != nil || q.Count == 0 || q.where.op == opNone {
+	if err != nil || q.Count == 0 || p.where.op == opNone {
 		return err
 	}
 	snap := tx.DB().NewSnapshot()
@@ -259,6 +309,9 @@ func (h *ranked) Pop() any {
 func (p *plan) runSorted(tx *engine.Tx, snap *engine.Snapshot, visit func(row *Row, fields []*Field) bool) error {
 	h := &ranked{desc: p.q.order.desc}
 	limit := int(p.q.Offset + p.q.Count)
+	if p.q.Count < 0 {
+		limit = int(p.scans[0].near.k)
+	}
 	now := tx.Now()
 	err := p.each(tx, snap, now, func(r *Row) bool {
 		v := r.Value(p.q.order.field)

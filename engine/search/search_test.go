@@ -53,6 +53,17 @@ func (f fixture) create(name string, on cf.Type, prefixes ...string) {
 }
 
 func (f fixture) update(keys [][]byte, all bool, do func(tx *engine.Tx) error) error {
+	for {
+		err := f.try(keys, all, do)
+		var lock *search.NeedsLock
+		if !errors.As(err, &lock) {
+			return err
+		}
+		keys = append(slices.Clip(keys), lock.Key)
+	}
+}
+
+func (f fixture) try(keys [][]byte, all bool, do func(tx *engine.Tx) error) error {
 	tx := f.db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()
@@ -343,42 +354,6 @@ func TestCreateFails(t *testing.T) {
 	f.create("i", cf.TypeHash)
 }
 
-// TestVectorFields: of an index that Kvrocks has made with a VECTOR field, the other fields are maintained, and the
-// records of the graph stay as they are.
-func TestVectorFields(t *testing.T) {
-	f := open(t)
-	f.hashes()
-	vector := cf.SearchField{Type: cf.SearchVector, Vector: cf.SearchVectorParams{VectorType: 1, Dim: 1, M: 16}}
-	data := cf.AppendSearchField(nil, ns, cf.SearchFieldData, []byte("i"), []byte("v"))
-	node := cf.AppendSearchNode(data, 0, []byte("h:1"))
-	f.write(func(tx *engine.Tx) error {
-		tx.Put(cf.Search, cf.AppendSearchField(nil, ns, cf.SearchFieldMeta, []byte("i"), []byte("v")), vector.Append(nil))
-		tx.Put(cf.Search, node, cf.AppendSearchNodeValue(nil, 0, []float64{1}))
-		return nil
-	})
-	warned := ""
-	f.r = search.Open(f.db, func(text string) { warned = text })
-	if want := `the entries of the VECTOR fields of the search index "i" are not maintained`; warned != want {
-		t.Errorf("warned of %q", warned)
-	}
-	f.hset("h:1", "t", "new", "v", "\x00\x00\x00\x00\x00\x00\xf0\x3f")
-	if got := f.run(search.Parse("i", "@t:{new}", nil)); got != "h:1(c=X|y n=1 t=new v=1.000000 x=7)" {
-		t.Error(got)
-	}
-	if got := f.run(search.Parse("i", "@v:[VECTOR_RANGE 3 $v]", map[string]string{"v": "12345678"})); got !=
-		"VECTOR fields are not supported" {
-		t.Error(got)
-	}
-	if !strings.Contains(f.dump(), fmt.Sprintf("%q", node)) {
-		t.Error("the node is gone")
-	}
-	ix := &search.Index{Namespace: ns, Name: "j", On: cf.TypeHash}
-	ix.Add(search.Field{Name: "v", SearchField: vector})
-	if err := f.r.Create(ix, f.update); err != search.ErrVector {
-		t.Error(err)
-	}
-}
-
 // doc is the model of a key.
 type doc struct {
 	tags    []string
@@ -589,7 +564,7 @@ func TestConcurrent(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{`*`, `@t:{a\ b|"c\u0041"|$p} -(@n:[(1 inf]|@n:[$p 2e3])`, `*=>[KNN 3 @v $p]`,
-		`@v:[VECTOR_RANGE 1 $p]`} {
+		`@v:[VECTOR_RANGE 1 $p]`, `(*=>[KNN $p @v $p]) @t:{a}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

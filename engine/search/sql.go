@@ -7,11 +7,12 @@ import (
 
 // ParseSQL reads a query in Kvrocks's subset of SQL:
 //
-//	select * | f, g  from index  [where condition]  [order by f [asc | desc]]  [limit [offset,] count]
+//	select * | f, g  from index  [where condition]  [order by f [asc | desc] | f <-> [1, 2.5]]
+//	                                                [limit [offset,] count]
 //
-// A condition compares a NUMERIC field with a number (f < 5, 5 >= f, = != < <= > >=), or asks for a tag (f hastag "a");
-// it is true or false, or joins conditions by and, or, not and parentheses. @p is a parameter in place of a number or a
-// string. Keywords are written in any case.
+// A condition compares a NUMERIC field with a number (f < 5, 5 >= f, = != < <= > >=), asks for a tag (f hastag "a"), or
+// for a vector within a distance (f <-> [1, 2.5] < 3); it is true or false, or joins conditions by and, or, not and
+// parentheses. @p is a parameter in place of a number or a string. Keywords are written in any case.
 func ParseSQL(text string, params map[string]string) (*Query, error) {
 	s := &scanner{text: text, params: params}
 	q, err := s.statement()
@@ -68,8 +69,8 @@ func (s *scanner) statement() (*Query, error) {
 			return nil, errSyntax
 		}
 		if s.eat("<->") {
-			q.where = &expr{op: opNearest, name: f}
-			err = s.literal()
+			q.SortBy(f, false)
+			q.order.vec, err = s.literal()
 		} else if q.SortBy(f, s.keyword("desc")); !q.order.desc {
 			s.keyword("asc")
 		}
@@ -97,16 +98,18 @@ func (s *scanner) count() (int64, bool) {
 }
 
 // literal reads the numbers of a vector.
-func (s *scanner) literal() error {
+func (s *scanner) literal() (v []float64, err error) {
 	for ok := s.eat("["); ok; ok = s.eat(",") {
-		if _, number := s.number(); !number {
-			return errSyntax
+		x, number := s.number()
+		if !number {
+			return nil, errSyntax
 		}
+		v = append(v, x)
 	}
-	if !s.eat("]") {
-		return errSyntax
+	if v == nil || !s.eat("]") {
+		return nil, errSyntax
 	}
-	return nil
+	return v, nil
 }
 
 func (s *scanner) either() (*expr, error) {
@@ -177,17 +180,18 @@ func (s *scanner) condition() (*expr, error) {
 		}
 		return &expr{op: opTag, name: name, tag: tag}, err
 	case s.eat("<->"):
-		err := s.literal()
+		v, err := s.literal()
 		if err == nil && !s.eat("<") {
 			err = errSyntax
 		}
-		if err == nil {
-			var ok bool
-			if _, ok, err = s.numberOr("@"); !ok {
-				err = orSyntax(err)
-			}
+		if err != nil {
+			return nil, err
 		}
-		return &expr{op: opRange, name: name}, err
+		x, ok, err := s.numberOr("@")
+		if !ok {
+			err = orSyntax(err)
+		}
+		return &expr{op: opRange, name: name, num: x, vec: v}, err
 	}
 	c := s.comparison()
 	if c == "" {

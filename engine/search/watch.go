@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -18,7 +19,21 @@ type Watch struct {
 type watched struct {
 	ix     *Index
 	key    []byte
-	before [][]byte // keys of the search family, sorted
+	before contents
+}
+
+// contents is what an index has of a key.
+type contents struct {
+	entries [][]byte // keys of the search family, sorted
+	row     *Row     // nil = the key is not indexed
+}
+
+// vector returns the vector that the graph of a field has, nil if none.
+func (c *contents) vector(f *Field) []float64 {
+	if c.row == nil {
+		return nil
+	}
+	return c.row.Value(f).Vector
 }
 
 // Reset forgets the keys.
@@ -28,13 +43,13 @@ func (w *Watch) Reset() {
 }
 
 // Before notes the entries of a key of the transaction's namespace. The key must be locked, and stay unchanged until
-// After. What has expired still counts: its entries are there.
+// After. What has expired still counts: its entries may be there.
 func (r *Registry) Before(tx *engine.Tx, w *Watch, key []byte) error {
 	for _, ix := range r.load()[tx.Namespace()] {
 		if !ix.covers(key) {
 			continue
 		}
-		before, err := ix.entries(tx, key, 0)
+		before, err := ix.contents(tx, key, 0)
 		if err != nil {
 			return err
 		}
@@ -43,49 +58,129 @@ func (r *Registry) Before(tx *engine.Tx, w *Watch, key []byte) error {
 	return nil
 }
 
-// After writes how the entries of the keys have changed.
+// After writes how the entries of the keys have changed. A change of a vector needs the lock of the index's graphs: it
+// fails with a [NeedsLock] if another transaction holds the lock.
 func (w *Watch) After(tx *engine.Tx) error {
 	for _, k := range w.keys {
-		after, err := k.ix.entries(tx, k.key, tx.Now())
+		after, err := k.ix.contents(tx, k.key, tx.Now())
 		if err != nil {
 			return err
 		}
-		for _, e := range k.before {
-			if _, found := slices.BinarySearchFunc(after, e, bytes.Compare); !found {
-				tx.Delete(cf.Search, e)
-			}
+		if err := k.ix.update(tx, k.key, &k.before, &after); err != nil {
+			return err
 		}
-		for _, e := range after {
-			if _, found := slices.BinarySearchFunc(k.before, e, bytes.Compare); !found {
-				tx.Put(cf.Search, e, nil)
+	}
+	return nil
+}
+
+// update writes how the entries of a key have changed. A compaction may have dropped those of a key that had expired,
+// so such a key gets all its entries anew.
+func (ix *Index) update(tx *engine.Tx, key []byte, before, after *contents) error {
+	anew := before.row == nil || before.row.ended
+	for _, e := range before.entries {
+		if _, found := slices.BinarySearchFunc(after.entries, e, bytes.Compare); !found {
+			tx.Delete(cf.Search, e)
+		}
+	}
+	for _, e := range after.entries {
+		if _, found := slices.BinarySearchFunc(before.entries, e, bytes.Compare); !found || anew {
+			tx.Put(cf.Search, e, nil)
+		}
+	}
+	for _, f := range ix.Fields {
+		if !f.hasGraph() {
+			continue
+		}
+		from, to := before.vector(f), after.vector(f)
+		if to == nil && from == nil || !anew && to != nil && slices.EqualFunc(from, to, sameBits) {
+			continue
+		}
+		if err := ix.lockGraphs(tx); err != nil {
+			return err
+		}
+		g, err := ix.graph(tx, nil, f)
+		if err != nil {
+			return err
+		}
+		// The graph may have the node of a key that a compaction has removed.
+		if err := g.remove(string(key)); err != nil {
+			return err
+		}
+		if to != nil {
+			if err := g.insert(string(key), to); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// entries returns the keys of the entries of a user key, as of a time, sorted and each once. A key that is not there
-// has none.
-func (ix *Index) entries(tx *engine.Tx, key []byte, now int64) ([][]byte, error) {
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+
+// hasGraph reports whether the field has a graph.
+func (f *Field) hasGraph() bool { return f.Type == cf.SearchVector && !f.NoIndex }
+
+// NeedsLock is the error of a change that needs the lock of a key, for writing, that another transaction holds. The
+// transaction must be rolled back; the change succeeds in one that holds the lock from its beginning.
+//
+// The key is not a user's: it names the graphs of an index. A user's key of the same name has the same lock, which
+// changes nothing but who waits for whom.
+type NeedsLock struct {
+	Namespace string
+	Key       []byte
+}
+
+func (e *NeedsLock) Error() string { return "ERR another client changes the vectors of the index" }
+
+func (ix *Index) graphLock() []byte {
+	return cf.AppendSearchPrefix(nil, ix.Namespace, cf.SearchFieldData, []byte(ix.Name))
+}
+
+// lockGraphs takes the lock of the index's graphs, until the end of the transaction.
+//
+// An insertion reads and writes records of many keys: nodes, their edges, the number of levels. The lock makes each
+// transaction that changes a graph see all that is committed of the graph, and keeps others out until its own changes
+// are committed. It is taken only by changes of vectors, late, and without waiting, so there are no deadlocks. Queries
+// do not need it: they read a snapshot, in which every change is complete, because it is one write batch.
+func (ix *Index) lockGraphs(tx *engine.Tx) error {
+	if key := ix.graphLock(); !tx.TryLockIn(ix.Namespace, key, true) {
+		return &NeedsLock{ix.Namespace, key}
+	}
+	return nil
+}
+
+// GraphLocks returns the keys of the locks that changes of keys may need, see [NeedsLock].
+func (r *Registry) GraphLocks(ns string, keys [][]byte) (locks [][]byte) {
+	for _, ix := range r.load()[ns] {
+		if slices.ContainsFunc(ix.Fields, (*Field).hasGraph) && slices.ContainsFunc(keys, ix.covers) {
+			locks = append(locks, ix.graphLock())
+		}
+	}
+	return locks
+}
+
+// contents returns what the index has of a key, as of a time.
+func (ix *Index) contents(tx *engine.Tx, key []byte, now int64) (c contents, err error) {
 	rows, err := ix.rows(tx, nil, now, [][]byte{key})
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return c, err
 	}
-	var list [][]byte
+	c.row = &rows[0]
 	for i, f := range ix.Fields {
-		v := &rows[0].Values[i]
+		v := &c.row.Values[i]
 		if f.NoIndex || !v.Exists {
 			continue
 		}
 		switch f.Type {
 		case cf.SearchTag:
 			for _, tag := range v.Tags {
-				list = append(list, cf.AppendSearchTag(ix.fieldData(f), f.tagKey(tag), key))
+				c.entries = append(c.entries, cf.AppendSearchTag(ix.fieldData(f), f.tagKey(tag), key))
 			}
 		case cf.SearchNumeric:
-			list = append(list, cf.AppendSearchNumeric(ix.fieldData(f), v.Num, key))
+			c.entries = append(c.entries, cf.AppendSearchNumeric(ix.fieldData(f), v.Num, key))
 		}
 	}
-	slices.SortFunc(list, bytes.Compare)
-	return slices.CompactFunc(list, bytes.Equal), nil
+	slices.SortFunc(c.entries, bytes.Compare)
+	c.entries = slices.CompactFunc(c.entries, bytes.Equal)
+	return c, nil
 }

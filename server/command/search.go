@@ -29,6 +29,14 @@ var (
 	errIndexOn      = engine.NewError("ERR", "expect HASH or JSON after ON")
 	errNoSchema     = engine.NewError("ERR", "expect SCHEMA section for this index")
 	errIndexField   = engine.NewError("ERR", "expect field type TAG, NUMERIC or VECTOR")
+	errAlgorithm    = engine.NewError("ERR", "only support HNSW algorithm for vector field")
+	errAttributes   = engine.NewError("ERR", "number of attributes is not as required")
+	errOddAttribute = engine.NewError("ERR", "number of attributes must be multiple of 2")
+	errVectorType   = engine.NewError("ERR", "unsupported vector type")
+	errMetric       = engine.NewError("ERR", "unsupported distance metric")
+	errNoVectorType = engine.NewError("ERR", "VECTOR field requires TYPE to be set")
+	errNoDim        = engine.NewError("ERR", "VECTOR field requires DIM to be set")
+	errNoMetric     = engine.NewError("ERR", "VECTOR field requires DISTANCE_METRIC to be set")
 	errSeparator    = engine.NewError("ERR", "only one character separator is supported")
 	errParams       = engine.NewError("ERR", "nargs of PARAMS must be multiple of 2")
 	errDialect      = engine.NewError("ERR", "only DIALECT 2 is supported currently")
@@ -70,6 +78,28 @@ func (w *ftWords) count() (int64, error) {
 		return 0, ErrNotInteger
 	}
 	return n, nil
+}
+
+// uint takes a number of so many bits that is not negative.
+func (w *ftWords) uint(bits int) (uint64, error) {
+	n, err := w.count()
+	if err == nil && n>>bits != 0 {
+		err = ErrNotInteger
+	}
+	return uint64(n), err
+}
+
+// float takes a floating-point number.
+func (w *ftWords) float() (float64, error) {
+	arg, err := w.next()
+	if err != nil {
+		return 0, err
+	}
+	x, ok := ParseFloat(arg)
+	if !ok {
+		return 0, ErrNotFloat
+	}
+	return x, nil
 }
 
 // list takes a number and as many arguments.
@@ -179,7 +209,8 @@ func parseField(w *ftWords) (f search.Field, err error) {
 	case w.eat("NUMERIC"):
 		f.Type = cf.SearchNumeric
 	case w.eat("VECTOR"):
-		return f, search.ErrVector
+		f.Type = cf.SearchVector
+		return f, parseVector(w, &f)
 	default:
 		return f, errIndexField
 	}
@@ -203,6 +234,84 @@ func parseField(w *ftWords) (f search.Field, err error) {
 			return f, nil
 		}
 	}
+}
+
+// parseVector reads HNSW n and as many words: TYPE FLOAT64 DIM d DISTANCE_METRIC L2 | IP | COSINE, and maybe M,
+// EF_CONSTRUCTION, EF_RUNTIME, INITIAL_CAP and EPSILON with a number. As in Kvrocks n is an upper bound. (Kvrocks does
+// not know INITIAL_CAP, although its format has it.)
+func parseVector(w *ftWords, f *search.Field) error {
+	if !w.eat("HNSW") {
+		return errAlgorithm
+	}
+	v := &f.Vector
+	*v = cf.SearchVectorParams{InitialCap: 500000, M: 16, EFConstruction: 200, EFRuntime: 10, Epsilon: 0.01}
+	n, err := w.uint(8)
+	switch {
+	case err != nil:
+		return err
+	case n < 6:
+		return errAttributes
+	case n%2 != 0:
+		return errOddAttribute
+	}
+	var dim, metric, more = false, false, true
+	for more {
+		var x uint64
+		more = false
+		switch {
+		case w.eat("NOINDEX"):
+			f.NoIndex, more, n = true, true, n+2
+		case n == 0:
+		case w.eat("TYPE"):
+			if !w.eat("FLOAT64") {
+				return errVectorType
+			}
+			v.VectorType, more = search.Float64Vector, true
+		case w.eat("DISTANCE_METRIC"):
+			switch {
+			case w.eat("L2"):
+				v.Metric = search.MetricL2
+			case w.eat("IP"):
+				v.Metric = search.MetricIP
+			case w.eat("COSINE"):
+				v.Metric = search.MetricCosine
+			default:
+				return errMetric
+			}
+			metric, more = true, true
+		case w.eat("DIM"):
+			x, err = w.uint(16)
+			v.Dim, dim, more = uint16(x), true, true
+		case w.eat("M"):
+			x, err = w.uint(16)
+			v.M, more = uint16(x), true
+		case w.eat("EF_CONSTRUCTION"):
+			x, err = w.uint(32)
+			v.EFConstruction, more = uint32(x), true
+		case w.eat("EF_RUNTIME"):
+			x, err = w.uint(32)
+			v.EFRuntime, more = uint32(x), true
+		case w.eat("INITIAL_CAP"):
+			x, err = w.uint(32)
+			v.InitialCap, more = uint32(x), true
+		case w.eat("EPSILON"):
+			v.Epsilon, err = w.float()
+			more = true
+		}
+		if err != nil {
+			return err
+		}
+		n -= 2
+	}
+	switch {
+	case v.VectorType == 0:
+		return errNoVectorType
+	case !dim:
+		return errNoDim
+	case !metric:
+		return errNoMetric
+	}
+	return nil
 }
 
 func ftDropIndex(c *Ctx) error {

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -26,5 +29,13 @@ func (c *run) watchIndexes(f *frame, r *request) error {
 	return c.tx.InNamespace(ns, func() error { return indexes.Before(c.tx, &f.indexed, r.args[arg]) })
 }
 
-// updateIndexes changes the entries as the command has changed the keys.
-func (c *run) updateIndexes(f *frame) error { return f.indexed.After(c.tx) }
+// updateIndexes changes the entries as the command has changed the keys. A command that changes vectors while another
+// client does is rolled back, and runs again with the lock of the graphs, as a script does that needs more locks.
+func (c *run) updateIndexes(f *frame) error {
+	err := f.indexed.After(c.tx)
+	var lock *search.NeedsLock
+	if errors.As(err, &lock) && f.mode != awaited {
+		return c.script.wantLock(c.tx, lock.Namespace, lock.Key, true)
+	}
+	return err
+}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -50,7 +51,8 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 	return err
 }
 
-// lockPiece begins a transaction and takes its locks while no pause holds.
+// lockPiece begins a transaction and takes its locks while no pause holds, those of the graphs that the keys have nodes
+// in included.
 func (c *run) lockPiece(keys [][]byte, all bool) error {
 	return c.lockUnpaused(always, func() error {
 		if c.srv.closing.Load() {
@@ -61,14 +63,24 @@ func (c *run) lockPiece(keys [][]byte, all bool) error {
 			return wire.ErrGone
 		default:
 		}
-		c.tx.Release()
-		c.tx.Begin(c.sess.Namespace)
-		if all {
-			return c.tx.AcquireAll()
+		for {
+			c.tx.Release()
+			c.tx.Begin(c.sess.Namespace)
+			if all {
+				return c.tx.AcquireAll()
+			}
+			graphs := c.srv.Services.Indexes.GraphLocks(c.sess.Namespace, keys)
+			for _, k := range slices.Concat(keys, graphs) {
+				c.tx.AddLock(k, true)
+			}
+			if err := c.tx.Acquire(); err != nil {
+				return err
+			}
+			// FT.CREATE may have come while this transaction waited: it changes the indexes with all locks held.
+			graphs = c.srv.Services.Indexes.GraphLocks(c.sess.Namespace, keys)
+			if !slices.ContainsFunc(graphs, func(k []byte) bool { return !c.tx.Holds(k) }) {
+				return nil
+			}
 		}
-		for _, k := range keys {
-			c.tx.AddLock(k, true)
-		}
-		return c.tx.Acquire()
 	})
 }

@@ -16,12 +16,14 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/search"
 )
 
 // Options say what to sweep, and which functions are called for it.
 type Options struct {
-	DB  *engine.DB
-	Log *zap.Logger
+	DB      *engine.DB
+	Log     *zap.Logger
+	Indexes *search.Registry // the search indexes, whose entries follow the keys; nil = none exist
 	// MayExpire returns nil, ErrPaused or ErrNotHere. It is called with the lock of a key held, and its answer stays
 	// true until the lock is released.
 	MayExpire func() error
@@ -316,6 +318,12 @@ func (s *Sweep) expireDue() time.Duration {
 // expire deletes a key if it has expired, or the expired fields of a hash. It returns when to check the key again;
 // the zero time = not before it is written.
 func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
+	if s.Indexes.Any() {
+		// In a transaction of its own: a writer that comes before the next one gives the expired key all entries anew.
+		if err := s.update(ns, key, func(*engine.Tx) error { return nil }); err != nil {
+			return again, err
+		}
+	}
 	how, err := s.DB.DeleteExpired(ns, key, s.MayExpire, func(how engine.Ended) { s.KeyEnded(ns, key, how) })
 	if err != nil || how != engine.NotEnded || !s.fields.Load() && s.listeners.Load() == 0 {
 		return again, err
@@ -328,10 +336,7 @@ func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 	var next int64
 	var took time.Duration
 	left := true
-	err = s.DB.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
-		if err := s.MayExpire(); err != nil {
-			return err
-		}
+	err = s.update(ns, key, func(tx *engine.Tx) error {
 		begin := time.Now()
 		next, left, err = hash.DeleteExpired(tx, key)
 		took = time.Since(begin)
@@ -349,4 +354,24 @@ func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 		s.resting[k], again = end, end
 	}
 	return again, nil
+}
+
+// update runs f in a transaction that has the lock of a key, unless keys do not expire now. The entries that the search
+// indexes have of the key follow, also where only the time has changed them.
+func (s *Sweep) update(ns string, key []byte, f func(tx *engine.Tx) error) error {
+	keys := [][]byte{key}
+	keys = append(keys, s.Indexes.GraphLocks(ns, keys)...)
+	return s.DB.Update(ns, keys, func(tx *engine.Tx) error {
+		if err := s.MayExpire(); err != nil {
+			return err
+		}
+		var indexed search.Watch
+		if err := s.Indexes.Before(tx, &indexed, key); err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			return err
+		}
+		return indexed.After(tx)
+	})
 }
