@@ -243,28 +243,26 @@ func (g *graph) nearest(p *point, ef int, radius float64) ([]*node, error) {
 	return g.search(0, p, from, ef, radius)
 }
 
-// choose returns the n nodes that an edge from a point should lead to, of candidates that are sorted by distance. A
-// node is preferred if no chosen node is nearer to it than the point is, so that edges lead in all directions, also out
-// of a cluster.
-func (g *graph) choose(candidates []*node, n int) []*node {
-	if len(candidates) <= n {
-		return candidates
-	}
-	var chosen, rest []*node
+// diverse returns up to n nodes to which edges should lead from a point, of candidates that are sorted by distance: those
+// that are nearer to the point than to every chosen node, and have another vector. So edges lead in all directions, also
+// out of a cluster. rest are the others.
+func (g *graph) diverse(candidates []*node, n int) (chosen, rest []*node) {
 	var points []point
 	var v []float64
-	for _, c := range candidates {
+	for i, c := range candidates {
 		if len(chosen) == n {
-			break
+			return chosen, append(rest, candidates[i:]...)
 		}
 		_, v, _ = cf.DecodeSearchNodeValue(v[:0], c.raw)
-		if slices.ContainsFunc(points, func(p point) bool { return p.to(v) < c.distance }) {
+		if slices.ContainsFunc(points, func(p point) bool {
+			return p.to(v) < c.distance || slices.Equal(p.v, v)
+		}) {
 			rest = append(rest, c)
-			continue
+		} else {
+			chosen, points = append(chosen, c), append(points, g.point(c))
 		}
-		chosen, points = append(chosen, c), append(points, g.point(c))
 	}
-	return append(chosen, rest[:min(len(rest), n-len(chosen))]...)
+	return chosen, rest
 }
 
 // maxConstruction bounds EF_CONSTRUCTION: an insertion holds as many vectors in memory.
@@ -326,7 +324,8 @@ func (g *graph) connect(level int, key string, v []float64, found []*node) error
 			g.edge(level, self, n, true)
 		}
 	}
-	for i, c := range g.choose(found, g.m()) {
+	chosen, _ := g.diverse(found, g.m())
+	for i, c := range chosen {
 		if c = g.changing(c); linked[c.key] {
 			continue
 		}
@@ -342,18 +341,16 @@ func (g *graph) connect(level int, key string, v []float64, found []*node) error
 			}
 			near = append(near, &node{key: key, raw: self.raw, distance: p.to(v)})
 			slices.SortFunc(near, byDistance)
-			kept := g.choose(near, limit)
-			if i > 0 && !contains(kept, key) {
+			kept, rest := g.diverse(near, limit)
+			order := append(kept, rest...)
+			if i > 0 && order[len(order)-1].key == key {
 				continue // but the nearest node always gets an edge
 			}
-			for _, n := range slices.Backward(near) {
-				if n.key != key && !(contains(kept, n.key) && contains(kept, key)) {
+			for _, n := range slices.Backward(order) {
+				if n.key != key && c.edges >= limit {
 					n = g.changing(n)
 					g.edge(level, c, n, false)
 					link(n)
-					if c.edges < limit {
-						break
-					}
 				}
 			}
 		}
@@ -361,10 +358,6 @@ func (g *graph) connect(level int, key string, v []float64, found []*node) error
 	}
 	g.count(level)
 	return nil
-}
-
-func contains(nodes []*node, key string) bool {
-	return slices.ContainsFunc(nodes, func(n *node) bool { return n.key == key })
 }
 
 // changing returns a node with its number of edges, for edge.
