@@ -153,7 +153,7 @@ func byDistance(a, b *node) int {
 }
 
 func (h *near) Len() int           { return len(h.list) }
-func (h *near) Less(i, j int) bool { return byDistance(h.list[i], h.list[j]) < 0 != h.farthest }
+func (h *near) Less(i, j int) bool { return (byDistance(h.list[i], h.list[j]) < 0) != h.farthest }
 func (h *near) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
 func (h *near) Push(x any)         { h.list = append(h.list, x.(*node)) }
 func (h *near) Pop() any {
@@ -223,7 +223,7 @@ func (g *graph) descend(p *point, level int) (from []string, err error) {
 		if at == level || len(from) == 0 {
 			continue
 		}
-		found, err := g.search(at, p, from, max(1, int(g.field.Vector.EFRuntime)), math.Inf(-1))
+		found, err := g.search(at, p, from, bounded(g.field.Vector.EFRuntime, maxHeld), math.Inf(-1))
 		if err != nil {
 			return nil, err
 		}
@@ -265,8 +265,10 @@ func (g *graph) diverse(candidates []*node, n int) (chosen, rest []*node) {
 	return chosen, rest
 }
 
-// maxConstruction bounds EF_CONSTRUCTION: an insertion holds as many vectors in memory.
-const maxConstruction = 4096
+// maxHeld bounds the vectors that an insertion holds in memory.
+const maxHeld = 4096
+
+func bounded(ef uint32, most int) int { return min(max(1, int(ef)), most) }
 
 // random draws a number of [0, 1). Tests replace it.
 var random = rand.Float64
@@ -287,8 +289,7 @@ func (g *graph) insert(key string, v []float64) error {
 				return err
 			}
 		}
-		ef := min(max(1, int(g.field.Vector.EFConstruction)), maxConstruction)
-		found, err := g.search(level, &p, from, ef, math.Inf(-1))
+		found, err := g.search(level, &p, from, bounded(g.field.Vector.EFConstruction, maxHeld), math.Inf(-1))
 		if err != nil {
 			return err
 		}

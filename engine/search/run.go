@@ -123,7 +123,7 @@ func (s *scan) source(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fun
 // vectors returns the keys that the graph of a VECTOR field finds, in the order of their distances. As a graph may have
 // nodes of keys that a compaction has removed, there may be more of the nearest keys than the query wants.
 func (s *scan) vectors(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next func() (candidate, bool, error)) {
-	ef, radius := max(1, int(s.field.Vector.EFRuntime)), s.near.radius()
+	ef, radius := bounded(s.field.Vector.EFRuntime, maxSorted), s.near.radius()
 	if s.near.op == opNearest {
 		ef, radius = max(ef, int(s.near.k)), math.Inf(-1)
 	}
@@ -151,7 +151,7 @@ func (s *scan) vectors(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fu
 			if found, err = g.nearest(&p, ef, radius); err != nil {
 				return candidate{}, false, err
 			}
-			last = s.near.op == opRange || len(found) < ef || ef > maxSorted
+			last = s.near.op == opRange || len(found) < ef || ef >= maxSorted
 			ef *= 2
 		}
 	}

@@ -562,28 +562,41 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// fuzz fails for a query that is neither parsed nor refused, and runs it where it can be.
+func fuzz(t *testing.T, f fixture, q *search.Query, err error) {
+	if (q == nil) == (err == nil) {
+		t.Errorf("%v, %v", q, err)
+	}
+	if q != nil {
+		f.TB = t
+		_, err = f.r.Explain(ns, q)
+		if got := f.run(q, nil); err != nil && got != err.Error() {
+			t.Errorf("explained: %v, run: %s", err, got)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{`*`, `@t:{a\ b|"c\u0041"|$p} -(@n:[(1 inf]|@n:[$p 2e3])`, `*=>[KNN 3 @v $p]`,
-		`@v:[VECTOR_RANGE 1 $p]`, `(*=>[KNN $p @v $p]) @t:{a}`} {
+	for _, text := range []string{`*`, `@t:{a\ b|"c\u0041"|$p} -(@n:[(1 inf]|@n:[$p 2e3])`, `*=>[KNN 3 @v $v]`,
+		`@v:[VECTOR_RANGE 1 $v]`, `(*=>[KNN $p @v $v]) @t:{x}`, `@t:{x}|-@v:[VECTOR_RANGE 7 $v]`} {
 		f.Add(text)
 	}
+	docs := documents(f, search.MetricL2)
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := search.Parse("i", text, map[string]string{"p": "12345678"})
-		if (q == nil) == (err == nil) {
-			t.Errorf("%v, %v", q, err)
-		}
+		q, err := search.Parse("i", text, map[string]string{"p": "12345678", "v": blob(1, 2, 3)})
+		fuzz(t, docs, q, err)
 	})
 }
 
 func FuzzParseSQL(f *testing.F) {
 	for _, text := range []string{`select * from i where a hastag "b" and not (c < 5 or 3 >= d) order by c desc limit 1,2`,
-		`select a,b from i where v <-> [1,2.5] < @p order by v <-> [1] limit 3`} {
+		`select v,t from i where v <-> [1,2.5,3] < @p order by v <-> [1,2,3] limit 3`,
+		`select * from i where true order by v <-> [1,2,3] limit 1, 2`} {
 		f.Add(text)
 	}
+	docs := documents(f, search.MetricCosine)
 	f.Fuzz(func(t *testing.T, text string) {
 		q, err := search.ParseSQL(text, map[string]string{"p": "1"})
-		if (q == nil) == (err == nil) {
-			t.Errorf("%v, %v", q, err)
-		}
+		fuzz(t, docs, q, err)
 	})
 }

@@ -321,7 +321,7 @@ func TestGraphRecords(t *testing.T) {
 }
 
 // documents makes the documents of Kvrocks's own test.
-func documents(t *testing.T, metric uint8) fixture {
+func documents(t testing.TB, metric uint8) fixture {
 	search.DrawLevels(1)
 	f := open(t)
 	f.createVectors(cf.TypeJSON, cf.SearchVectorParams{Dim: 3, Metric: metric})
