@@ -185,7 +185,8 @@ func RuleVerdict(target Lookup, source []byte, now int64) Verdict {
 	return Keep
 }
 
-// IndexVerdict judges a key of the index family, or a TAG or NUMERIC entry of the search family, by the metadata record of its user key.
+// IndexVerdict judges a key of the index family, or a TAG or NUMERIC entry of the search family, by the metadata record
+// of its user key.
 func IndexVerdict(key Lookup, now int64) Verdict {
 	if key.Err != nil {
 		return Keep

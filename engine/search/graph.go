@@ -243,9 +243,9 @@ func (g *graph) nearest(p *point, ef int, radius float64) ([]*node, error) {
 	return g.search(0, p, from, ef, radius)
 }
 
-// diverse returns up to n nodes to which edges should lead from a point, of candidates that are sorted by distance: those
-// that are nearer to the point than to every chosen node, and have another vector. So edges lead in all directions, also
-// out of a cluster. rest are the others.
+// diverse returns up to n nodes to which edges should lead from a point, of candidates that are sorted by distance:
+// those that are nearer to the point than to every chosen node, and have another vector. So edges lead in all
+// directions, also out of a cluster. rest are the others.
 func (g *graph) diverse(candidates []*node, n int) (chosen, rest []*node) {
 	var points []point
 	var v []float64
@@ -313,8 +313,8 @@ func (g *graph) insert(key string, v []float64) error {
 // connect writes a new node and its edges to some of the nodes that a search has found, which are sorted by distance.
 //
 // A node that has enough edges gives one up for that to the new node, and the new node takes it over: the node at its
-// other end stays connected, and as many edges lead to it as before. So each level remains one connected graph, in which
-// searches can reach every node, and only the records of nodes with room for an edge are written anew.
+// other end stays connected, and as many edges lead to it as before. So each level remains one connected graph, in
+// which searches can reach every node, and only the records of nodes with room for an edge are written anew.
 func (g *graph) connect(level int, key string, v []float64, found []*node) error {
 	self := &node{key: key, raw: cf.AppendSearchNodeValue(nil, 0, v)}
 	g.counts = map[string]*node{key: self}

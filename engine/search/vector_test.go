@@ -417,11 +417,13 @@ func TestVectorErrors(t *testing.T) {
 	}
 	f := documents(t, search.MetricL2)
 	for text, want := range map[string]string{
-		"select t from i order by v":                                        "field `v` is a vector field according to metadata and does expect a vector parameter",
-		"select t from i order by t <-> [1,2,3] limit 1":                    "field `t` is not sortable",
-		"select t from i order by z <-> [1,2,3] limit 1":                    missing,
-		"select t from i order by v <-> [1,2] limit 1":                      size,
-		"select t from i order by v <-> [1,2,3]":                            "expect a LIMIT clause for vector field to construct a KNN search",
+		"select t from i order by v": "field `v` is a vector field according to metadata and does expect " +
+			"a vector parameter",
+		"select t from i order by t <-> [1,2,3] limit 1": "field `t` is not sortable",
+		"select t from i order by z <-> [1,2,3] limit 1": missing,
+		"select t from i order by v <-> [1,2] limit 1":   size,
+		"select t from i order by v <-> [1,2,3]": "expect a LIMIT clause for vector field to construct " +
+			"a KNN search",
 		"select t from i where v <-> [1,2] < 3":                             size,
 		"select t from i where v <-> [] < 3":                                "invalid syntax",
 		`select t from i where t hastag "x" order by v <-> [1,2,3] limit 1`: combined,

@@ -261,15 +261,16 @@ func TestVectorDefinitions(t *testing.T) {
 		}
 	}
 	info := func(rest string) string {
-		return "*6\r\n+index_name\r\n$1\r\ni\r\n+index_definition\r\n*4\r\n+key_type\r\n$9\r\nReJSON-RL\r\n+prefixes\r\n*0\r\n" +
+		return "*6\r\n+index_name\r\n$1\r\ni\r\n+index_definition\r\n*4\r\n+key_type\r\n$9\r\nReJSON-RL\r\n" +
+			"+prefixes\r\n*0\r\n" +
 			"+fields\r\n*1\r\n*6\r\n+identifier\r\n$1\r\nv\r\n+type\r\n$6\r\nvector\r\n+properties\r\n*16\r\n" +
 			"+algorithm\r\n$4\r\nHNSW\r\n+vector_type\r\n$7\r\nFLOAT64\r\n" + rest
 	}
 	for text, want := range map[string]string{
 		"HNSW 6 TYPE FLOAT64 DIM 3 DISTANCE_METRIC L2": "+dim\r\n:3\r\n+distance_metric\r\n$2\r\nL2\r\n+m\r\n:16\r\n" +
 			"+ef_construction\r\n:200\r\n+ef_runtime\r\n:10\r\n+epsilon\r\n$4\r\n0.01\r\n",
-		"hnsw 16 ef_runtime 7 ef_construction 50 m 5 noindex type float64 distance_metric cosine dim 4 initial_cap 9 epsilon 0.5": "" +
-			"+dim\r\n:4\r\n+distance_metric\r\n$6\r\nCOSINE\r\n+m\r\n:5\r\n" +
+		"hnsw 16 ef_runtime 7 ef_construction 50 m 5 noindex type float64 distance_metric cosine dim 4 initial_cap 9 " +
+			"epsilon 0.5": "+dim\r\n:4\r\n+distance_metric\r\n$6\r\nCOSINE\r\n+m\r\n:5\r\n" +
 			"+ef_construction\r\n:50\r\n+ef_runtime\r\n:7\r\n+epsilon\r\n$3\r\n0.5\r\n",
 	} {
 		c.Want("FT.CREATE i ON JSON SCHEMA v VECTOR "+text, "+OK\r\n")
