@@ -26,7 +26,7 @@ func (tx *Tx) findBounds(rec *Record, prefix []byte, make bool) *bounds {
 	if !make && !boundsKind.Any(r) {
 		return nil
 	}
-	epoch := tx.db.epoch(rec.key)
+	epoch := tx.db.epoch(boundsKind.ID, rec.key)
 	b := boundsKind.Find(r, prefix, epoch)
 	if b == nil && make {
 		b = &bounds{}

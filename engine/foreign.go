@@ -339,6 +339,9 @@ func (tx *Tx) Apply(b *ExternalBatch) error {
 				continue
 			}
 		}
+		if err := tx.follow(&rec); err != nil {
+			return err
+		}
 		switch rec.Kind {
 		case batch.LogData:
 			tx.LogData(rec.Value)

@@ -148,6 +148,9 @@ func (tx *Tx) adopt(b *ExternalBatch) error {
 		if !rec.Kind.Counted() || rec.Family >= cf.NumFamilies {
 			continue // no in-memory state depends on an unknown family
 		}
+		if err := tx.follow(&rec); err != nil {
+			return err
+		}
 		// An undecodable record, perhaps of a newer version, is written nevertheless, and does not count.
 		switch rec.Kind {
 		case batch.Put:

@@ -49,6 +49,14 @@ type Shrinker interface {
 	Shrink()
 }
 
+// Follower is a state of a sorted set that follows a batch of another server, whose records say which entries of the
+// score index it writes.
+type Follower interface {
+	State
+	// Follow notes that an entry is added (1) or removed (-1). sub is valid during the call.
+	Follow(sub []byte, n int)
+}
+
 // Kind is the typed handle of a kind of state; P is the type of its states.
 type Kind[P State] struct{ ID ID }
 

@@ -316,6 +316,9 @@ func separator(before, sub []byte) []byte {
 	return sub[:min(n+1, len(sub))]
 }
 
+// Follow implements [derived.Follower].
+func (a *ranks) Follow(sub []byte, n int) { a.changed(sub, n) }
+
 // changed keeps the counts up to date: an entry was added or removed.
 func (a *ranks) changed(sub []byte, n int) {
 	a.mu.Lock()
