@@ -42,20 +42,26 @@ type redisMaster struct {
 
 const redisID = "0123456789abcdef0123456789abcdef01234567"
 
+// rdbString is a string of up to 63 bytes in an RDB file.
+func rdbString(s string) string { return string(rune(len(s))) + s }
+
+// rdbFile is an RDB file of databases and keys.
+func rdbFile(body string) string {
+	file := "REDIS0011" + body + "\xff"
+	return file + string(binary.LittleEndian.AppendUint64(nil, crc64.Update(0, []byte(file))))
+}
+
 // playRedis starts a master that has strings under keys in database 0.
 func playRedis(t *testing.T, keys ...string) *redisMaster {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	str := func(s string) string { return string(rune(len(s))) + s } // up to 63 bytes
-	file := "REDIS0011\xfe\x00"
+	body := "\xfe\x00"
 	for _, k := range keys {
-		file += "\x00" + str(k) + str("old")
+		body += "\x00" + rdbString(k) + rdbString("old")
 	}
-	file += "\xff"
-	file += string(binary.LittleEndian.AppendUint64(nil, crc64.Update(0, []byte(file))))
-	m := &redisMaster{t: t, l: l, file: file}
+	m := &redisMaster{t: t, l: l, file: rdbFile(body)}
 	m.more.L = &m.mu
 	t.Cleanup(func() {
 		l.Close()
@@ -290,6 +296,37 @@ func TestRedisMasterEnds(t *testing.T) {
 			t.Errorf("PSYNC %q", got)
 		}
 	}
+}
+
+// TestRedisMasterIndexes: a full synchronisation from a Redis master keeps the definitions of the search indexes, and
+// indexes the keys that come, and so does the stream.
+func TestRedisMasterIndexes(t *testing.T) {
+	m := playRedis(t)
+	body := ""
+	for db, keys := range [][]string{{"shop:1", "shop:2", "other"}, {"shop:3"}} {
+		body += "\xfe" + string(rune(db))
+		for _, k := range keys {
+			body += "\x04" + rdbString(k) + "\x02" + rdbString("color") + rdbString("red") + rdbString("n") + rdbString(k[len(k)-1:])
+		}
+	}
+	m.file = rdbFile(body)
+	h := startWith(t, quiet(), "redis-databases", "2")
+	c := h.Dial(t)
+	for db := range 2 {
+		c.Want(fmt.Sprint("SELECT ", db), "+OK\r\n")
+		c.Want("HSET shop:0 color blue", ":1\r\n")
+		c.Want("FT.CREATE shop PREFIX 1 shop: SCHEMA color TAG n NUMERIC", "+OK\r\n")
+	}
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.say("SELECT 0", "HSET shop:4 color red,green", "DEL shop:2")
+	m.caughtUp()
+	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*3\r\n:1\r\n$6\r\nshop:3\r\n*2\r\n$1\r\nn\r\n$1\r\n3\r\n")
+	c.Want("SELECT 0", "+OK\r\n")
+	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*5\r\n:2\r\n$6\r\nshop:1\r\n*2\r\n$1\r\nn\r\n$1\r\n1\r\n$6\r\nshop:4\r\n*0\r\n")
+	c.Want("FT.TAGVALS shop color", "*2\r\n$3\r\nred\r\n$5\r\ngreen\r\n")
+	c.Want("REPLICAOF NO ONE", "+OK\r\n")
+	c.Want("HSET shop:1 color white", ":0\r\n")
+	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*3\r\n:1\r\n$6\r\nshop:4\r\n*0\r\n")
 }
 
 // hasRedisState reports whether the database has a record of its position in the stream of a Redis master.

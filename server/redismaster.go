@@ -6,6 +6,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/replication/redislink"
@@ -18,6 +19,10 @@ type redisCommands struct {
 	srv  *Server
 	feed *session.Feed
 	fed  []session.Fed
+
+	// Of the database that is being filled: the indexes that it will have, and those of a key.
+	indexes *search.Registry
+	indexed search.Watch
 }
 
 var _ redistarget.Commands = (*redisCommands)(nil)
@@ -58,9 +63,23 @@ func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, 
 	return err
 }
 
+// BeginLoad implements redistarget.Commands.
+func (r *redisCommands) BeginLoad(tx *engine.Tx) error {
+	r.indexes = r.srv.sessions.Services.Indexes.Fixed()
+	r.indexes.PutAll(tx)
+	return nil
+}
+
 // Restore implements redistarget.Commands.
 func (r *redisCommands) Restore(tx *engine.Tx, i *rdb.Item) error {
-	return command.RestoreNew(tx, i, r.srv.sessions.Limits.Bulk.Load())
+	r.indexed.Reset()
+	if err := r.indexes.Before(tx, &r.indexed, i.Key); err != nil {
+		return err
+	}
+	if err := command.RestoreNew(tx, i, r.srv.sessions.Limits.Bulk.Load()); err != nil {
+		return err
+	}
+	return r.indexed.After(tx)
 }
 
 // StoreLibrary implements redistarget.Commands.

@@ -253,6 +253,29 @@ func (r *Registry) Drop(tx *engine.Tx, name string) error {
 	return nil
 }
 
+// Fixed returns a registry that has the present definitions for ever. It serves a database that is being filled and will
+// replace this one: [Registry.Before] and [Watch.After] write the entries of its keys, PutAll the definitions.
+func (r *Registry) Fixed() *Registry {
+	fixed := definitions{}
+	for ns := range r.load() {
+		if list := r.List(ns); len(list) > 0 {
+			fixed[ns] = list
+		}
+	}
+	f := &Registry{}
+	f.store(fixed)
+	return f
+}
+
+// PutAll writes all definitions.
+func (r *Registry) PutAll(tx *engine.Tx) {
+	for _, list := range r.load() {
+		for _, ix := range list {
+			ix.put(tx)
+		}
+	}
+}
+
 // Flush deletes the entries of all indexes of a namespace, whose keys the transaction deletes; the definitions stay.
 func (r *Registry) Flush(tx *engine.Tx, ns string) {
 	for _, ix := range r.load()[ns] {

@@ -35,6 +35,9 @@ func (t *Target) Load() (redislink.Loader, error) {
 		return nil, err
 	}
 	l := &load{o: &t.o, db: db, tx: db.NewTx(), pieces: make(chan []*rdb.Item, 4), failed: make(chan struct{})}
+	if err := l.transaction(t.o.Commands.BeginLoad); err != nil {
+		return nil, errors.Join(err, db.Discard())
+	}
 	l.writer.Go(l.write)
 	return l, nil
 }

@@ -24,6 +24,9 @@ type Commands interface {
 	// commands; first may write. An error of a command names the command, and nothing has changed then. Closing stop
 	// ends any wait.
 	Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error
+	// BeginLoad is called before the first Restore for a database that is built. It writes the definitions of the search
+	// indexes for which Restore writes entries.
+	BeginLoad(tx *engine.Tx) error
 	// Restore writes a key that does not exist. The transaction may belong to any database.
 	Restore(tx *engine.Tx, i *rdb.Item) error
 	// StoreLibrary and StoreScript write what FUNCTION LOAD and SCRIPT LOAD store. The transaction may belong to any

@@ -37,6 +37,11 @@ func (c commands) Run(list []redislink.Command, _ <-chan struct{}, first func(tx
 	})
 }
 
+func (c commands) BeginLoad(tx *engine.Tx) error {
+	tx.Put(cf.PubSub, []byte("an index"), []byte("definition"))
+	return nil
+}
+
 func (c commands) Restore(tx *engine.Tx, i *rdb.Item) error {
 	tx.Put(cf.PubSub, i.Key, []byte(tx.Namespace()))
 	return nil
@@ -169,7 +174,8 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, want := range map[string]string{"k": "", "a": cf.DefaultNamespace, "b": cf.DatabaseNamespace(2),
-			"empty": "", "#!lua": "library", "return 1": "script"} {
+			"empty": "", "#!lua": "library", "return 1": "script",
+			"an index": "definition"} {
 			if got := get(t, db, cf.PubSub, key); got != want {
 				t.Errorf("%s: %q, want %q", key, got, want)
 			}
