@@ -221,11 +221,15 @@ func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
 	if !p.where.holds(r) {
 		return false
 	}
-	if s.field != nil && s.field.Type == cf.SearchNumeric {
-		// An entry that is out of date: the key had expired before it got another value.
+	// An entry may be out of date: the key had expired, and was removed without its entries, before it got another value.
+	switch {
+	case s.field == nil:
+	case s.field.Type == cf.SearchNumeric:
 		if v := r.Value(s.field); !v.Exists || v.Num != c.num || math.Signbit(v.Num) != math.Signbit(c.num) {
 			return false
 		}
+	case !s.finds(r):
+		return false
 	}
 	for _, earlier := range p.scans[:at] {
 		if earlier.finds(r) {

@@ -212,6 +212,29 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// TestOldEntries: entries of a key that was removed without them find no other value of the key, and no key twice.
+func TestOldEntries(t *testing.T) {
+	f := open(t)
+	f.create("i", cf.TypeHash)
+	f.hset("h", "t", "a", "n", "1")
+	err := f.update(enginetest.Bytes("h"), false, func(tx *engine.Tx) error { // as a compaction does after it has expired
+		tx.Delete(cf.Metadata, cf.AppendNSKey(nil, ns, []byte("h"), false))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.hset("h", "t", "c", "n", "3")
+	for _, tt := range []struct{ text, want string }{
+		{`@t:{a}`, ""}, {`@n:[1 1]`, ""}, {`@t:{a|c}`, "h(n=3 t=c)"}, {`@n:[1 3]`, "h(n=3 t=c)"},
+		{`@n:[1 1] | @n:[3 3]`, "h(n=3 t=c)"}, {`@t:{a} | @n:[1 3]`, "h(n=3 t=c)"},
+	} {
+		if got := f.run(search.Parse("i", tt.text, nil)); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.text, got, tt.want)
+		}
+	}
+}
+
 func TestQueryErrors(t *testing.T) {
 	f := open(t)
 	f.hashes()
