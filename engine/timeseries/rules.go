@@ -191,6 +191,9 @@ func (s *Series) feed(rules []Rule, pieces [][]byte, in []incoming, began bool) 
 		if err := rules[i].to.replace(out); err != nil {
 			return err
 		}
+		if len(out) > 0 && s.Fed != nil {
+			s.Fed(rules[i].Target)
+		}
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ type Series struct {
 	tx   *engine.Tx
 	rec  engine.Record
 	Meta cf.SeriesMeta // read-only
+	// Fed, unless nil, is called with the user key of each time series to which Add has written aggregates of this one.
+	Fed func(target []byte)
 }
 
 // Chunks returns the number of chunks.

@@ -44,7 +44,7 @@ type Ctx struct {
 // change, and clients that track the key are notified.
 func (c *Ctx) MarkRewrote() { c.Rewrote = true }
 
-// Tell adds an event of the running command. The key must be one of its arguments.
+// Tell adds an event of the running command. The key must not change until the commit.
 func (c *Ctx) Tell(class EventClass, name string, key []byte) {
 	if c.Events != nil {
 		*c.Events = append(*c.Events, KeyEvent{Class: class, Name: name, Key: key})

@@ -224,6 +224,7 @@ func tsAdd(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	s.Fed = c.tellFed
 	policy := timeseries.Policy(s.Meta.Policy)
 	if o.onDuplicate != nil {
 		policy = *o.onDuplicate
@@ -238,6 +239,9 @@ func tsAdd(c *Ctx) error {
 	c.Out.Int(int64(ts))
 	return nil
 }
+
+// tellFed adds the event of a time series that a rule has written to.
+func (c *Ctx) tellFed(target []byte) { c.Tell(EventModule, "ts.add:dest", target) }
 
 // tsRefused returns the error for a sample that was not added.
 func tsRefused(r timeseries.Result) error {
@@ -312,6 +316,7 @@ func tsAddAll(c *Ctx, key []byte, samples []cf.Sample) ([]timeseries.Result, err
 	if err != nil {
 		return nil, err
 	}
+	s.Fed = c.tellFed
 	return s.Add(samples, timeseries.Policy(s.Meta.Policy), c.Lock)
 }
 
@@ -339,6 +344,7 @@ func tsIncrBy(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	s.Fed = c.tellFed
 	newer, err := s.AddTo(cf.Sample{Timestamp: ts, Value: v}, c.Lock)
 	if err != nil {
 		return err
