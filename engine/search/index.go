@@ -253,8 +253,8 @@ func (r *Registry) Drop(tx *engine.Tx, name string) error {
 	return nil
 }
 
-// Fixed returns a registry that has the present definitions for ever. It serves a database that is being filled and will
-// replace this one: [Registry.Before] and [Watch.After] write the entries of its keys, PutAll the definitions.
+// Fixed returns a registry that has the present definitions for ever. It serves a database that is being filled and
+// will replace this one: [Registry.Before] and [Watch.After] write the entries of its keys, PutAll the definitions.
 func (r *Registry) Fixed() *Registry {
 	fixed := definitions{}
 	for ns := range r.load() {

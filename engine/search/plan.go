@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -79,6 +78,7 @@ func (ix *Index) check(e *expr) error {
 		case strings.IndexByte(e.tag, f.Separator) >= 0:
 			return fmt.Errorf("tag cannot contain the separator `%c`", f.Separator)
 		}
+		e.key = f.tagKey([]byte(e.tag))
 	case opCompare, opAll:
 		if f != nil && f.Type != cf.SearchNumeric {
 			return fmt.Errorf("field `%s` is not a numeric field", e.name)
@@ -241,7 +241,7 @@ func (e *expr) scans() []*scan {
 	switch e.op {
 	case opTag:
 		if !e.field.NoIndex {
-			return []*scan{{field: e.field, tag: e.field.tagKey([]byte(e.tag))}}
+			return []*scan{{field: e.field, tag: e.key}}
 		}
 	case opCompare, opAll:
 		s := &scan{field: e.field, lo: math.Inf(-1), hi: math.Inf(1)}
@@ -313,8 +313,7 @@ func (e *expr) holds(r *Row) bool {
 		return e.field == nil || r.Value(e.field).Exists
 	case opTag:
 		for _, tag := range r.Value(e.field).Tags {
-			if e.field.CaseSensitive && string(tag) == e.tag ||
-				!e.field.CaseSensitive && bytes.Equal(lower(tag), lower([]byte(e.tag))) {
+			if e.field.isTag(tag, e.key) {
 				return true
 			}
 		}

@@ -31,6 +31,7 @@ type expr struct {
 	name  string // of the field
 	field *Field // found by check
 	tag   string
+	key   []byte // of a tag: how an entry has it, found by check
 	cmp   string // = != < <= > >=
 	num   float64
 	vec   []float64
@@ -61,12 +62,17 @@ type Query struct {
 // SortBy sorts the results by a NUMERIC field. Keys without the field are left out.
 func (q *Query) SortBy(field string, desc bool) { q.order = &order{name: field, desc: desc} }
 
-// maxNested is the max nesting of parentheses and negations.
-const maxNested = 128
+const (
+	// maxNested is the max nesting of parentheses and negations.
+	maxNested = 128
+	// maxConditions is the max number of conditions of a query: each takes some 200 bytes, and is checked for each row.
+	maxConditions = 1024
+)
 
 var (
 	errSyntax = errors.New("invalid syntax")
 	errNested = errors.New("the query is nested too deeply")
+	errLong   = fmt.Errorf("the query has more than %d conditions", maxConditions)
 )
 
 func reply(err error) error {
@@ -78,10 +84,11 @@ func reply(err error) error {
 
 // scanner reads the parts of a query from a text.
 type scanner struct {
-	text   string
-	at     int
-	depth  int
-	params map[string]string
+	text       string
+	at         int
+	depth      int
+	conditions int
+	params     map[string]string
 }
 
 func (s *scanner) blanks() {
@@ -238,6 +245,14 @@ func (s *scanner) quoted() (string, bool, error) {
 func (s *scanner) nest() error {
 	if s.depth++; s.depth > maxNested {
 		return errNested
+	}
+	return s.one()
+}
+
+// one counts one condition.
+func (s *scanner) one() error {
+	if s.conditions++; s.conditions > maxConditions {
+		return errLong
 	}
 	return nil
 }
@@ -420,6 +435,9 @@ func (s *scanner) tags(name string) (*expr, error) {
 		}
 		if !ok && err == nil {
 			tag = s.bareTag()
+		}
+		if err == nil {
+			err = s.one()
 		}
 		if err != nil {
 			return nil, err

@@ -257,3 +257,19 @@ func (f *Field) tagKey(tag []byte) []byte {
 	}
 	return lower(tag)
 }
+
+// isTag reports whether a tag has this key, see tagKey.
+func (f *Field) isTag(tag, key []byte) bool {
+	if f.CaseSensitive || len(tag) != len(key) {
+		return bytes.Equal(tag, key)
+	}
+	for i, c := range tag {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != key[i] {
+			return false
+		}
+	}
+	return true
+}

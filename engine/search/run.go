@@ -250,7 +250,7 @@ func (s *scan) finds(r *Row) bool {
 	case s.field.Type == cf.SearchNumeric:
 		return s.lo <= v.Num && v.Num <= s.hi
 	}
-	return slices.ContainsFunc(v.Tags, func(tag []byte) bool { return bytes.Equal(s.field.tagKey(tag), s.tag) })
+	return slices.ContainsFunc(v.Tags, func(tag []byte) bool { return s.field.isTag(tag, s.tag) })
 }
 
 // Run executes a query on the transaction's namespace. It calls visit with each result in turn: the key, and the fields

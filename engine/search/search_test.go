@@ -158,6 +158,7 @@ func TestQueries(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`*`, "h:1(c=X|y n=1 t=a,B x=7) h:2(n=2.5 t=b,c d) h:3(m=1e+20 n=-3)"},
 		{`@t:{a}`, "h:1"},
+		{"@t:{" + strings.Repeat("no|", 1000) + "A}", "h:1"},
 		{`@t:{ A }`, "h:1"},
 		{`@t:{b}`, "h:1 h:2"},
 		{`@t:{c\ d}`, "h:2"},
@@ -238,25 +239,28 @@ func TestOldEntries(t *testing.T) {
 func TestQueryErrors(t *testing.T) {
 	f := open(t)
 	f.hashes()
+	wide := "select * from i where " + strings.Repeat("true or ", 1024) + "true"
 	deep := strings.Repeat("(", 200) + "*" + strings.Repeat(")", 200)
-	const syntax = "invalid syntax"
+	const syntax, long = "invalid syntax", "the query has more than 1024 conditions"
 	for text, want := range map[string]string{
 		"": syntax, "(": syntax, "@t": syntax, "@t:{a": syntax, "@n:[1": syntax, "* |": syntax, "@t:{a}}": syntax,
 		"hello": syntax, `@t:{"\q"}`: syntax, "@n:[1 2 3]": syntax, "*=>[KNN": syntax, "*=>[KNN x @f $v]": syntax,
-		deep:                 "the query is nested too deeply",
-		"@z:{a}":             "field `z` not found in index `i`",
-		"@n:{a}":             "field `n` is not a tag field",
-		"@t:[1 2]":           "field `t` is not a numeric field",
-		"@t:[-inf inf]":      "field `t` is not a numeric field",
-		"@t:{}":              "tag cannot be an empty string",
-		`@t:{"a,b"}`:         "tag cannot contain the separator `,`",
-		"@t:{$q}":            "parameter with name `q` not found",
-		"@n:[$p 1]":          "a parameter is not a number",
-		"@n:[inf 1]":         "it's not allowed to set the lower bound as positive infinity",
-		"@n:[1 -inf]":        "it's not allowed to set the upper bound as negative infinity",
-		"*=>[KNN 3 @n $v8]":  "field `n` is not a vector field",
-		"*=>[KNN 3 @n $p]":   "data size is not a multiple of the target type size",
-		"*=>[KNN 3 @n $nil]": "empty vector is invalid",
+		deep: "the query is nested too deeply",
+		"@t:{" + strings.Repeat("a|", 1023) + "a}": long,
+		strings.Repeat("*", 1025):                  long,
+		"@z:{a}":                                   "field `z` not found in index `i`",
+		"@n:{a}":                                   "field `n` is not a tag field",
+		"@t:[1 2]":                                 "field `t` is not a numeric field",
+		"@t:[-inf inf]":                            "field `t` is not a numeric field",
+		"@t:{}":                                    "tag cannot be an empty string",
+		`@t:{"a,b"}`:                               "tag cannot contain the separator `,`",
+		"@t:{$q}":                                  "parameter with name `q` not found",
+		"@n:[$p 1]":                                "a parameter is not a number",
+		"@n:[inf 1]":                               "it's not allowed to set the lower bound as positive infinity",
+		"@n:[1 -inf]":                              "it's not allowed to set the upper bound as negative infinity",
+		"*=>[KNN 3 @n $v8]":                        "field `n` is not a vector field",
+		"*=>[KNN 3 @n $p]":                         "data size is not a multiple of the target type size",
+		"*=>[KNN 3 @n $nil]":                       "empty vector is invalid",
 	} {
 		params := map[string]string{"p": "a", "nil": "", "v8": "12345678"}
 		if got := f.run(search.Parse("i", text, params)); got != want {
@@ -277,6 +281,7 @@ func TestQueryErrors(t *testing.T) {
 		"select * from i order by x":                        "SORTBY needs a LIMIT of at most 1000000 keys here",
 		"select * from i order by x limit 9007199254740991": "SORTBY needs a LIMIT of at most 1000000 keys here",
 		"select * from i where n <-> [1,2] < 3":             "field `n` is not a vector field",
+		wide:                                                long,
 	} {
 		if got := f.run(search.ParseSQL(text, nil)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
