@@ -306,7 +306,8 @@ func TestRedisMasterIndexes(t *testing.T) {
 	for db, keys := range [][]string{{"shop:1", "shop:2", "other"}, {"shop:3"}} {
 		body += "\xfe" + string(rune(db))
 		for _, k := range keys {
-			body += "\x04" + rdbString(k) + "\x02" + rdbString("color") + rdbString("red") + rdbString("n") + rdbString(k[len(k)-1:])
+			body += "\x04" + rdbString(k) + "\x02" + rdbString("color") + rdbString("red") + rdbString("n") +
+				rdbString(k[len(k)-1:])
 		}
 	}
 	m.file = rdbFile(body)
@@ -322,7 +323,8 @@ func TestRedisMasterIndexes(t *testing.T) {
 	m.caughtUp()
 	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*3\r\n:1\r\n$6\r\nshop:3\r\n*2\r\n$1\r\nn\r\n$1\r\n3\r\n")
 	c.Want("SELECT 0", "+OK\r\n")
-	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*5\r\n:2\r\n$6\r\nshop:1\r\n*2\r\n$1\r\nn\r\n$1\r\n1\r\n$6\r\nshop:4\r\n*0\r\n")
+	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n",
+		"*5\r\n:2\r\n$6\r\nshop:1\r\n*2\r\n$1\r\nn\r\n$1\r\n1\r\n$6\r\nshop:4\r\n*0\r\n")
 	c.Want("FT.TAGVALS shop color", "*2\r\n$3\r\nred\r\n$5\r\ngreen\r\n")
 	c.Want("REPLICAOF NO ONE", "+OK\r\n")
 	c.Want("HSET shop:1 color white", ":0\r\n")

@@ -313,8 +313,8 @@ func ruleOf(s *Spec) eventRule {
 	return nil
 }
 
-// moduleEvents is the rule of the types that are modules in Redis: an event with the name of the command. It comes after
-// those of the time series that are aggregated, as in RedisTimeSeries.
+// moduleEvents is the rule of the types that are modules in Redis: an event with the name of the command. It comes
+// after those of the time series that are aggregated, as in RedisTimeSeries.
 func moduleEvents(c *Change) {
 	for _, e := range c.Extra {
 		c.emit(e.Class, e.Name, e.Key)
