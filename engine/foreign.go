@@ -298,6 +298,40 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 	return nil
 }
 
+// EachKey calls f with the keys whose metadata records or subkeys the batch puts or deletes one by one, until f fails. It
+// may call f with a key more than once.
+func (b *ExternalBatch) EachKey(slots bool, f func(ns, key []byte) error) error {
+	r, err := batch.NewReader(b.rep)
+	if err != nil {
+		return err
+	}
+	var last, next []byte
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+		switch {
+		case rec.Kind > batch.SingleDelete:
+			continue
+		case rec.Family == cf.Metadata:
+			next = append(next[:0], rec.Key...)
+		case rec.Family == cf.Default:
+			if next, err = cf.AppendNSKeyOf(next[:0], rec.Key, slots); err != nil {
+				continue
+			}
+		default:
+			continue
+		}
+		if bytes.Equal(next, last) {
+			continue
+		}
+		last = append(last[:0], next...)
+		if ns, key, err := cf.SplitNSKey(last, slots); err == nil {
+			if err := f(ns, key); err != nil {
+				return err
+			}
+		}
+	}
+	return r.Err()
+}
+
 // Len returns the length of the batch in bytes.
 func (b *ExternalBatch) Len() int { return len(b.rep) }
 

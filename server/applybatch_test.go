@@ -341,6 +341,40 @@ func TestApplyBatchWakes(t *testing.T) {
 	}
 }
 
+// TestApplyBatchIndexes: the search indexes follow the batches of a server that has none, and of one that has the same.
+func TestApplyBatchIndexes(t *testing.T) {
+	const create = "FT.CREATE i PREFIX 1 h: SCHEMA t TAG"
+	for _, both := range []bool{false, true} {
+		source, h := servertest.Start(t, "redis-databases", "4"), servertest.Start(t, "redis-databases", "4")
+		from, c := source.Dial(t), h.Dial(t)
+		for _, c := range []*servertest.Client{from, c} {
+			c.Want("SELECT 3", "+OK\r\n")
+		}
+		c.Want(create, "+OK\r\n")
+		if both {
+			from.Want(create, "+OK\r\n")
+		}
+		at := int(source.DB.LatestSequence())
+		for _, tt := range []struct{ do, found string }{
+			{"HSET h:1 t a;HSET h:2 t a", servertest.Bulk("h:1", "h:2")},
+			{"HSET h:1 t b", servertest.Bulk("h:2")},
+			{"MULTI;HSET h:1 t a;HSET h:1 n 1;RENAME h:2 h:3;EXEC", servertest.Bulk("h:1", "h:3")},
+			{"DEL h:1;SET h:3 v", "*0\r\n"},
+		} {
+			for line := range strings.SplitSeq(tt.do, ";") {
+				from.Do(strings.Fields(line)...)
+			}
+			at = ship(from, c, at)
+			if got := c.Do("EVAL", `local k = {}
+				for i, v in ipairs(redis.call('ft.search', 'i', '@t:{a}')) do if i % 2 == 0 then k[#k+1] = v end end
+				return k`, "0"); got != tt.found {
+				t.Errorf("both %t: %s: %q, want %q", both, tt.do, got, tt.found)
+			}
+		}
+		c.Want("FT.TAGVALS i t", "*0\r\n")
+	}
+}
+
 // TestApplyBatchAbortsExec: a batch is a write for WATCH and for tracking.
 func TestApplyBatchAbortsExec(t *testing.T) {
 	h := servertest.Start(t)

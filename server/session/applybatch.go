@@ -1,15 +1,17 @@
 package session
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/search"
 )
 
 // ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
-// updates its own caches of the keys. ApplyBatch serves the clients blocked on the keys, and updates the scripts,
-// libraries and namespaces in memory. It publishes no keyspace events: the batch does not say which commands made it.
+// updates its own caches of the keys. ApplyBatch serves the clients blocked on the keys, changes their entries in the
+// search indexes, and updates the scripts, libraries and namespaces in memory. It publishes no keyspace events: the batch does not say which commands made it.
 func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.DB.CheckBatch(rep)
 	if err != nil {
@@ -27,7 +29,16 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	if yield {
 		c.tx.YieldToOthers()
 	}
+	var indexed search.Watch
+	if c.srv.Services.Indexes.Any() {
+		if err := c.watchBatch(b, &indexed); err != nil {
+			return err
+		}
+	}
 	if err := c.tx.Apply(b); err != nil {
+		return err
+	}
+	if err := indexed.After(c.tx); err != nil {
 		return err
 	}
 	if c.srv.waiters.n.Load() > 0 {
@@ -54,6 +65,22 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		c.srv.RefreshNamespaces()
 	}
 	return nil
+}
+
+// watchBatch notes the entries that the search indexes have of the keys of a batch. The batch of a server with the same
+// indexes changes them as the keys do, and then nothing is left to change.
+func (c *run) watchBatch(b *engine.ExternalBatch, w *search.Watch) error {
+	seen := map[string]bool{}
+	return b.EachKey(c.srv.DB.Slots(), func(ns, key []byte) error {
+		nsKey := string(cf.AppendNSKey(nil, string(ns), key, false))
+		if seen[nsKey] {
+			return nil
+		}
+		seen[nsKey] = true
+		return c.tx.InNamespace(string(ns), func() error {
+			return c.srv.Services.Indexes.Before(c.tx, w, bytes.Clone(key))
+		})
+	})
 }
 
 // serveLocked serves the clients blocked on keys whose locks the transaction holds: the batch does not name its keys.
