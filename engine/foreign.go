@@ -298,8 +298,8 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 	return nil
 }
 
-// EachKey calls f with the keys whose metadata records or subkeys the batch puts or deletes one by one, until f fails. It
-// may call f with a key more than once.
+// EachKey calls f with the keys whose metadata records or subkeys the batch puts or deletes one by one, until f fails.
+// It may call f with a key more than once.
 func (b *ExternalBatch) EachKey(slots bool, f func(ns, key []byte) error) error {
 	r, err := batch.NewReader(b.rep)
 	if err != nil {

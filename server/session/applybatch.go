@@ -11,7 +11,8 @@ import (
 
 // ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
 // updates its own caches of the keys. ApplyBatch serves the clients blocked on the keys, changes their entries in the
-// search indexes, and updates the scripts, libraries and namespaces in memory. It publishes no keyspace events: the batch does not say which commands made it.
+// search indexes, and updates the scripts, libraries and namespaces in memory. It publishes no keyspace events: the
+// batch does not say which commands made it.
 func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.DB.CheckBatch(rep)
 	if err != nil {

@@ -524,7 +524,8 @@ var writes = []struct {
 	{"hll", []string{"PFADD K V V V", "PFMERGE K O"}},
 	{"tdigest", []string{"TDIGEST.CREATE K", "TDIGEST.ADD K F F F"}},
 	{"series", []string{"TS.ADD K N F chunk_size 2 on_duplicate last", "TS.ADD K 1N N chunk_size 2",
-		"TS.INCRBY K N timestamp 2N", "TS.DEL K N 1N", "TS.CREATERULE K O aggregation sum 3", "TS.ALTER K duplicate_policy last"}},
+		"TS.INCRBY K N timestamp 2N", "TS.DEL K N 1N", "TS.CREATERULE K O aggregation sum 3",
+		"TS.ALTER K duplicate_policy last"}},
 	{"any", []string{"DEL X", "PEXPIRE X 800000", "EXPIREAT X 4102444800", "PERSIST X", "RENAME X Y", "COPY X Y REPLACE",
 		"UNLINK X Y"}},
 }
