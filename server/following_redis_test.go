@@ -306,8 +306,9 @@ func TestRedisMasterIndexes(t *testing.T) {
 	for db, keys := range [][]string{{"shop:1", "shop:2", "other"}, {"shop:3"}} {
 		body += "\xfe" + string(rune(db))
 		for _, k := range keys {
-			body += "\x04" + rdbString(k) + "\x02" + rdbString("color") + rdbString("red") + rdbString("n") +
-				rdbString(k[len(k)-1:])
+			n := k[len(k)-1:]
+			body += "\x04" + rdbString(k) + "\x03" + rdbString("color") + rdbString("red") + rdbString("n") + rdbString(n) +
+				rdbString("v") + rdbString("1234567"+n)
 		}
 	}
 	m.file = rdbFile(body)
@@ -316,7 +317,8 @@ func TestRedisMasterIndexes(t *testing.T) {
 	for db := range 2 {
 		c.Want(fmt.Sprint("SELECT ", db), "+OK\r\n")
 		c.Want("HSET shop:0 color blue", ":1\r\n")
-		c.Want("FT.CREATE shop PREFIX 1 shop: SCHEMA color TAG n NUMERIC", "+OK\r\n")
+		c.Want("FT.CREATE shop PREFIX 1 shop: SCHEMA color TAG n NUMERIC "+
+			"v VECTOR HNSW 6 TYPE FLOAT64 DIM 1 DISTANCE_METRIC L2", "+OK\r\n")
 	}
 	c.Want(m.replicaOf(), "+OK\r\n")
 	m.say("SELECT 0", "HSET shop:4 color red,green", "DEL shop:2")
@@ -326,6 +328,10 @@ func TestRedisMasterIndexes(t *testing.T) {
 	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n",
 		"*5\r\n:2\r\n$6\r\nshop:1\r\n*2\r\n$1\r\nn\r\n$1\r\n1\r\n$6\r\nshop:4\r\n*0\r\n")
 	c.Want("FT.TAGVALS shop color", "*2\r\n$3\r\nred\r\n$5\r\ngreen\r\n")
+	if got := c.Do("FT.SEARCH", "shop", "*=>[KNN 9 @v $v]", "PARAMS", "2", "v", "12345671", "RETURN", "1", "n"); got !=
+		"*3\r\n:1\r\n$6\r\nshop:1\r\n*2\r\n$1\r\nn\r\n$1\r\n1\r\n" {
+		t.Errorf("%q", got)
+	}
 	c.Want("REPLICAOF NO ONE", "+OK\r\n")
 	c.Want("HSET shop:1 color white", ":0\r\n")
 	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*3\r\n:1\r\n$6\r\nshop:4\r\n*0\r\n")

@@ -267,10 +267,11 @@ func (r *Registry) Fixed() *Registry {
 	return f
 }
 
-// PutAll writes all definitions.
+// PutAll writes all definitions, of indexes without entries.
 func (r *Registry) PutAll(tx *engine.Tx) {
 	for _, list := range r.load() {
 		for _, ix := range list {
+			ix.clear(tx)
 			ix.put(tx)
 		}
 	}

@@ -223,7 +223,7 @@ func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
 	}
 	// An entry may be out of date: the key had expired, and was removed without its entries, before it got another value.
 	switch {
-	case s.field == nil:
+	case s.field == nil || s.near != nil:
 	case s.field.Type == cf.SearchNumeric:
 		if v := r.Value(s.field); !v.Exists || v.Num != c.num || math.Signbit(v.Num) != math.Signbit(c.num) {
 			return false

@@ -130,7 +130,7 @@ type NeedsLock struct {
 	Key       []byte
 }
 
-func (e *NeedsLock) Error() string { return "ERR another client changes the vectors of the index" }
+func (e *NeedsLock) Error() string { return "another client changes the vectors of the index" }
 
 func (ix *Index) graphLock() []byte {
 	return cf.AppendSearchPrefix(nil, ix.Namespace, cf.SearchFieldData, []byte(ix.Name))

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -23,23 +24,14 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
 		}
 	}
-	if err := c.lockUnpaused(always, func() error { return c.tx.AcquireFor(b) }); err != nil {
-		return err
+	err = c.applyRecords(b, yield, c.tx.AcquireFor)
+	var lock *search.NeedsLock
+	if errors.As(err, &lock) {
+		c.tx.Release()
+		c.tx.Begin(c.sess.Namespace)
+		err = c.applyRecords(b, yield, func(*engine.ExternalBatch) error { return c.tx.AcquireAll() })
 	}
-	c.tx.Tick(time.Now().UnixMilli())
-	if yield {
-		c.tx.YieldToOthers()
-	}
-	var indexed search.Watch
-	if c.srv.Services.Indexes.Any() {
-		if err := c.watchBatch(b, &indexed); err != nil {
-			return err
-		}
-	}
-	if err := c.tx.Apply(b); err != nil {
-		return err
-	}
-	if err := indexed.After(c.tx); err != nil {
+	if err != nil {
 		return err
 	}
 	if c.srv.waiters.n.Load() > 0 {
@@ -66,6 +58,28 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		c.srv.RefreshNamespaces()
 	}
 	return nil
+}
+
+// applyRecords locks the keys of a batch and applies its records, without a commit. It fails with a [search.NeedsLock]
+// if a key has a vector and another client changes vectors of the same index.
+func (c *run) applyRecords(b *engine.ExternalBatch, yield bool, acquire func(*engine.ExternalBatch) error) error {
+	if err := c.lockUnpaused(always, func() error { return acquire(b) }); err != nil {
+		return err
+	}
+	c.tx.Tick(time.Now().UnixMilli())
+	if yield {
+		c.tx.YieldToOthers()
+	}
+	var indexed search.Watch
+	if c.srv.Services.Indexes.Any() {
+		if err := c.watchBatch(b, &indexed); err != nil {
+			return err
+		}
+	}
+	if err := c.tx.Apply(b); err != nil {
+		return err
+	}
+	return indexed.After(c.tx)
 }
 
 // watchBatch notes the entries that the search indexes have of the keys of a batch. The batch of a server with the same

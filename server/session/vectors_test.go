@@ -215,6 +215,35 @@ func TestVectorsApplied(t *testing.T) {
 	})
 }
 
+// TestVectorsAppliedBesideWrites: a batch of a server without the index waits for another client that changes vectors.
+func TestVectorsAppliedBesideWrites(t *testing.T) {
+	from, to := servertest.Start(t), servertest.Start(t)
+	source, c := from.Dial(t), to.Dial(t)
+	batches := enginetest.Batches(t, from.DB, func() {
+		for i := range 100 {
+			source.Do("HSET", fmt.Sprint("h:", i), "v", number(float64(i)))
+		}
+	})
+	c.Want(createVectors, "+OK\r\n")
+	writer := to.Dial(t)
+	var other sync.WaitGroup
+	other.Go(func() {
+		for i := range 100 {
+			writer.Do("HSET", fmt.Sprint("h:", 100+i), "v", number(float64(100+i)))
+		}
+	})
+	for _, rep := range batches {
+		if got := c.Do("APPLYBATCH", string(rep)); got[0] != ':' {
+			t.Error(got)
+		}
+	}
+	other.Wait()
+	if got := c.Do("FT.SEARCH", "v", "@v:[VECTOR_RANGE 1000 $zero]", "PARAMS", "2", "zero", number(0), "LIMIT", "199", "9",
+		"RETURN", "1", "none"); got != "*3\r\n:1\r\n$5\r\nh:199\r\n*0\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestSweptKeys: the sweep that deletes expired keys for their events also deletes their entries.
 func TestSweptKeys(t *testing.T) {
 	h := servertest.Start(t, "notify-keyspace-events", "KEA")
