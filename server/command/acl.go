@@ -168,11 +168,7 @@ func writePermissions(c *Ctx, p acl.Permissions) {
 
 func aclSetUser(c *Ctx) error {
 	s := c.Srv.Users.ACL()
-	if err := s.SetUser(string(c.Args[2]), texts(c.Args[3:])...); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, s.SetUser(string(c.Args[2]), texts(c.Args[3:])...))
 }
 
 // texts copies arguments, which are valid only until the handler returns.
@@ -223,11 +219,7 @@ func aclLoad(c *Ctx) error {
 
 func aclSave(c *Ctx) error {
 	s := c.Srv.Users.ACL()
-	if err := s.Save(); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, s.Save())
 }
 
 func aclLog(c *Ctx) error {

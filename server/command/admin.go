@@ -113,11 +113,7 @@ func bgsave(c *Ctx) error {
 }
 
 func save(c *Ctx) error {
-	if err := c.Srv.Maintenance.Save(); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Maintenance.Save())
 }
 
 // lastSave also accepts Kvrocks's LASTSAVE ISO8601.
@@ -147,11 +143,7 @@ func flushMemtable(c *Ctx) error {
 	case len(c.Args) == 2 && !async:
 		return errNotAsync
 	}
-	if err := c.Srv.Maintenance.FlushMemtables(!async); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Maintenance.FlushMemtables(!async))
 }
 
 // flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The caches of records go too: they stand before the block cache.
@@ -173,11 +165,7 @@ func compact(c *Ctx) error {
 	if ns == cf.DefaultNamespace {
 		ns = ""
 	}
-	if err := c.Srv.Maintenance.Compact(ns); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Maintenance.Compact(ns))
 }
 
 // shutdown has no reply: the connection is closed. SAVE, NOSAVE, NOW and FORCE make no difference: every acknowledged

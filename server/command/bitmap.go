@@ -79,7 +79,7 @@ func bitcount(c *Ctx) error {
 		return badRange(c, err, 0)
 	}
 	n, err := bitmap.Count(c.Tx, c.Args[1], r)
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 func countRange(args [][]byte) (bitmap.Range, error) {
@@ -180,5 +180,5 @@ func bitop(c *Ctx) error {
 		return engine.NewError("ERR", fmt.Sprintf("BITOP %v must be called with at least two source keys.", op))
 	}
 	n, err := bitmap.Combine(c.Tx, op, c.Args[2], c.Args[3:])
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }

@@ -125,11 +125,7 @@ func bfReserve(c *Ctx) error {
 	if err := o.done(); err != nil {
 		return err
 	}
-	if err := bloom.Reserve(c.Tx, c.Args[1], o.Options); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, bloom.Reserve(c.Tx, c.Args[1], o.Options))
 }
 
 // writeAdded writes what became of an item: true or false in RESP3, 1 or 0 in RESP2, or an error.
@@ -272,10 +268,7 @@ func bfInfo(c *Ctx) error {
 
 func bfCard(c *Ctx) error {
 	info, _, err := bloom.Describe(c.Tx, c.Args[1])
-	if err == nil {
-		c.Out.Int(int64(info.Items))
-	}
-	return err
+	return replyInt(c, info.Items, err)
 }
 
 // bfScanDump is BF.SCANDUMP key iterator: the iterator is 0 for the first piece, and 0 in the reply at the end.
@@ -305,9 +298,5 @@ func bfLoadChunk(c *Ctx) error {
 	if next < 0 {
 		return bloom.ErrBadDump
 	}
-	if err := bloom.Load(c.Tx, c.Args[1], uint64(next), c.Args[3]); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, bloom.Load(c.Tx, c.Args[1], uint64(next), c.Args[3]))
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -358,10 +357,7 @@ func clusterCountKeys(c *Ctx) error {
 	}
 	n := int64(0)
 	err = walkSlot(c, slot, 0, func([]byte) bool { n++; return true })
-	if err == nil {
-		c.Out.Int(n)
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func clusterGetKeys(c *Ctx) error {
@@ -398,15 +394,7 @@ func clusterReset(c *Ctx) error {
 	case len(c.Args) > 3, len(c.Args) == 3 && !EqualFold(c.Args[2], "HARD") && !EqualFold(c.Args[2], "SOFT"):
 		return ErrSyntax
 	}
-	return c.done(t.Reset())
-}
-
-// done replies OK, or with the error.
-func (c *Ctx) done(err error) error {
-	if err == nil {
-		c.Out.OK()
-	}
-	return err
+	return replyOK(c, t.Reset())
 }
 
 // clusterImport is CLUSTER IMPORT slots state.
@@ -424,7 +412,7 @@ func clusterImport(c *Ctx) error {
 		state != int64(ImportConfirm) {
 		return errClusterState
 	}
-	return c.done(t.Import(c.Sess, r, ImportState(state)))
+	return replyOK(c, t.Import(c.Sess, r, ImportState(state)))
 }
 
 // ingest is _ingest BEGIN, _ingest RECORDS batch and _ingest END, by which a basalt sends another one slots, and basalt
@@ -433,11 +421,11 @@ func ingest(c *Ctx) error {
 	to := c.Srv.Ingester
 	switch {
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "BEGIN"):
-		return c.done(to.Ingest(c.Sess, IngestBegin, nil))
+		return replyOK(c, to.Ingest(c.Sess, IngestBegin, nil))
 	case len(c.Args) == 3 && EqualFold(c.Args[1], "RECORDS"):
-		return c.done(to.Ingest(c.Sess, IngestRecords, c.Args[2]))
+		return replyOK(c, to.Ingest(c.Sess, IngestRecords, c.Args[2]))
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "END"):
-		return c.done(to.Ingest(c.Sess, IngestEnd, nil))
+		return replyOK(c, to.Ingest(c.Sess, IngestEnd, nil))
 	}
 	return ErrSyntax
 }
@@ -447,7 +435,7 @@ func clusterXVersion(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	c.Out.BulkString(strconv.FormatInt(t.Version(), 10))
+	c.Out.BulkInt(t.Version())
 	return nil
 }
 
@@ -456,7 +444,7 @@ func clusterXSetNodeID(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.done(t.SetNodeID(string(c.Args[2])))
+	return replyOK(c, t.SetNodeID(string(c.Args[2])))
 }
 
 // clusterXSetNodes is CLUSTERX SETNODES nodes version [FORCE].
@@ -473,7 +461,7 @@ func clusterXSetNodes(c *Ctx) error {
 	if len(c.Args) > 4 && !force {
 		return errClusterXNodes
 	}
-	return c.done(t.SetNodes(c.Args[2], version, force))
+	return replyOK(c, t.SetNodes(c.Args[2], version, force))
 }
 
 // clusterXSetSlot is CLUSTERX SETSLOT slots NODE id version.
@@ -496,7 +484,7 @@ func clusterXSetSlot(c *Ctx) error {
 	if version < 0 {
 		return errClusterVersion
 	}
-	return c.done(t.SetSlots(ranges, string(c.Args[4]), version))
+	return replyOK(c, t.SetSlots(ranges, string(c.Args[4]), version))
 }
 
 // clusterXFlushSlots is CLUSTERX FLUSHSLOTS slots ..., where each argument may be several ranges.
@@ -553,7 +541,7 @@ func clusterXMigrate(c *Ctx) error {
 		}
 	}
 	if !sync {
-		return c.done(t.Migrate(r, string(c.Args[3]), nil))
+		return replyOK(c, t.Migrate(r, string(c.Args[3]), nil))
 	}
 	ended := make(chan error, 1)
 	if err := t.Migrate(r, string(c.Args[3]), func(err error) { ended <- err }); err != nil {
@@ -567,7 +555,7 @@ func clusterXMigrate(c *Ctx) error {
 	}
 	select {
 	case err := <-ended:
-		return c.done(err)
+		return replyOK(c, err)
 	case <-up:
 	case <-c.Sess.Control.Done():
 	}

@@ -54,19 +54,11 @@ func configSet(c *Ctx) error {
 	for i := 2; i < len(c.Args); i += 2 {
 		changes = append(changes, Setting{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
 	}
-	if err := c.Srv.Settings.Set(c.Sess, changes); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Settings.Set(c.Sess, changes))
 }
 
 func configRewrite(c *Ctx) error {
-	if err := c.Srv.Settings.Rewrite(); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Settings.Rewrite())
 }
 
 func configResetStat(c *Ctx) error {

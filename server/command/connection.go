@@ -79,11 +79,7 @@ func auth(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	if err := login(c, user, password, string(c.Args[0])); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, login(c, user, password, string(c.Args[0])))
 }
 
 // login gives the session the rights of the user with this name and password. A failed login leaves the session as it

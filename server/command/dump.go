@@ -37,10 +37,7 @@ func dump(c *Ctx) error {
 		return nil
 	}
 	payload, err := dumpKey(c, c.Args[1], &rec)
-	if err == nil {
-		c.Out.Bulk(payload)
-	}
-	return err
+	return replyBulk(c, payload, err)
 }
 
 // dumper builds the payload of DUMP.
@@ -229,9 +226,5 @@ func restore(c *Ctx) error {
 		}
 		ttl += c.Tx.Clock()
 	}
-	if err := restoreKey(c.Tx, key, v, ttl, c.Srv.Settings.MaxBulk()); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, restoreKey(c.Tx, key, v, ttl, c.Srv.Settings.MaxBulk()))
 }

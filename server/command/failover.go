@@ -32,11 +32,7 @@ func failover(c *Ctx) error {
 	for args := c.Args[1:]; len(args) > 0; {
 		switch word := strings.ToLower(string(args[0])); {
 		case word == "abort" && len(c.Args) == 2:
-			if err := c.Srv.Replication.AbortFailover(); err != nil {
-				return err
-			}
-			c.Out.OK()
-			return nil
+			return replyOK(c, c.Srv.Replication.AbortFailover())
 		case word == "timeout" && len(args) > 1 && f.Timeout == 0:
 			ms, ok := ParseInt(args[1])
 			switch {
@@ -65,9 +61,5 @@ func failover(c *Ctx) error {
 	if r.IsReplica() {
 		return errFailoverReplica
 	}
-	if err := r.Failover(f); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, r.Failover(f))
 }

@@ -77,11 +77,7 @@ func functionLoad(c *Ctx) error {
 		replace, args = true, args[1:]
 	}
 	name, err := c.Srv.Scripts.LoadLibrary(c.Tx, args[0], replace)
-	if err != nil {
-		return err
-	}
-	c.Out.BulkString(name)
-	return nil
+	return replyString(c, name, err)
 }
 
 func functionDelete(c *Ctx) error {
@@ -154,11 +150,7 @@ func functionRestore(c *Ctx) error {
 	if errors.As(err, &exists) {
 		return engine.NewError("ERR", "Library "+exists.Name+" already exists") // Redis does not quote the name here
 	}
-	if err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, err)
 }
 
 var errListArgument = errors.New("library name argument was not given")
@@ -256,11 +248,7 @@ func functionStats(c *Ctx) error {
 }
 
 func functionKill(c *Ctx) error {
-	if err := c.Srv.Scripts.Kill(true); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Scripts.Kill(true))
 }
 
 func functionHelp(c *Ctx) error {

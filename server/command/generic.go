@@ -32,13 +32,13 @@ func init() { register(genericCommands...) }
 
 func del(c *Ctx) error {
 	n, err := keys.Del(c.Tx, c.Args[1:]...)
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 // exists is EXISTS and TOUCH.
 func exists(c *Ctx) error {
 	n, err := keys.Exists(c.Tx, c.Args[1:]...)
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 func typeOf(c *Ctx) error {
@@ -146,11 +146,8 @@ func persist(c *Ctx) error {
 }
 
 func rename(c *Ctx) error {
-	if _, err := keys.Rename(c.Tx, c.Args[1], c.Args[2], false); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	_, err := keys.Rename(c.Tx, c.Args[1], c.Args[2], false)
+	return replyOK(c, err)
 }
 
 func renameNX(c *Ctx) error {

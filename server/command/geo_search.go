@@ -80,11 +80,7 @@ func geoSearchCommand(c *Ctx, form geoForm) error {
 		return nil
 	}
 	n, err := geo.Store(c.Tx, s.store, s.source, &s.q, s.byDistance)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 // parseMiddle reads the arguments that have fixed places, and returns the options.

@@ -87,11 +87,8 @@ func hsetexpire(c *Ctx) error {
 	if _, err := hash.Set(c.Tx, c.Args[1], c.Args[3:]); err != nil {
 		return err
 	}
-	if _, err := keys.Expire(c.Tx, c.Args[1], at, 0); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	_, err = keys.Expire(c.Tx, c.Args[1], at, 0)
+	return replyOK(c, err)
 }
 
 // hsetnx accepts several fields, as Kvrocks does, and returns how many fields it has set.
@@ -101,10 +98,7 @@ func hsetnx(c *Ctx) error {
 		return err
 	}
 	n, err := hash.SetMissing(c.Tx, c.Args[1], pairs)
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func hget(c *Ctx) error {
@@ -155,33 +149,17 @@ func hvals(c *Ctx) error {
 
 func hlen(c *Ctx) error {
 	n, err := hash.Len(c.Tx, c.Args[1])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func hstrlen(c *Ctx) error {
 	v, _, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
-	if err == nil {
-		c.Out.Int(int64(len(v)))
-	}
-	return err
+	return replyInt(c, len(v), err)
 }
 
 func hexists(c *Ctx) error {
 	_, found, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
-	if err == nil {
-		c.Out.Int(boolInt(found))
-	}
-	return err
-}
-
-func boolInt(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
+	return replyBool(c, found, err)
 }
 
 func hdel(c *Ctx) error {
@@ -206,10 +184,7 @@ func hincrby(c *Ctx) error {
 		return ErrNotInteger
 	}
 	n, err := hash.IncrBy(c.Tx, c.Args[1], c.Args[2], by)
-	if err == nil {
-		c.Out.Int(n)
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 var errIncrNotFinite = engine.NewError("ERR", "value is NaN or Infinity")
@@ -223,10 +198,7 @@ func hincrbyfloat(c *Ctx) error {
 		return errIncrNotFinite
 	}
 	sum, err := hash.IncrByFloat(c.Tx, c.Args[1], c.Args[2], c.Args[3])
-	if err == nil {
-		c.Out.Bulk(sum)
-	}
-	return err
+	return replyBulk(c, sum, err)
 }
 
 func hrandfield(c *Ctx) error {

@@ -41,19 +41,11 @@ func pfadd(c *Ctx) error {
 
 func pfcount(c *Ctx) error {
 	n, err := hll.Count(c.Tx, c.Args[1:]...)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func pfmerge(c *Ctx) error {
-	if err := hll.Merge(c.Tx, c.Args[1], c.Args[2:]...); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, hll.Merge(c.Tx, c.Args[1], c.Args[2:]...))
 }
 
 var (

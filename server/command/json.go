@@ -205,10 +205,7 @@ func jsonCount(c *Ctx, f func(tx *engine.Tx, key []byte, p *json.Path, o json.Op
 		return err
 	}
 	n, err := f(c.Tx, c.Args[1], p, jsonOptions(c))
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func jsonDel(c *Ctx) error { return jsonCount(c, json.Delete) }

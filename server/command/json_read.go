@@ -212,10 +212,7 @@ func jsonArrIndex(c *Ctx) error {
 			return json.WrongKind("array", v)
 		}
 		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
-		if err == nil {
-			c.Out.Int(int64(i))
-		}
-		return err
+		return replyInt(c, i, err)
 	}
 	values, err := d.Select(p)
 	if err != nil {

@@ -29,10 +29,7 @@ func init() { register(listCommands...) }
 
 func push(c *Ctx, left, existing bool) error {
 	n, err := list.Push(c.Tx, c.Args[1], c.Args[2:], left, existing)
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func lpush(c *Ctx) error  { return push(c, true, false) }
@@ -74,10 +71,7 @@ func pop(c *Ctx, left bool) error {
 
 func llen(c *Ctx) error {
 	n, err := list.Len(c.Tx, c.Args[1])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func lindex(c *Ctx) error {
@@ -150,10 +144,7 @@ func linsert(c *Ctx) error {
 		return ErrSyntax
 	}
 	n, err := list.Insert(c.Tx, c.Args[1], c.Args[3], c.Args[4], before)
-	if err == nil {
-		c.Out.Int(n)
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func lrem(c *Ctx) error {
@@ -162,10 +153,7 @@ func lrem(c *Ctx) error {
 		return ErrNotInteger
 	}
 	n, err := list.Remove(c.Tx, c.Args[1], count, c.Args[3])
-	if err == nil {
-		c.Out.Int(n)
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func ltrim(c *Ctx) error {

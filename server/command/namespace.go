@@ -40,11 +40,7 @@ func namespace(c *Ctx) error {
 	default:
 		return errNamespaceSub
 	}
-	if err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, err)
 }
 
 // getNamespace writes the token of a namespace; for "*", all names and tokens in turn, the default namespace last.

@@ -60,11 +60,7 @@ func objectEncoding(c *Ctx) error {
 			return nil
 		}
 		name, err := keys.Encoding(c.Tx, rec)
-		if err != nil {
-			return err
-		}
-		c.Out.BulkString(name)
-		return nil
+		return replyString(c, name, err)
 	})
 }
 

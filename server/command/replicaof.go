@@ -18,19 +18,11 @@ var errMasterPort = engine.NewError("ERR", "Invalid master port")
 // replicaOf is REPLICAOF host port, and REPLICAOF NO ONE. CONFIG REWRITE keeps which.
 func replicaOf(c *Ctx) error {
 	if EqualFold(c.Args[1], "NO") && EqualFold(c.Args[2], "ONE") {
-		if err := c.Srv.Settings.BecomeMaster(); err != nil {
-			return err
-		}
-		c.Out.OK()
-		return nil
+		return replyOK(c, c.Srv.Settings.BecomeMaster())
 	}
 	port, ok := ParseInt(c.Args[2])
 	if !ok || port < 1 || port > 65535 {
 		return errMasterPort
 	}
-	if err := c.Srv.Replication.Follow(string(c.Args[1]), int(port)); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Replication.Follow(string(c.Args[1]), int(port)))
 }

@@ -131,11 +131,7 @@ func CallOf(spec *Spec, args [][]byte) (call ScriptCall, ok bool) {
 
 func scriptLoad(c *Ctx) error {
 	sha, err := c.Srv.Scripts.Load(c.Tx, c.Args[2])
-	if err != nil {
-		return err
-	}
-	c.Out.BulkString(sha)
-	return nil
+	return replyString(c, sha, err)
 }
 
 func scriptExists(c *Ctx) error {
@@ -158,19 +154,11 @@ func scriptFlush(c *Ctx) error {
 	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
 		return errFlushMode
 	}
-	if err := c.Srv.Scripts.Flush(c.Tx, c.Args); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Scripts.Flush(c.Tx, c.Args))
 }
 
 func scriptKill(c *Ctx) error {
-	if err := c.Srv.Scripts.Kill(false); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Scripts.Kill(false))
 }
 
 func scriptDebug(c *Ctx) error {

@@ -47,26 +47,17 @@ func sintercardKeys(args [][]byte, add func(argIndex int, write bool)) error {
 
 func sadd(c *Ctx) error {
 	n, err := sets.Add(c.Tx, c.Args[1], c.Args[2:])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func srem(c *Ctx) error {
 	n, err := sets.Remove(c.Tx, c.Args[1], c.Args[2:])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func scard(c *Ctx) error {
 	n, err := sets.Card(c.Tx, c.Args[1])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func smembers(c *Ctx) error {
@@ -75,10 +66,7 @@ func smembers(c *Ctx) error {
 
 func sismember(c *Ctx) error {
 	is, err := sets.IsMember(c.Tx, c.Args[1], c.Args[2])
-	if err == nil {
-		c.Out.Int(boolInt(is))
-	}
-	return err
+	return replyBool(c, is, err)
 }
 
 func smismember(c *Ctx) error {
@@ -189,10 +177,7 @@ func setOp(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) 
 // setOpStore keeps what op yields in the first key.
 func setOpStore(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error) error {
 	n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error { return op(c.Tx, c.Args[2:], add) })
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
@@ -246,10 +231,7 @@ func sintercard(c *Ctx) error {
 		count++
 		return count != limit
 	})
-	if err == nil {
-		c.Out.Int(count)
-	}
-	return err
+	return replyInt(c, count, err)
 }
 
 func sscan(c *Ctx) error {

@@ -39,7 +39,7 @@ func siadd(c *Ctx) error {
 		return err
 	}
 	n, err := sortedint.Add(c.Tx, c.Args[1], ids)
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 func sirem(c *Ctx) error {
@@ -48,12 +48,12 @@ func sirem(c *Ctx) error {
 		return err
 	}
 	n, err := sortedint.Remove(c.Tx, c.Args[1], ids)
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 func sicard(c *Ctx) error {
 	n, err := sortedint.Card(c.Tx, c.Args[1])
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 func siexists(c *Ctx) error {

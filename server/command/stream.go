@@ -177,10 +177,7 @@ func xlen(c *Ctx) error {
 		}
 		n, err = count(c.Tx, c.Args[1], id)
 	}
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func xrange(c *Ctx) error { return streamRange(c, false) }
@@ -260,10 +257,7 @@ func xdel(c *Ctx) error {
 		return err
 	}
 	n, err := stream.Delete(c.Tx, c.Args[1], ids)
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func xtrim(c *Ctx) error {
@@ -272,10 +266,7 @@ func xtrim(c *Ctx) error {
 		return err
 	}
 	n, err := stream.TrimOld(c.Tx, c.Args[1], &o.Trim)
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func xsetid(c *Ctx) error {
@@ -306,9 +297,5 @@ func xsetid(c *Ctx) error {
 			return ErrSyntax
 		}
 	}
-	if err := stream.SetID(c.Tx, c.Args[1], id, o); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, stream.SetID(c.Tx, c.Args[1], id, o))
 }

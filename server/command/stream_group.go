@@ -108,11 +108,7 @@ func xgroupCreate(c *Ctx) error {
 			return err
 		}
 	}
-	if err := stream.CreateGroup(c.Tx, c.Args[2], c.Args[3], o, mkStream); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, stream.CreateGroup(c.Tx, c.Args[2], c.Args[3], o, mkStream))
 }
 
 // ofGroup returns the group that a subcommand of XGROUP names; with optional, nil when the stream has none of that
@@ -178,10 +174,7 @@ func xgroupCreateConsumer(c *Ctx) error {
 		return err
 	}
 	created, err := g.CreateConsumer(c.Args[4])
-	if err == nil {
-		c.Out.Int(boolInt(created))
-	}
-	return err
+	return replyBool(c, created, err)
 }
 
 func xgroupDelConsumer(c *Ctx) error {
@@ -190,10 +183,7 @@ func xgroupDelConsumer(c *Ctx) error {
 		return err
 	}
 	n, err := g.DeleteConsumer(c.Args[4])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func xack(c *Ctx) error {
@@ -210,10 +200,7 @@ func xack(c *Ctx) error {
 		return nil
 	}
 	n, err := stream.Ack(c.Tx, c.Args[1], c.Args[2], ids)
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 // keyGroup returns the group of commands whose first argument is the key.

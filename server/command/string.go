@@ -188,29 +188,13 @@ func setEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := str.Set(c.Tx, c.Args[1], c.Args[3], str.SetOptions{Expire: at}); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	_, err = str.Set(c.Tx, c.Args[1], c.Args[3], str.SetOptions{Expire: at})
+	return replyOK(c, err)
 }
 
 func setNX(c *Ctx) error {
 	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], str.SetOptions{IfMissing: true})
 	return replyBool(c, res.Done, err)
-}
-
-// replyBool writes 1 or 0.
-func replyBool(c *Ctx, yes bool, err error) error {
-	if err != nil {
-		return err
-	}
-	n := int64(0)
-	if yes {
-		n = 1
-	}
-	c.Out.Int(n)
-	return nil
 }
 
 func getSet(c *Ctx) error {
@@ -294,19 +278,10 @@ func msetNX(c *Ctx) error {
 	return replyBool(c, done, err)
 }
 
-// replyInt writes a number.
-func replyInt(c *Ctx, n int64, err error) error {
-	if err != nil {
-		return err
-	}
-	c.Out.Int(n)
-	return nil
-}
-
 func appendString(c *Ctx) error {
 	return onString(c, func() error {
 		n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.Settings.MaxBulk())
-		return replyInt(c, int64(n), err)
+		return replyInt(c, n, err)
 	})
 }
 
@@ -329,11 +304,7 @@ func getRange(c *Ctx) error {
 	if err == engine.ErrWrongType {
 		part, err = bitmapRange(c, start, end)
 	}
-	if err != nil {
-		return err
-	}
-	c.Out.Bulk(part)
-	return nil
+	return replyBulk(c, part, err)
 }
 
 var errOffset = engine.NewError("ERR", "offset is out of range")
@@ -352,7 +323,7 @@ func setRange(c *Ctx) error {
 	}
 	return onString(c, func() error {
 		n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.Settings.MaxBulk())
-		return replyInt(c, int64(n), err)
+		return replyInt(c, n, err)
 	})
 }
 
@@ -391,10 +362,7 @@ func add(c *Ctx, by int64) error {
 func incrByFloat(c *Ctx) error {
 	return onString(c, func() error {
 		text, err := str.IncrByFloat(c.Tx, c.Args[1], c.Args[2])
-		if err == nil {
-			c.Out.Bulk(text)
-		}
-		return err
+		return replyBulk(c, text, err)
 	})
 }
 
@@ -411,11 +379,11 @@ func cas(c *Ctx) error {
 		return err
 	}
 	m, err := str.CompareAndSet(c.Tx, c.Args[1], c.Args[2], c.Args[3], at)
-	return replyInt(c, int64(m), err)
+	return replyInt(c, m, err)
 }
 
 // cad is Kvrocks's CAD key value.
 func cad(c *Ctx) error {
 	m, err := str.CompareAndDelete(c.Tx, c.Args[1], c.Args[2])
-	return replyInt(c, int64(m), err)
+	return replyInt(c, m, err)
 }

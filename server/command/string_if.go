@@ -146,7 +146,7 @@ func delEx(c *Ctx) error {
 		return nil
 	}
 	n, err := keys.Del(c.Tx, c.Args[1])
-	return replyInt(c, int64(n), err)
+	return replyInt(c, n, err)
 }
 
 // msetExPairs returns the keys and values of MSETEX numkeys key value ... [options], and the options.

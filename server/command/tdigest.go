@@ -82,11 +82,7 @@ func tdigestCreate(c *Ctx) error {
 			return err
 		}
 	}
-	if err := tdigest.Create(c.Tx, c.Args[1], compression); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, tdigest.Create(c.Tx, c.Args[1], compression))
 }
 
 func tdigestAdd(c *Ctx) error {
@@ -106,11 +102,7 @@ func tdigestAdd(c *Ctx) error {
 		}
 		values = append(values, f)
 	}
-	if err := d.Add(values); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, d.Add(values))
 }
 
 // tdigestMergeKeys are the destination, which is written, and the sources.
@@ -152,11 +144,7 @@ func tdigestMerge(c *Ctx) error {
 			return errTDKeyword
 		}
 	}
-	if err := tdigest.Merge(c.Tx, c.Args[1], sources, o); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, tdigest.Merge(c.Tx, c.Args[1], sources, o))
 }
 
 func tdigestReset(c *Ctx) error {

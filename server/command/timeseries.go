@@ -184,11 +184,8 @@ func tsCreate(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := timeseries.Create(c.Tx, c.Args[1], &o.Options); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	_, err = timeseries.Create(c.Tx, c.Args[1], &o.Options)
+	return replyOK(c, err)
 }
 
 func tsAlter(c *Ctx) error {
@@ -200,11 +197,7 @@ func tsAlter(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Alter(&o.Change); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, s.Alter(&o.Change))
 }
 
 func tsAdd(c *Ctx) error {
@@ -381,11 +374,7 @@ func tsDel(c *Ctx) error {
 		return err
 	}
 	n, err := s.Delete(r.From, r.To, c.Lock)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func tsCreateRule(c *Ctx) error {
@@ -407,9 +396,5 @@ func tsCreateRule(c *Ctx) error {
 	if err == timeseries.ErrNotFound {
 		return errTSNotSeries
 	}
-	if err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, err)
 }

@@ -243,11 +243,7 @@ func clientPause(c *Ctx) error {
 	case ms > math.MaxInt64-time.Now().UnixMilli():
 		return errPauseRange
 	}
-	if err := c.Sess.Control.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Sess.Control.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all))
 }
 
 func clientUnpause(c *Ctx) error {

@@ -69,11 +69,7 @@ func watch(c *Ctx) error {
 	if c.Sess.Control.InMulti() {
 		return errWatchInside
 	}
-	if err := c.Sess.Control.Watch(c.Args[1:]); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Sess.Control.Watch(c.Args[1:]))
 }
 
 func unwatch(c *Ctx) error {

@@ -112,20 +112,12 @@ options:
 
 func zrem(c *Ctx) error {
 	n, err := zset.Remove(c.Tx, c.Args[1], c.Args[2:])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func zcard(c *Ctx) error {
 	n, err := zset.Card(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func zscore(c *Ctx) error {

@@ -233,11 +233,7 @@ func zcount(c *Ctx) error {
 		return err
 	}
 	n, err := zset.Count(c.Tx, c.Args[1], r)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func zlexcount(c *Ctx) error {
@@ -246,11 +242,7 @@ func zlexcount(c *Ctx) error {
 		return err
 	}
 	n, err := zset.LexCount(c.Tx, c.Args[1], r)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }
 
 func zremrangebyrank(c *Ctx) error { return zremrange(c, zset.ByRank) }
@@ -265,9 +257,5 @@ func zremrange(c *Ctx, by zset.By) error {
 		return err
 	}
 	n, err := zset.RemoveRange(c.Tx, c.Args[1], &q)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }

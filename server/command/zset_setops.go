@@ -181,9 +181,5 @@ func zintercard(c *Ctx) error {
 		return err
 	}
 	n, err := op.sets.InterCard(op.limit)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, err)
 }

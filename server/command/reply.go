@@ -1,0 +1,41 @@
+package command
+
+// The reply functions return err, or write the reply and return nil.
+
+func replyOK(c *Ctx, err error) error {
+	if err == nil {
+		c.Out.OK()
+	}
+	return err
+}
+
+func replyInt[T ~int | int64 | uint64](c *Ctx, n T, err error) error {
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+// replyBool writes 1 or 0.
+func replyBool(c *Ctx, yes bool, err error) error { return replyInt(c, boolInt(yes), err) }
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func replyBulk(c *Ctx, b []byte, err error) error {
+	if err == nil {
+		c.Out.Bulk(b)
+	}
+	return err
+}
+
+func replyString(c *Ctx, s string, err error) error {
+	if err == nil {
+		c.Out.BulkString(s)
+	}
+	return err
+}
