@@ -22,7 +22,7 @@ var aclCommands = []Spec{{Name: "acl", Arity: -2, Sub: []Spec{
 	{Name: "dryrun", Handler: aclDryRun, Arity: -4, Flags: aclAdminFlags},
 	{Name: "genpass", Handler: aclGenPass, Arity: -2, Flags: aclFlags},
 	{Name: "getuser", Handler: aclGetUser, Arity: 3, Flags: aclAdminFlags},
-	{Name: "help", Handler: aclHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	{Name: "list", Handler: aclList, Arity: 2, Flags: aclAdminFlags},
 	{Name: "load", Handler: aclLoad, Arity: 2, Flags: aclAdminFlags},
 	{Name: "log", Handler: aclLog, Arity: -2, Flags: aclAdminFlags},
@@ -38,23 +38,6 @@ func init() { register(aclCommands...) }
 func aclArity(sub []byte) error {
 	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub,
 		echoed))+"'. Try ACL HELP.")
-}
-
-func aclHelp(c *Ctx) error {
-	writeHelp(c, "ACL",
-		"CAT [<category>]", "    The categories, or the commands of one.",
-		"DELUSER <name> [<name> ...]", "    Delete users and close their connections.",
-		"DRYRUN <name> <command> [<arg> ...]", "    Whether a user may run the command, which is not run.",
-		"GENPASS [<bits>]", "    A random password, of 256 bits by default.",
-		"GETUSER <name>", "    The rules of a user.",
-		"LIST", "    A line of rules for each user, as the aclfile has it.",
-		"LOAD", "    Replace the users by those of the aclfile.",
-		"LOG [<count>|RESET]", "    What was denied lately; or forget it.",
-		"SAVE", "    Write the users to the aclfile.",
-		"SETUSER <name> [<rule> ...]", "    Make or change a user.",
-		"USERS", "    The names of the users.",
-		"WHOAMI", "    The user of this connection.")
-	return nil
 }
 
 func aclCat(c *Ctx) error {

@@ -31,45 +31,10 @@ var clientCommands = []Spec{{Name: "client", Arity: -2, Sub: []Spec{
 	{Name: "trackinginfo", Handler: clientTrackingInfo, Arity: 2, Flags: clientFlags},
 	{Name: "caching", Handler: clientCaching, Arity: 3, Flags: clientFlags},
 	{Name: "getredir", Handler: clientGetRedir, Arity: 2, Flags: clientFlags},
-	{Name: "help", Handler: clientHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
 func init() { register(clientCommands...) }
-
-func clientHelp(c *Ctx) error {
-	writeHelp(c, "CLIENT",
-		"CACHING (YES|NO)", "    Whether the keys of the next command are tracked, with OPTIN or OPTOUT.",
-		"GETREDIR", "    The id of the connection that gets the messages of tracking; 0 = this one, -1 = tracking is off.",
-		"GETNAME", "    The name of this connection.",
-		"ID", "    The id of this connection.",
-		"INFO", "    A line that describes this connection.",
-		"KILL <ip:port>", "    Close the connection from that address.",
-		"KILL <filter> <value> [<filter> <value> ...]", "    Close the connections to which all filters apply:",
-		"    ID <id>, ADDR <ip:port>, LADDR <ip:port>, USER <name>,",
-		"    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO)",
-		"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)|ID <id> [<id> ...]]", "    A line for each connection.",
-		"NO-EVICT (ON|OFF)", "    Protect this connection from eviction.", "NO-TOUCH (ON|OFF)",
-		"    Do not count accesses of this connection.", "PAUSE <milliseconds> [WRITE|ALL]",
-		"    Let clients wait with their writes, or with all commands.", "REPLY (ON|OFF|SKIP)",
-		"    Whether replies are sent.", "SETINFO (LIB-NAME|LIB-VER) <value>", "    Note the client library.",
-		"SETNAME <name>", "    Name this connection.",
-		"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
-		"    Hear of changes of keys.", "TRACKINGINFO", "    How this connection tracks keys.",
-		"UNPAUSE", "    End the pause.",
-		"UNBLOCK <id> [TIMEOUT|ERROR]", "    End the wait of the connection with that id.")
-	return nil
-}
-
-// writeHelp writes what the HELP subcommand of a container returns.
-func writeHelp(c *Ctx, name string, lines ...string) {
-	c.Out.Array(len(lines) + 3)
-	c.Out.SimpleString(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for _, l := range lines {
-		c.Out.SimpleString(l)
-	}
-	c.Out.SimpleString("HELP")
-	c.Out.SimpleString("    This text.")
-}
 
 func clientID(c *Ctx) error {
 	c.Out.Int(c.Sess.ID)

@@ -24,7 +24,7 @@ var clusterCommands = []Spec{
 		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: Admin | Stale},
 		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: Stale | Solo},
 		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: Stale | Solo},
-		{Name: "help", Handler: clusterHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 		{Name: "import", Handler: clusterImport, Arity: 4, Flags: clusterChangeFlags},
 		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: Stale},
 		{Name: "keyslot", Handler: clusterKeySlot, Arity: 3, Flags: Stale},
@@ -126,24 +126,6 @@ func clusterRefused(c *Ctx) error {
 	}
 	return engine.NewError("ERR", fmt.Sprintf("CLUSTER %s is not supported: there is no gossip, a controller sets the "+
 		"topology by CLUSTERX SETNODES and CLUSTERX SETSLOT", strings.ToUpper(c.Spec.Name)))
-}
-
-func clusterHelp(c *Ctx) error {
-	writeHelp(c, "CLUSTER",
-		"COUNT-FAILURE-REPORTS <node-id>", "    How many nodes report the failure of a node: 0, there is no gossip.",
-		"COUNTKEYSINSLOT <slot>", "    The number of keys in a slot.",
-		"GETKEYSINSLOT <slot> <count>", "    Keys of a slot.",
-		"INFO", "    The state of the cluster.",
-		"KEYSLOT <key>", "    The slot of a key.",
-		"LINKS", "    The links between the nodes: none.",
-		"MYID", "    The id of this node.",
-		"MYSHARDID", "    The id of the shard of this node.",
-		"NODES", "    The nodes as this node knows them.",
-		"REPLICAS <node-id>", "    The replicas of a node.",
-		"RESET [HARD|SOFT]", "    Forget the cluster; the database must be empty.",
-		"SHARDS", "    The shards with their slots and nodes.",
-		"SLOTS", "    The slots with their nodes.")
-	return nil
 }
 
 // verbatim writes a verbatim string.

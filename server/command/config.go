@@ -14,7 +14,7 @@ var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
 	{Name: "set", Handler: configSet, Arity: -4, Flags: configFlags},
 	{Name: "rewrite", Handler: configRewrite, Arity: 2, Flags: configFlags},
 	{Name: "resetstat", Handler: configResetStat, Arity: 2, Flags: configFlags},
-	{Name: "help", Handler: configHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
 func init() { register(configCommands...) }
@@ -64,14 +64,5 @@ func configRewrite(c *Ctx) error {
 func configResetStat(c *Ctx) error {
 	c.Srv.Stats.Reset()
 	c.Out.OK()
-	return nil
-}
-
-func configHelp(c *Ctx) error {
-	writeHelp(c, "CONFIG",
-		"GET <pattern> [<pattern> ...]", "    The settings whose names match a pattern.",
-		"SET <name> <value> [<name> <value> ...]", "    Change settings: all, or none when one is refused.",
-		"RESETSTAT", "    Start the statistics anew.",
-		"REWRITE", "    Write the settings to the configuration file.")
 	return nil
 }

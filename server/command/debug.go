@@ -92,7 +92,7 @@ func debug(c *Ctx) error {
 		for _, s := range debugSubs {
 			lines = append(lines, s.help...)
 		}
-		writeHelp(c, "DEBUG", lines...)
+		writeHelp(c, "DEBUG", lines)
 		return nil
 	}
 	for _, s := range debugSubs {

@@ -25,7 +25,7 @@ var functionCommands = []Spec{
 		{Name: "list", Handler: functionList, Arity: -2, Flags: NoScript},
 		{Name: "stats", Handler: functionStats, Arity: 2, Flags: NoScript | AllowBusy},
 		{Name: "kill", Handler: functionKill, Arity: 2, Flags: NoScript | AllowBusy},
-		{Name: "help", Handler: functionHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	})},
 }
 
@@ -249,19 +249,4 @@ func functionStats(c *Ctx) error {
 
 func functionKill(c *Ctx) error {
 	return replyOK(c, c.Srv.Scripts.Kill(true))
-}
-
-func functionHelp(c *Ctx) error {
-	writeHelp(c, "FUNCTION",
-		"LOAD [REPLACE] <source>", "    Keep a library of functions.",
-		"DELETE <library>", "    Forget a library.",
-		"LIST [LIBRARYNAME <pattern>] [WITHCODE]", "    Return the libraries and their functions.",
-		"LISTFUNC [FUNCNAME <prefix>]", "    Return the functions, each with its library.",
-		"LISTLIB <library>", "    Return the functions of a library.",
-		"STATS", "    Return the function that runs, and how many there are.",
-		"KILL", "    Stop the functions that run; nothing they have written is kept.",
-		"FLUSH [ASYNC|SYNC]", "    Forget all libraries.",
-		"DUMP", "    Return all libraries in one string.",
-		"RESTORE <dump> [FLUSH|APPEND|REPLACE]", "    Keep the libraries of a dump.")
-	return nil
 }

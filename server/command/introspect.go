@@ -17,22 +17,10 @@ var introspectCommands = []Spec{{Name: "command", Handler: commandAll, Arity: -1
 	{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags},
 	{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags},
 	{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags},
-	{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags},
+	{Name: "help", Handler: help, Arity: 2, Flags: commandFlags},
 }}}
 
 func init() { register(introspectCommands...) }
-
-func commandHelp(c *Ctx) error {
-	writeHelp(c, "COMMAND",
-		"(no subcommand)", "    Describe all commands.",
-		"COUNT", "    How many commands there are.",
-		"DOCS [<name> ...]", "    Documentation of commands, by default of all.",
-		"GETKEYS <command> [<arg> ...]", "    The keys in a command.",
-		"GETKEYSANDFLAGS <command> [<arg> ...]", "    The keys in a command, and what it does with each.",
-		"INFO [<name> ...]", "    Describe commands, by default all.",
-		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <glob>)]", "    Names of commands.")
-	return nil
-}
 
 func commandCount(c *Ctx) error {
 	c.Out.Int(int64(c.Srv.Table.Len()))

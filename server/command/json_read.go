@@ -18,7 +18,7 @@ var jsonReadCommands = []Spec{
 	{Name: "json.info", Handler: jsonInfo, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "json.debug", Arity: -2, Sub: []Spec{
 		{Name: "memory", Handler: jsonDebugMemory, Arity: -3, Flags: ReadOnly | Single},
-		{Name: "help", Handler: jsonDebugHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
@@ -292,11 +292,6 @@ func jsonInfo(c *Ctx) error {
 	} else {
 		c.Out.BulkString("json")
 	}
-	return nil
-}
-
-func jsonDebugHelp(c *Ctx) error {
-	writeHelp(c, "JSON.DEBUG", "MEMORY <key> [path]", "    How many bytes the values have as they are stored.")
 	return nil
 }
 

@@ -28,21 +28,10 @@ var latencyCommands = []Spec{{Name: "latency", Arity: -2, Sub: []Spec{
 	{Name: "latest", Handler: latencyLatest, Arity: 2, Flags: latencyFlags},
 	{Name: "reset", Handler: latencyReset, Arity: -2, Flags: latencyFlags},
 	{Name: "histogram", Handler: latencyHistogram, Arity: -2, Flags: latencyFlags},
-	{Name: "help", Handler: latencyHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
 func init() { register(latencyCommands...) }
-
-func latencyHelp(c *Ctx) error {
-	writeHelp(c, "LATENCY",
-		"DOCTOR", "    A text about what the latency monitor has seen.",
-		"GRAPH <event>", "    A drawing of the samples of an event.",
-		"HISTOGRAM [<command> ...]", "    How many calls of commands took up to how many microseconds.",
-		"HISTORY <event>", "    The samples of an event: times and milliseconds.",
-		"LATEST", "    The last sample of each event.",
-		"RESET [<event> ...]", "    Forget events, by default all.")
-	return nil
-}
 
 func latencyLatest(c *Ctx) error {
 	events := c.Srv.Latency.Events(nil)

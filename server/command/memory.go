@@ -12,11 +12,11 @@ var memoryCommands = []Spec{
 		{Name: "doctor", Handler: memoryDoctor, Arity: 2},
 		{Name: "malloc-stats", Handler: memoryMallocStats, Arity: 2},
 		{Name: "purge", Handler: memoryPurge, Arity: 2},
-		{Name: "help", Handler: memoryHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 	{Name: "disk", Arity: -2, Sub: []Spec{
 		{Name: "usage", Handler: diskUsage, Arity: 3, Flags: ReadOnly},
-		{Name: "help", Handler: diskHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly},
 }
@@ -62,17 +62,6 @@ func bytesOrNull(c *Ctx, n uint64, exists bool, err error) error {
 	return nil
 }
 
-func memoryHelp(c *Ctx) error {
-	writeHelp(c, "MEMORY",
-		"DOCTOR", "    A text about the use of memory.",
-		"MALLOC-STATS", "    A text about the memory of the Go runtime.",
-		"PURGE", "    Give unused memory back to the system.",
-		"STATS", "    What memory is used for.",
-		"USAGE <key> [SAMPLES <count>]", "    About how many bytes the records of a key have. Of a collection that many",
-		"    elements are looked at, by default 5; 0 = all.")
-	return nil
-}
-
 // memoryStats has the fields of Redis that apply here, and fields that only this server has.
 func memoryStats(c *Ctx) error {
 	stats := c.Srv.Memory.Stats()
@@ -114,12 +103,6 @@ func memoryPurge(c *Ctx) error {
 func diskUsage(c *Ctx) error {
 	n, exists, err := keys.DiskUsage(c.Tx, c.Args[2])
 	return bytesOrNull(c, n, exists, err)
-}
-
-func diskHelp(c *Ctx) error {
-	writeHelp(c, "DISK", "USAGE <key>",
-		"    About how many bytes a key takes in files and memtables, as RocksDB estimates it.")
-	return nil
 }
 
 // kprofile is Kvrocks's KPROFILE MEMORY ENABLE|DISABLE|STATUS|DUMP directory. Where Kvrocks dumps jemalloc's profile,

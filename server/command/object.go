@@ -15,7 +15,7 @@ var objectCommands = []Spec{{Name: "object", Arity: -2, Sub: []Spec{
 	{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly},
 	{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly},
 	{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly},
-	{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly},
 	{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly},
 }}}
@@ -27,17 +27,6 @@ var kmetadataCommands = []Spec{
 func init() {
 	register(objectCommands...)
 	register(kmetadataCommands...)
-}
-
-func objectHelp(c *Ctx) error {
-	writeHelp(c, "OBJECT",
-		"DUMP <key>", "    The fields of the metadata record of the key.",
-		"ENCODING <key>", "    The form in which Redis would keep the key.",
-		"FREQ <key>", "    With an LFU maxmemory-policy, about how often the key was accessed lately, 0 to 255: accesses are",
-		"    sampled, and 0 stands for all keys but the hottest. An error with another policy.",
-		"IDLETIME <key>", "    0: times of access are not kept.",
-		"REFCOUNT <key>", "    1: nothing is shared between keys.")
-	return nil
 }
 
 // ofObject calls f with the record of the key, or replies that the key does not exist.

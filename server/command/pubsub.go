@@ -39,7 +39,7 @@ var pubsubCommands = []Spec{
 		{Name: "numpat", Handler: pubsubNumPat, Arity: 2, Flags: PubSub | Loading | Stale},
 		{Name: "shardchannels", Handler: pubsubShardChannels, Arity: -2, Flags: PubSub | Loading | Stale},
 		{Name: "shardnumsub", Handler: pubsubShardNumSub, Arity: -2, Flags: PubSub | Loading | Stale},
-		{Name: "help", Handler: pubsubHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
@@ -165,16 +165,6 @@ func pubsubNumPat(c *Ctx) error {
 func pubsubSyntax(c *Ctx) error {
 	return engine.NewError("ERR",
 		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", shorten(c.Args[1], echoed)))
-}
-
-func pubsubHelp(c *Ctx) error {
-	writeHelp(c, "PUBSUB",
-		"CHANNELS [<pattern>]", "    The channels that have subscribers and match the pattern.",
-		"NUMPAT", "    How many patterns have subscribers.",
-		"NUMSUB [<channel> ...]", "    How many subscribers the channels have.",
-		"SHARDCHANNELS [<pattern>]", "    The shard channels that have subscribers and match the pattern.",
-		"SHARDNUMSUB [<shardchannel> ...]", "    How many subscribers the shard channels have.")
-	return nil
 }
 
 // AllowedWhileSubscribed reports whether a client that speaks RESP2 and has subscriptions may run a command: in

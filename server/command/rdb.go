@@ -17,18 +17,11 @@ var rdbCommands = []Spec{
 	{Name: "rdb", Arity: -2, Sub: []Spec{
 		{Name: "load", Handler: rdbLoad, Arity: -3,
 			Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
-		{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
 func init() { register(rdbCommands...) }
-
-func rdbHelp(c *Ctx) error {
-	writeHelp(c, "RDB",
-		"LOAD <path> [NX] [DB <n>]", "    Add the keys of database <n> of an RDB file, by default of 0, to the namespace.",
-		"    Keys that exist are replaced, with NX they stay.")
-	return nil
-}
 
 // The bounds of a piece, which is written in one transaction: its most keys, and the size of the write batch in bytes
 // at which no further key is added.

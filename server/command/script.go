@@ -62,7 +62,7 @@ var scriptCommands = []Spec{
 		{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script},
 		{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy},
 		{Name: "debug", Handler: scriptDebug, Arity: 3, Flags: NoScript},
-		{Name: "help", Handler: scriptHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
@@ -166,14 +166,5 @@ func scriptDebug(c *Ctx) error {
 		return errNoDebugger
 	}
 	c.Out.OK()
-	return nil
-}
-
-func scriptHelp(c *Ctx) error {
-	writeHelp(c, "SCRIPT",
-		"EXISTS <sha1> [<sha1> ...]", "    Tell which scripts are there.",
-		"FLUSH [ASYNC|SYNC]", "    Forget all scripts.",
-		"KILL", "    Stop the scripts that run; nothing they have written is kept.",
-		"LOAD <script>", "    Keep a script without running it.")
 	return nil
 }

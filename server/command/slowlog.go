@@ -34,13 +34,13 @@ var logCommands = []Spec{
 		{Name: "get", Handler: slowlogGet, Arity: -2, Flags: logFlags},
 		{Name: "len", Handler: slowlogLen, Arity: 2, Flags: logFlags},
 		{Name: "reset", Handler: slowlogReset, Arity: 2, Flags: logFlags},
-		{Name: "help", Handler: slowlogHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 	{Name: "perflog", Arity: -2, Sub: []Spec{
 		{Name: "get", Handler: perflogGet, Arity: -2, Flags: logFlags},
 		{Name: "len", Handler: perflogLen, Arity: 2, Flags: logFlags},
 		{Name: "reset", Handler: perflogReset, Arity: 2, Flags: logFlags},
-		{Name: "help", Handler: perflogHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
@@ -107,14 +107,6 @@ func slowlogReset(c *Ctx) error {
 	return nil
 }
 
-func slowlogHelp(c *Ctx) error {
-	writeHelp(c, "SLOWLOG",
-		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,",
-		"    duration in microseconds, arguments, address and name of the client.", "LEN", "    How many entries there are.",
-		"RESET", "    Delete them.")
-	return nil
-}
-
 func perflogGet(c *Ctx) error {
 	n, err := logCount(c)
 	if err != nil {
@@ -142,14 +134,5 @@ func perflogLen(c *Ctx) error {
 func perflogReset(c *Ctx) error {
 	c.Srv.PerfLog.Reset()
 	c.Out.OK()
-	return nil
-}
-
-func perflogHelp(c *Ctx) error {
-	writeHelp(c, "PERFLOG",
-		"GET [<count>]", "    The newest entries, by default 10, -1 for all. An entry is: number, time in seconds,",
-		"    command, duration in microseconds, RocksDB's perf context, its I/O statistics.", "LEN",
-		"    How many entries there are.",
-		"RESET", "    Delete them.")
 	return nil
 }

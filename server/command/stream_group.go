@@ -15,7 +15,7 @@ var streamGroupCommands = []Spec{
 		{Name: "createconsumer", Handler: xgroupCreateConsumer, Arity: 5, Flags: Write | DenyOOM},
 		{Name: "delconsumer", Handler: xgroupDelConsumer, Arity: 5, Flags: Write},
 		{Name: "destroy", Handler: xgroupDestroy, Arity: 4, Flags: Write},
-		{Name: "help", Handler: xgroupHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 		{Name: "setid", Handler: xgroupSetID, Arity: -5, Flags: Write},
 	}},
 	{Name: "xack", Handler: xack, Arity: -4, Flags: Write | Fast},
@@ -50,18 +50,6 @@ func upper(name string) string {
 		}
 	}
 	return string(b)
-}
-
-func xgroupHelp(c *Ctx) error {
-	writeHelp(c, "XGROUP",
-		"CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <n>]",
-		"    Make a group that gets the entries after the id. With MKSTREAM, make",
-		"    the stream as well if there is none. <n> is how many entries of the",
-		"    stream come up to the id, -1 if that is not known.", "CREATECONSUMER <key> <group> <consumer>",
-		"    Make a consumer of the group.", "DELCONSUMER <key> <group> <consumer>",
-		"    Remove a consumer with what is pending for it.", "DESTROY <key> <group>", "    Remove the group.",
-		"SETID <key> <group> <id|$> [ENTRIESREAD <n>]", "    Let the group go on after the id.")
-	return nil
 }
 
 // groupStart reads the options of XGROUP CREATE and SETID, behind the id.

@@ -8,21 +8,12 @@ var streamInfoCommands = []Spec{
 	{Name: "xinfo", Arity: -2, Sub: []Spec{
 		{Name: "consumers", Handler: xinfoConsumers, Arity: 4, Flags: ReadOnly},
 		{Name: "groups", Handler: xinfoGroups, Arity: 3, Flags: ReadOnly},
-		{Name: "help", Handler: xinfoHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 		{Name: "stream", Handler: xinfoStream, Arity: -3, Flags: ReadOnly},
 	}},
 }
 
 func init() { register(streamInfoCommands...) }
-
-func xinfoHelp(c *Ctx) error {
-	writeHelp(c, "XINFO",
-		"CONSUMERS <key> <group>", "    The consumers of the group.",
-		"GROUPS <key>", "    The groups of the stream.",
-		"STREAM <key> [FULL [COUNT <n>]]", "    The stream itself. With FULL also its entries, groups, consumers and what",
-		"    is pending, at most <n> of each, by default 10; 0 is all.")
-	return nil
-}
 
 // aboutStream returns the information about the stream that a subcommand of XINFO names.
 func aboutStream(c *Ctx) (stream.Info, error) {
