@@ -14,20 +14,12 @@ var bitmapCommands = []Spec{
 	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, Prefetch: prefetchBit},
 	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly | Repeatable},
 	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly | Repeatable},
-	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, Keys: bitopKeys},
+	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, Keys: destinationAt(2)},
 	{Name: "bitfield", Handler: bitfield, Arity: -2, Flags: Write | DenyOOM},
 	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast},
 }
 
 func init() { register(bitmapCommands...) }
-
-// bitopKeys: the sources are only read.
-func bitopKeys(args [][]byte, add func(int, bool)) error {
-	for i := 2; i < len(args); i++ {
-		add(i, i == 2)
-	}
-	return nil
-}
 
 // parseBitOffset reads the number of a bit.
 func parseBitOffset(b []byte) (uint64, bool) {

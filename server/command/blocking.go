@@ -20,10 +20,10 @@ var blockingCommands = []Spec{
 	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags},
 	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM},
 	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM},
-	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys},
+	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
 	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast},
 	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast},
-	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys},
+	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
 }
 
 func init() { register(blockingCommands...) }

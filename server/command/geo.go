@@ -17,7 +17,7 @@ var geoCommands = []Spec{
 	{Name: "geopos", Handler: geopos, Arity: -2, Flags: ReadOnly | Repeatable},
 	{Name: "geosearch", Handler: geosearch, Arity: -7, Flags: ReadOnly | Repeatable},
 	{Name: "geosearchstore", Handler: geosearchstore, Arity: -8, Flags: Write | DenyOOM,
-		Keys: geosearchstoreKeys},
+		Keys: destinationAndSource},
 	{Name: "georadius", Handler: georadius, Arity: -6, Flags: Write | DenyOOM | MovableKeys,
 		Keys: georadiusKeys},
 	{Name: "georadius_ro", Handler: georadiusRO, Arity: -6, Flags: ReadOnly | Repeatable},
@@ -27,13 +27,6 @@ var geoCommands = []Spec{
 }
 
 func init() { register(geoCommands...) }
-
-// geosearchstoreKeys: the source is only read.
-func geosearchstoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
-	add(1, true)
-	add(2, false)
-	return nil
-}
 
 // georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. As in
 // Redis, keys after STORE come first.

@@ -11,20 +11,12 @@ import (
 var hllCommands = []Spec{
 	{Name: "pfadd", Handler: pfadd, Arity: -2, Flags: Write | DenyOOM | Fast},
 	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly | MayReplicate | Repeatable},
-	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, Keys: pfmergeKeys},
+	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "pfdebug", Handler: pfdebug, Arity: 3, Flags: Write | DenyOOM | Admin},
 	{Name: "pfselftest", Handler: pfselftest, Arity: 1, Flags: Admin},
 }
 
 func init() { register(hllCommands...) }
-
-// pfmergeKeys: the sources are only read.
-func pfmergeKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	for i := 1; i < len(args); i++ {
-		add(i, i == 1)
-	}
-	return nil
-}
 
 func pfadd(c *Ctx) error {
 	changed, err := hll.Add(c.Tx, c.Args[1], c.Args[2:])

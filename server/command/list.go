@@ -22,7 +22,7 @@ var listCommands = []Spec{
 	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM},
 	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM},
-	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys},
+	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
 }
 
 func init() { register(listCommands...) }
@@ -89,15 +89,7 @@ func lindex(c *Ctx) error {
 		return nil
 	}
 	elem, found, err := list.Index(c.Tx, c.Args[1], i)
-	switch {
-	case err != nil:
-		return err
-	case found:
-		c.Out.Bulk(elem)
-	default:
-		c.Out.Null()
-	}
-	return nil
+	return replyBulkOrNull(c, elem, found, err)
 }
 
 // bounds reads two arguments as the ends of a range.

@@ -79,24 +79,3 @@ func bmpop(c *Ctx, first, second string, t cf.Type, pop popKey) error {
 	w := Wait{Keys: p.keys, Timeout: timeout, Type: t, Null: nullArray}
 	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return pop(c, key, &p) })
 }
-
-// bmpopKeys finds the keys of BLMPOP and BZMPOP: timeout numkeys key ...
-func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 2, true, add)
-}
-
-// numKeys adds the keys that follow their number, which is the argument at. For a number that does not fit it adds no
-// keys and returns an error, for COMMAND GETKEYS; handlers report the error themselves.
-func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
-	if at >= len(args) {
-		return errNumKeys
-	}
-	n, ok := ParseInt(args[at])
-	if !ok || n < 1 || n > int64(len(args)-at-1) {
-		return errNumKeys
-	}
-	for i := range int(n) {
-		add(at+1+i, write)
-	}
-	return nil
-}

@@ -24,26 +24,14 @@ var setCommands = []Spec{
 	{Name: "sunion", Handler: sunion, Arity: -2, Flags: ReadOnly},
 	{Name: "sinter", Handler: sinter, Arity: -2, Flags: ReadOnly},
 	{Name: "sdiff", Handler: sdiff, Arity: -2, Flags: ReadOnly},
-	{Name: "sintercard", Handler: sintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: sintercardKeys},
-	{Name: "sunionstore", Handler: sunionstore, Arity: -3, Flags: Write | DenyOOM, Keys: storeKeys},
-	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: storeKeys},
-	{Name: "sdiffstore", Handler: sdiffstore, Arity: -3, Flags: Write | DenyOOM, Keys: storeKeys},
+	{Name: "sintercard", Handler: sintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "sunionstore", Handler: sunionstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
+	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
+	{Name: "sdiffstore", Handler: sdiffstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sscan", Handler: sscan, Arity: -3, Flags: ReadOnly},
 }
 
 func init() { register(setCommands...) }
-
-// storeKeys are a destination, which is written, and sources, which are read.
-func storeKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	for i := 1; i < len(args); i++ {
-		add(i, i == 1)
-	}
-	return nil
-}
-
-func sintercardKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 1, false, add)
-}
 
 func sadd(c *Ctx) error {
 	n, err := sets.Add(c.Tx, c.Args[1], c.Args[2:])

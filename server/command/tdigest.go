@@ -11,7 +11,7 @@ var tdigestCommands = []Spec{
 	{Name: "tdigest.create", Handler: tdigestCreate, Arity: -2, Flags: Write | DenyOOM | Fast},
 	{Name: "tdigest.add", Handler: tdigestAdd, Arity: -3, Flags: Write | DenyOOM},
 	{Name: "tdigest.merge", Handler: tdigestMerge, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
-		Keys: tdigestMergeKeys},
+		Keys: destinationNumKeys},
 	{Name: "tdigest.reset", Handler: tdigestReset, Arity: 2, Flags: Write | DenyOOM | Fast},
 	{Name: "tdigest.min", Handler: tdigestMin, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "tdigest.max", Handler: tdigestMax, Arity: 2, Flags: ReadOnly | Fast | Single},
@@ -103,12 +103,6 @@ func tdigestAdd(c *Ctx) error {
 		values = append(values, f)
 	}
 	return replyOK(c, d.Add(values))
-}
-
-// tdigestMergeKeys are the destination, which is written, and the sources.
-func tdigestMergeKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	add(1, true)
-	return numKeys(args, 2, false, add)
 }
 
 func tdigestMerge(c *Ctx) error {

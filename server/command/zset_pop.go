@@ -5,7 +5,7 @@ import "github.com/basaltdb/basalt/engine/zset"
 var zsetPopCommands = []Spec{
 	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast},
 	{Name: "zpopmax", Handler: zpopmax, Arity: -2, Flags: Write | Fast},
-	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys},
+	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
 }
 
 func init() { register(zsetPopCommands...) }
@@ -32,10 +32,6 @@ func zpop(c *Ctx, highest bool) error {
 	err := zset.Pop(c.Tx, c.Args[1], uint64(n), highest, out.add)
 	out.end()
 	return err
-}
-
-func zmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 1, true, add)
 }
 
 func zmpop(c *Ctx) error { return mpop(c, "MIN", "MAX", popZSet) }

@@ -12,7 +12,7 @@ import (
 
 var zsetRangeCommands = []Spec{
 	{Name: "zrange", Handler: zrange, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, Keys: zrangestoreKeys},
+	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, Keys: destinationAndSource},
 	{Name: "zrevrange", Handler: zrevrange, Arity: -4, Flags: ReadOnly | Repeatable},
 	{Name: "zrangebyscore", Handler: zrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable},
 	{Name: "zrevrangebyscore", Handler: zrevrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable},
@@ -34,13 +34,6 @@ var (
 		"syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	errLexWithScores = engine.NewError("ERR", "syntax error, WITHSCORES not supported in combination with BYLEX")
 )
-
-// zrangestoreKeys: the source is only read.
-func zrangestoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
-	add(1, true)
-	add(2, false)
-	return nil
-}
 
 // rangeForm is what the name of a range command says: kind and direction are fixed, or left to the options.
 type rangeForm struct {

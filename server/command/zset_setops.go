@@ -8,16 +8,16 @@ import (
 )
 
 var zsetOpCommands = []Spec{
-	{Name: "zunion", Handler: zunion, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys},
-	{Name: "zinter", Handler: zinter, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys},
-	{Name: "zdiff", Handler: zdiff, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys},
+	{Name: "zunion", Handler: zunion, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "zinter", Handler: zinter, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "zdiff", Handler: zdiff, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
 	{Name: "zunionstore", Handler: zunionstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
-		Keys: zopStoreKeys},
+		Keys: destinationNumKeys},
 	{Name: "zinterstore", Handler: zinterstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
-		Keys: zopStoreKeys},
+		Keys: destinationNumKeys},
 	{Name: "zdiffstore", Handler: zdiffstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
-		Keys: zopStoreKeys},
-	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys},
+		Keys: destinationNumKeys},
+	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
 }
 
 func init() { register(zsetOpCommands...) }
@@ -26,15 +26,6 @@ var (
 	errWeight   = engine.NewError("ERR", "weight value is not a float")
 	errNegLimit = engine.NewError("ERR", "LIMIT can't be negative")
 )
-
-func zopKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 1, false, add)
-}
-
-func zopStoreKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	add(1, true)
-	return numKeys(args, 2, false, add)
-}
 
 // zop is a parsed ZUNION, ZINTER, ZDIFF, their STORE forms or ZINTERCARD.
 type zop struct {
