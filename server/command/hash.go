@@ -103,15 +103,7 @@ func hsetnx(c *Ctx) error {
 
 func hget(c *Ctx) error {
 	v, found, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
-	switch {
-	case err != nil:
-		return err
-	case found:
-		c.Out.Bulk(v)
-	default:
-		c.Out.Null()
-	}
-	return nil
+	return replyBulkOrNull(c, v, found, err)
 }
 
 func hmget(c *Ctx) error {

@@ -39,3 +39,18 @@ func replyString(c *Ctx, s string, err error) error {
 	}
 	return err
 }
+
+func replyBulkOrNull(c *Ctx, b []byte, found bool, err error) error {
+	if err == nil {
+		bulkOrNull(c, b, found)
+	}
+	return err
+}
+
+func bulkOrNull(c *Ctx, b []byte, found bool) {
+	if found {
+		c.Out.Bulk(b)
+	} else {
+		c.Out.Null()
+	}
+}

@@ -73,9 +73,5 @@ func scan(c *Ctx) error {
 
 func randomKey(c *Ctx) error {
 	key, found, err := keys.Random(c.Tx)
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, key, found)
-	return nil
+	return replyBulkOrNull(c, key, found, err)
 }

@@ -41,19 +41,7 @@ func init() { register(stringCommands...) }
 
 func get(c *Ctx) error {
 	value, found, err := stringValue(c, c.Args[1])
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, value, found)
-	return nil
-}
-
-func bulkOrNull(c *Ctx, value []byte, found bool) {
-	if found {
-		c.Out.Bulk(value)
-	} else {
-		c.Out.Null()
-	}
+	return replyBulkOrNull(c, value, found, err)
 }
 
 // expiryOption is EX, PX, EXAT or PXAT with its argument, which is not parsed before millis.
@@ -150,11 +138,7 @@ func setNothing(c *Ctx, get bool) error {
 		return nil
 	}
 	value, found, err := stringValue(c, c.Args[1])
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, value, found)
-	return nil
+	return replyBulkOrNull(c, value, found, err)
 }
 
 func setOptions(c *Ctx) (o str.SetOptions, cond condition, err error) {
@@ -199,11 +183,7 @@ func setNX(c *Ctx) error {
 
 func getSet(c *Ctx) error {
 	res, err := setGet(c, str.SetOptions{Get: true})
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, res.Old, res.Existed)
-	return nil
+	return replyBulkOrNull(c, res.Old, res.Existed, err)
 }
 
 func getEx(c *Ctx) error {
@@ -228,11 +208,7 @@ func getEx(c *Ctx) error {
 		value, err = getExBitmap(c, expiry)
 		found = true
 	}
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, value, found)
-	return nil
+	return replyBulkOrNull(c, value, found, err)
 }
 
 func getDel(c *Ctx) error {
@@ -241,11 +217,7 @@ func getDel(c *Ctx) error {
 		value, err = getDelBitmap(c)
 		found = true
 	}
-	if err != nil {
-		return err
-	}
-	bulkOrNull(c, value, found)
-	return nil
+	return replyBulkOrNull(c, value, found, err)
 }
 
 // mget finds the records prefetched by the pipeline. A key of another type has no value.
