@@ -35,14 +35,22 @@ func jsonBudget(c *Ctx) *json.Budget {
 
 func openJSON(c *Ctx, key []byte) (*json.Document, error) { return json.Open(c.Tx, key, jsonBudget(c)) }
 
-// jsonRead runs a command that has an optional path. It calls missing for a missing key; one with the first result of
-// a legacy path, nil = no result; each with every result of another path.
+// jsonRead runs a command that has an optional path, behind the key: see readPath.
 func jsonRead(c *Ctx, missing func(p *json.Path) error, one, each func(p *json.Path, v *json.Value) error) error {
 	p, err := optionalPath(c, 2)
 	if err != nil {
 		return err
 	}
-	d, err := openJSON(c, c.Args[1])
+	return readPath(c, p, c.Args[1], missing,
+		func(_ *json.Document, v *json.Value) error { return one(p, v) },
+		func(_ *json.Document, v *json.Value) error { return each(p, v) })
+}
+
+// readPath calls missing for a missing key; one with the first result of a legacy path, nil = no result; each with
+// every result of another path.
+func readPath(c *Ctx, p *json.Path, key []byte, missing func(p *json.Path) error,
+	one, each func(d *json.Document, v *json.Value) error) error {
+	d, err := openJSON(c, key)
 	if err != nil {
 		return err
 	}
@@ -54,7 +62,7 @@ func jsonRead(c *Ctx, missing func(p *json.Path) error, one, each func(p *json.P
 		if err != nil {
 			return err
 		}
-		return one(p, v)
+		return one(d, v)
 	}
 	values, err := d.Select(p)
 	if err != nil {
@@ -63,7 +71,7 @@ func jsonRead(c *Ctx, missing func(p *json.Path) error, one, each func(p *json.P
 	b := bound(c)
 	c.Out.Array(len(values))
 	for _, v := range values {
-		if err := each(p, v); err != nil {
+		if err := each(d, v); err != nil {
 			return err
 		}
 		if err := b.check(); err != nil {
@@ -194,43 +202,25 @@ func jsonArrIndex(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	d, err := openJSON(c, c.Args[1])
-	if err != nil {
-		return err
+	index := func(d *json.Document, v *json.Value) error {
+		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
+		return replyInt(c, i, err)
 	}
-	if !d.Exists() {
-		return noPath(p)
-	}
-	if p.Legacy() {
-		v, err := d.First(p)
+	return readPath(c, p, c.Args[1], noPath, func(d *json.Document, v *json.Value) error {
 		switch {
-		case err != nil:
-			return err
 		case v == nil:
 			return noPath(p)
 		case v.Kind() != json.Array:
 			return json.WrongKind("array", v)
 		}
-		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
-		return replyInt(c, i, err)
-	}
-	values, err := d.Select(p)
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(values))
-	for _, v := range values {
+		return index(d, v)
+	}, func(d *json.Document, v *json.Value) error {
 		if v.Kind() != json.Array {
 			c.Out.Null()
-			continue
+			return nil
 		}
-		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
-		if err != nil {
-			return err
-		}
-		c.Out.Int(int64(i))
-	}
-	return nil
+		return index(d, v)
+	})
 }
 
 // writeRESP writes a value as JSON.RESP does: arrays and objects begin with a bracket, and members are two elements
