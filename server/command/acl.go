@@ -136,8 +136,7 @@ func aclGetUser(c *Ctx) error {
 		writePermissions(c, p)
 	}
 	if u.Namespace() != "" {
-		w.BulkString("namespace")
-		w.BulkString(u.Namespace())
+		stringField(w, "namespace", u.Namespace())
 	}
 	return nil
 }
@@ -229,21 +228,16 @@ func aclLog(c *Ctx) error {
 	w.Array(len(entries))
 	for _, e := range entries {
 		w.Map(10)
-		w.BulkString("count")
-		w.Int(e.Count)
+		intField(w, "count", e.Count)
 		for _, field := range []string{"reason", e.Reason.String(), "context", e.Context.String(), "object", e.Object,
 			"username", e.Username, "age-seconds"} {
 			w.BulkString(field)
 		}
 		w.Double(float64(now.Sub(e.Updated).Milliseconds()) / 1000)
-		w.BulkString("client-info")
-		w.BulkString(e.Client)
-		w.BulkString("entry-id")
-		w.Int(e.ID)
-		w.BulkString("timestamp-created")
-		w.Int(e.Created.UnixMilli())
-		w.BulkString("timestamp-last-updated")
-		w.Int(e.Updated.UnixMilli())
+		stringField(w, "client-info", e.Client)
+		intField(w, "entry-id", e.ID)
+		intField(w, "timestamp-created", e.Created.UnixMilli())
+		intField(w, "timestamp-last-updated", e.Updated.UnixMilli())
 	}
 	return nil
 }

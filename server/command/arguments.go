@@ -141,8 +141,7 @@ func writeArguments(w *resp.Writer, list []argument) {
 func (a *argument) write(w *resp.Writer) {
 	mark, n := w.Mark(), 0
 	field := func(name, value string) {
-		w.BulkString(name)
-		w.BulkString(value)
+		stringField(w, name, value)
 		n++
 	}
 	field("name", a.name)
@@ -155,8 +154,7 @@ func (a *argument) write(w *resp.Writer) {
 		field("display_text", shown)
 	}
 	if a.keySpec >= 0 {
-		w.BulkString("key_spec_index")
-		w.Int(int64(a.keySpec))
+		intField(w, "key_spec_index", a.keySpec)
 		n++
 	}
 	if a.hasToken {

@@ -40,8 +40,7 @@ func configGet(c *Ctx) error {
 		if as, ok := asked[name]; ok {
 			name = as
 		}
-		c.Out.BulkString(name)
-		c.Out.BulkString(s.Value)
+		stringField(c.Out, name, s.Value)
 	}
 	return nil
 }

@@ -311,8 +311,7 @@ func debugProtocol(c *Ctx) error {
 			w.Attribute(1)
 			w.BulkString("key-popularity")
 			w.Array(2)
-			w.BulkString("key:123")
-			w.Int(90)
+			intField(w, "key:123", 90)
 		}
 		w.BulkString("Some real reply following the attribute")
 	case EqualFold(c.Args[2], "PUSH"):
@@ -320,8 +319,7 @@ func debugProtocol(c *Ctx) error {
 			return engine.NewError("ERR", "RESP2 is not supported by this command")
 		}
 		w.Push(2)
-		w.BulkString("server-cpu-usage")
-		w.Int(42)
+		intField(w, "server-cpu-usage", 42)
 		w.BulkString("Some real reply following the push reply")
 	case EqualFold(c.Args[2], "VERBATIM"):
 		w.Verbatim("txt", "This is a verbatim\nstring")

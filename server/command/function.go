@@ -182,16 +182,13 @@ func functionList(c *Ctx) error {
 			fields = 4
 		}
 		c.Out.Map(fields)
-		c.Out.BulkString("library_name")
-		c.Out.BulkString(l.Name)
-		c.Out.BulkString("engine")
-		c.Out.BulkString("LUA")
+		stringField(c.Out, "library_name", l.Name)
+		stringField(c.Out, "engine", "LUA")
 		c.Out.BulkString("functions")
 		c.Out.Array(len(l.Functions))
 		for _, f := range l.Functions {
 			c.Out.Map(3)
-			c.Out.BulkString("name")
-			c.Out.BulkString(f.Name())
+			stringField(c.Out, "name", f.Name())
 			c.Out.BulkString("description")
 			if f.HasDescription {
 				c.Out.BulkString(f.Description)
@@ -206,8 +203,7 @@ func functionList(c *Ctx) error {
 			}
 		}
 		if withCode {
-			c.Out.BulkString("library_code")
-			c.Out.BulkString(l.Source)
+			stringField(c.Out, "library_code", l.Source)
 		}
 	}
 	c.Out.InsertArray(mark, n)
@@ -219,15 +215,13 @@ func functionStats(c *Ctx) error {
 	c.Out.BulkString("running_script")
 	if f, ok := c.Srv.Scripts.Running(); ok {
 		c.Out.Map(3)
-		c.Out.BulkString("name")
-		c.Out.BulkString(f.Name)
+		stringField(c.Out, "name", f.Name)
 		c.Out.BulkString("command")
 		c.Out.Array(len(f.Command))
 		for _, a := range f.Command {
 			c.Out.BulkString(a)
 		}
-		c.Out.BulkString("duration_ms")
-		c.Out.Int(f.Took.Milliseconds())
+		intField(c.Out, "duration_ms", f.Took.Milliseconds())
 	} else {
 		c.Out.Null()
 	}
@@ -240,10 +234,8 @@ func functionStats(c *Ctx) error {
 	c.Out.Map(1)
 	c.Out.BulkString("LUA")
 	c.Out.Map(2)
-	c.Out.BulkString("libraries_count")
-	c.Out.Int(int64(len(libraries)))
-	c.Out.BulkString("functions_count")
-	c.Out.Int(int64(functions))
+	intField(c.Out, "libraries_count", len(libraries))
+	intField(c.Out, "functions_count", functions)
 	return nil
 }
 

@@ -41,10 +41,8 @@ func functionListFunc(c *Ctx) error {
 	c.Out.Array(len(list))
 	for _, f := range list {
 		c.Out.Map(2)
-		c.Out.BulkString("function_name")
-		c.Out.BulkString(f.Name())
-		c.Out.BulkString("from_library")
-		c.Out.BulkString(f.Library.Name)
+		stringField(c.Out, "function_name", f.Name())
+		stringField(c.Out, "from_library", f.Library.Name)
 	}
 	return nil
 }
@@ -58,10 +56,8 @@ func functionListLib(c *Ctx) error {
 	}
 	l := libraries[i]
 	c.Out.Map(3)
-	c.Out.BulkString("library_name")
-	c.Out.BulkString(l.Name)
-	c.Out.BulkString("engine")
-	c.Out.BulkString("lua")
+	stringField(c.Out, "library_name", l.Name)
+	stringField(c.Out, "engine", "lua")
 	c.Out.SimpleString("functions") // so does Kvrocks
 	c.Out.Array(len(l.Functions))
 	for _, f := range l.Functions {

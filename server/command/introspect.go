@@ -151,8 +151,7 @@ func (s *Spec) writeDocs(c *Ctx) {
 	mark, n := w.Mark(), 0
 	field := func(name, value string) {
 		if value != "" {
-			w.BulkString(name)
-			w.BulkString(value)
+			stringField(w, name, value)
 			n++
 		}
 	}

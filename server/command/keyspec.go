@@ -133,8 +133,7 @@ func (s *Spec) writeKeySpecs(c *Ctx) {
 	fields := func(name, kind string, values ...any) {
 		w.BulkString(name)
 		w.Map(2)
-		w.BulkString("type")
-		w.BulkString(kind)
+		stringField(w, "type", kind)
 		w.BulkString("spec")
 		w.Map(len(values) / 2)
 		for i := 0; i < len(values); i += 2 {

@@ -105,8 +105,7 @@ func latencyHistogram(c *Ctx) error {
 		n++
 		c.Out.BulkString(s.FullName())
 		c.Out.Map(2)
-		c.Out.BulkString("calls")
-		c.Out.Int(calls)
+		intField(c.Out, "calls", calls)
 		c.Out.BulkString("histogram_usec")
 		c.Out.Map(len(usec))
 		for i := range usec {

@@ -83,8 +83,7 @@ func lcs(c *Ctx) error {
 		}
 	}
 	c.Out.InsertArray(mark, n)
-	c.Out.BulkString("len")
-	c.Out.Int(int64(len(common)))
+	intField(c.Out, "len", len(common))
 	return nil
 }
 

@@ -103,24 +103,19 @@ func kmetadata(c *Ctx) error {
 		return errNoMetadata
 	}
 	w, whole := c.Out, rec.Type.SingleRecord()
-	number := func(name string, n uint64) {
-		w.BulkString(name)
-		w.Int(int64(n))
-	}
 	if whole {
 		w.Map(3)
 	} else {
 		w.Map(5)
 	}
-	w.BulkString("type")
-	w.BulkString(rec.Type.String())
+	stringField(w, "type", rec.Type.String())
 	if !whole {
-		number("size", rec.Size)
+		intField(w, "size", rec.Size)
 	}
-	number("expire", rec.Expire)
-	number("flags", uint64(rec.Flags()))
+	intField(w, "expire", rec.Expire)
+	intField(w, "flags", uint64(rec.Flags()))
 	if !whole {
-		number("version", rec.Version)
+		intField(w, "version", rec.Version)
 	}
 	return nil
 }
@@ -136,8 +131,7 @@ func objectDump(c *Ctx) error {
 	}
 	mark, n := c.Out.Mark(), 0
 	field := func(name, value string) {
-		c.Out.BulkString(name)
-		c.Out.BulkString(value)
+		stringField(c.Out, name, value)
 		n += 2
 	}
 	number := func(name string, value uint64) { field(name, strconv.FormatUint(value, 10)) }

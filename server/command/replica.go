@@ -21,16 +21,14 @@ func role(c *Ctx) error {
 	r := c.Srv.Replication.Role()
 	if r.Replica {
 		c.Out.Array(5)
-		c.Out.BulkString("slave")
-		c.Out.BulkString(r.Host)
+		stringField(c.Out, "slave", r.Host)
 		c.Out.Int(int64(r.Port))
 		c.Out.BulkString(r.State)
 		c.Out.Int(int64(r.Offset))
 		return nil
 	}
 	c.Out.Array(3)
-	c.Out.BulkString("master")
-	c.Out.Int(int64(r.Offset))
+	intField(c.Out, "master", r.Offset)
 	c.Out.Array(len(r.Replicas))
 	for _, o := range r.Replicas {
 		c.Out.Array(3)

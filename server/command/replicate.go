@@ -85,16 +85,14 @@ func pollUpdates(c *Ctx) error {
 		return err
 	}
 	c.Out.Map(3)
-	c.Out.BulkString("latest_sequence")
-	c.Out.Int(int64(u.Latest))
+	intField(c.Out, "latest_sequence", u.Latest)
 	c.Out.BulkString("updates")
 	c.Out.Array(len(u.Batches))
 	for i, rep := range u.Batches {
 		c.Out.Bulk(upperHex(rep))
 		u.Batches[i] = nil
 	}
-	c.Out.BulkString("next_sequence")
-	c.Out.Int(int64(u.Last))
+	intField(c.Out, "next_sequence", u.Last)
 	return nil
 }
 

@@ -1,5 +1,7 @@
 package command
 
+import "github.com/basaltdb/basalt/server/resp"
+
 // The reply functions return err, or write the reply and return nil.
 
 func replyOK(c *Ctx, err error) error {
@@ -53,4 +55,15 @@ func bulkOrNull(c *Ctx, b []byte, found bool) {
 	} else {
 		c.Out.Null()
 	}
+}
+
+// intField and stringField write an element of a map.
+func intField[T ~int | int64 | uint64](w *resp.Writer, name string, n T) {
+	w.BulkString(name)
+	w.Int(int64(n))
+}
+
+func stringField(w *resp.Writer, name, value string) {
+	w.BulkString(name)
+	w.BulkString(value)
 }

@@ -42,10 +42,8 @@ func xinfoConsumers(c *Ctx) error {
 		w.Map(4)
 		w.BulkString("name")
 		w.Bulk(x.Name)
-		w.BulkString("pending")
-		w.Int(int64(x.Pending))
-		w.BulkString("idle")
-		w.Int(max(now-int64(x.Seen), 0))
+		intField(w, "pending", x.Pending)
+		intField(w, "idle", max(now-int64(x.Seen), 0))
 		w.BulkString("inactive")
 		inactive := int64(-1)
 		if x.Active != 0 {
@@ -71,10 +69,8 @@ func xinfoGroups(c *Ctx) error {
 		w.Map(6)
 		w.BulkString("name")
 		w.Bulk(g.Name)
-		w.BulkString("consumers")
-		w.Int(int64(g.Consumers))
-		w.BulkString("pending")
-		w.Int(int64(g.Pending))
+		intField(w, "consumers", g.Consumers)
+		intField(w, "pending", g.Pending)
 		writeProgress(c, g)
 	}
 	return nil
@@ -136,25 +132,20 @@ func xinfoStream(c *Ctx) error {
 		w.Map(10)
 	}
 	keys, nodes := i.Nodes()
-	w.BulkString("length")
-	w.Int(int64(i.Length))
-	w.BulkString("radix-tree-keys")
-	w.Int(int64(keys))
-	w.BulkString("radix-tree-nodes")
-	w.Int(int64(nodes))
+	intField(w, "length", i.Length)
+	intField(w, "radix-tree-keys", keys)
+	intField(w, "radix-tree-nodes", nodes)
 	w.BulkString("last-generated-id")
 	writeID(w, i.LastGenerated)
 	w.BulkString("max-deleted-entry-id")
 	writeID(w, i.MaxDeleted)
-	w.BulkString("entries-added")
-	w.Int(int64(i.EntriesAdded))
+	intField(w, "entries-added", i.EntriesAdded)
 	w.BulkString("recorded-first-entry-id")
 	writeID(w, i.First)
 	if full {
 		return writeFull(c, count)
 	}
-	w.BulkString("groups")
-	w.Int(int64(i.Groups))
+	intField(w, "groups", i.Groups)
 	w.BulkString("first-entry")
 	if err := writeEdge(c, i.First, i.Last, false); err != nil {
 		return err
@@ -217,8 +208,7 @@ func writeFullGroup(c *Ctx, g *stream.GroupInfo, count uint64) error {
 	w.BulkString("name")
 	w.Bulk(g.Name)
 	writeProgress(c, g)
-	w.BulkString("pel-count")
-	w.Int(int64(g.Pending))
+	intField(w, "pel-count", g.Pending)
 	w.BulkString("pending")
 	w.Array(len(all))
 	for _, p := range all {
@@ -234,16 +224,14 @@ func writeFullGroup(c *Ctx, g *stream.GroupInfo, count uint64) error {
 		w.Map(5)
 		w.BulkString("name")
 		w.Bulk(x.Name)
-		w.BulkString("seen-time")
-		w.Int(int64(x.Seen))
+		intField(w, "seen-time", x.Seen)
 		w.BulkString("active-time")
 		if x.Active == 0 {
 			w.Int(-1)
 		} else {
 			w.Int(int64(x.Active))
 		}
-		w.BulkString("pel-count")
-		w.Int(int64(x.Pending))
+		intField(w, "pel-count", x.Pending)
 		w.BulkString("pending")
 		w.Array(len(of[i]))
 		for _, p := range of[i] {

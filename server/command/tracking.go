@@ -213,8 +213,7 @@ func clientTrackingInfo(c *Ctx) error {
 	for _, f := range flags {
 		c.Out.BulkString(f)
 	}
-	c.Out.BulkString("redirect")
-	c.Out.Int(redirect)
+	intField(c.Out, "redirect", redirect)
 	c.Out.BulkString("prefixes")
 	c.Out.Array(len(prefixes))
 	for _, p := range prefixes {
