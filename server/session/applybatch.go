@@ -46,11 +46,7 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	if b.Indexes {
 		c.tx.OnCommit(c.srv.Services.Indexes.Reload)
 	}
-	err = c.tx.Commit()
-	c.settle(err)
-	c.publishDeferred(err)
-	if err != nil {
-		c.srv.WriteFailed(err)
+	if err := c.commit(); err != nil {
 		return err
 	}
 	c.tx.Unlock() // RefreshNamespaces takes the mutex of the settings, whose holder may be waiting for locks

@@ -205,14 +205,9 @@ func (c *run) execQueued(m *multi) error {
 		}
 		c.serveReady(ready)
 	}
-	err = c.tx.Commit()
-	c.settle(err)
-	c.publishDeferred(err)
-	if err != nil {
-		c.srv.WriteFailed(err)
-		if !m.login {
-			c.sess.Namespace = began // the transaction had no effect
-		}
+	err = c.commit()
+	if err != nil && !m.login {
+		c.sess.Namespace = began // the transaction had no effect
 	}
 	return err
 }

@@ -42,6 +42,11 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 		}
 		c.serveReady(ready)
 	}
+	return c.commit()
+}
+
+// commit commits the transaction and publishes what follows from it.
+func (c *run) commit() error {
 	err := c.tx.Commit()
 	c.settle(err)
 	c.publishDeferred(err)
