@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // RestoreOptions say what to restore.
@@ -69,13 +70,13 @@ func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Rest
 	if err := r.replay(ctx, tmp, p, res); err != nil {
 		return nil, err
 	}
-	if err := syncDir(tmp); err != nil {
+	if err := durable.SyncDir(tmp); err != nil {
 		return nil, err
 	}
 	if err := os.Rename(tmp, filepath.Join(dir, dbDir)); err != nil {
 		return nil, err
 	}
-	return res, syncDir(dir)
+	return res, durable.SyncDir(dir)
 }
 
 // plan is the plan of a restore.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // dirStore is a store in a directory. Objects are written below tmp/ and renamed.
@@ -62,7 +64,7 @@ func (w *dirWriter) Commit(name string) error {
 	}
 	// The parent directories may be new.
 	for d := filepath.Dir(to); ; d = filepath.Dir(d) {
-		if err := syncDir(d); err != nil {
+		if err := durable.SyncDir(d); err != nil {
 			return err
 		}
 		if d == filepath.Clean(w.s.dir) || d == filepath.Dir(d) {
@@ -74,16 +76,6 @@ func (w *dirWriter) Commit(name string) error {
 func (w *dirWriter) Abort() {
 	w.Close()
 	os.Remove(w.Name()) // does nothing after Commit
-}
-
-// syncDir syncs a directory.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 func (s *dirStore) Open(_ context.Context, name string) (io.ReadCloser, error) {

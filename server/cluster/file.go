@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/cluster/topology"
 )
 
@@ -33,7 +33,7 @@ func (f *files) save(t *topology.Topology) error {
 	if !f.on {
 		return nil
 	}
-	return reply(replaceFile(f.path, fmt.Sprintf("version %d\nid %s\n", t.Version, t.ID)+t.FileText()))
+	return reply(durable.Replace(f.path, fmt.Appendf(nil, "version %d\nid %s\n%s", t.Version, t.ID, t.FileText()), 0o644))
 }
 
 // saveMarks writes the text of the marks. Without marks it removes the file.
@@ -49,7 +49,7 @@ func (f *files) saveMarks(text string) error {
 		return reply(err)
 	}
 	f.marks = true
-	return reply(replaceFile(f.path+marksSuffix, text))
+	return reply(durable.Replace(f.path+marksSuffix, []byte(text), 0o644))
 }
 
 // ownMarks returns the text of the marks that are kept beside nodes.conf. A replica's marks are in its database.
@@ -85,34 +85,6 @@ func reply(err error) error {
 		return nil
 	}
 	return engine.NewError("ERR", err.Error())
-}
-
-// replaceFile replaces a file by one with the given text. A crash leaves either the old file or the new one.
-func replaceFile(path, text string) (err error) {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return errors.Join(err, removeFile(tmp))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func removeFile(path string) error {

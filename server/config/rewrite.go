@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/config/conffile"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
@@ -32,15 +32,7 @@ func (c *Config) Rewrite() error {
 }
 
 func (c *Config) rewrite() error {
-	path := c.file
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	perm := fs.FileMode(0o644)
-	old, err := os.ReadFile(path)
-	if info, statErr := os.Stat(path); statErr == nil {
-		perm = info.Mode().Perm()
-	}
+	old, err := os.ReadFile(c.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -53,7 +45,7 @@ func (c *Config) rewrite() error {
 	if err := verify(c.format, data, content); err != nil {
 		return err
 	}
-	return replaceFile(path, data, perm)
+	return durable.Replace(c.file, data, 0o644)
 }
 
 // content returns the new content of the file.
@@ -105,37 +97,4 @@ func sameUsers(a, b []conffile.User) bool {
 		}
 	}
 	return len(a) == len(b)
-}
-
-// replaceFile writes path.tmp, syncs it and gives it the name path.
-func replaceFile(path string, data []byte, perm fs.FileMode) (err error) {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(tmp)
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

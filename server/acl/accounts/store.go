@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"unicode"
 
+	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/acl"
 )
 
@@ -349,7 +350,7 @@ func (s *Store) Save() error {
 	if s.opts.File == "" {
 		return ErrNoFile
 	}
-	if err := replaceFile(s.opts.File, acl.Format(s.Users())); err != nil {
+	if err := durable.Replace(s.opts.File, acl.Format(s.Users()), 0o600); err != nil {
 		if s.opts.Warn != nil {
 			s.opts.Warn("saving the aclfile: " + err.Error())
 		}

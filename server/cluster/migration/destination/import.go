@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
@@ -389,26 +389,11 @@ func (i *Import) mark(r cf.SlotRange) error {
 	if i.opt.Path == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(i.opt.Path), filepath.Base(i.opt.Path)+".")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(r.String() + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), i.opt.Path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := durable.Replace(i.opt.Path, []byte(r.String()+"\n"), 0o600); err != nil {
 		return err
 	}
 	i.marks = true
-	return syncDir(filepath.Dir(i.opt.Path))
+	return nil
 }
 
 // unmark removes the file of mark. If the file stays, the next process deletes the keys of slots that no node serves
@@ -422,15 +407,6 @@ func (i *Import) unmark() {
 		return
 	}
 	i.marks = false
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // recover deletes the keys of unserved slots that an earlier process has left.

@@ -1,0 +1,63 @@
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/basaltdb/basalt/internal/durable"
+)
+
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	check := func(text string, perm fs.FileMode) {
+		t.Helper()
+		got, err := os.ReadFile(path)
+		info, e := os.Stat(path)
+		if err = errors.Join(err, e); err != nil || string(got) != text || info.Mode() != perm {
+			t.Errorf("%q, %v (%v), want %q, %v", got, info.Mode(), err, text, perm)
+		}
+		if _, err := os.Stat(path + ".tmp"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the temporary file is still there: %v", err)
+		}
+	}
+	if err := durable.Replace(path, []byte("first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("first", 0o600)
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Replace(path, []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("second", 0o666) // as the old file, whatever the umask is
+
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Replace(link, []byte("third"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("third", 0o666)
+	if to, err := os.Readlink(link); to != path {
+		t.Errorf("the link leads to %q: %v", to, err)
+	}
+}
+
+// A directory takes no new name of a file, so the rename fails.
+func TestReplaceFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "directory")
+	if err := os.MkdirAll(filepath.Join(path, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Replace(path, []byte("text"), 0o600); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if _, err := os.Stat(path + ".tmp"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the temporary file is still there: %v", err)
+	}
+}
