@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,11 +28,11 @@ func backupServer(from string, l *login) (*backup.Server, error) {
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		return nil, nil
 	}
-	_, port, err := net.SplitHostPort(from)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+	if !isAddress(from) {
 		return nil, fmt.Errorf("--from %s: no such directory, and not HOST:PORT", from)
 	}
 	s := &backup.Server{Addr: from, User: l.user}
+	var err error
 	if s.Password, err = l.secret(); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/offline"
-	"github.com/basaltdb/basalt/internal/progress"
 )
 
 func init() { register(checkCommand) }
@@ -35,8 +34,9 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 			if err != nil {
 				return err
 			}
-			o := offline.Options{Phase: phases(env), Dropped: dropped}
-			defer o.Phase("", 0, false)
+			bars := &stages{env: env}
+			defer bars.stop()
+			o := offline.Options{Phase: bars.phase, Dropped: dropped}
 			if !asJSON {
 				o.Problem = func(p *offline.Problem) { fmt.Fprintln(env.Out, p.String()) }
 			}
@@ -48,7 +48,7 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 			if r == nil || err != nil {
 				return checkError(err)
 			}
-			o.Phase("", 0, false)
+			bars.stop()
 			if asJSON {
 				err = env.JSON(r)
 			} else {
@@ -97,23 +97,6 @@ func checkError(err error) error {
 		return fmt.Errorf("%w: stop the server, or make a backup (BGSAVE) and look at that", err)
 	}
 	return err
-}
-
-// phases shows a progress bar for each phase of the work; the next phase ends it.
-func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
-	var bar *progress.Bar
-	return func(name string, total int64, bytes bool) func(int64) {
-		bar.Stop()
-		bar = nil
-		if name != "" {
-			unit := progress.Items
-			if bytes {
-				unit = progress.Bytes
-			}
-			bar = env.Progress(name, total, unit)
-		}
-		return bar.Add
-	}
 }
 
 // plural returns a number and a regular English noun in singular or plural.

@@ -26,7 +26,7 @@ server's user.
 The exit code is 3 when data, security or service are at risk, 0 when all findings are advice.`,
 		Example: `  basalt doctor -c /etc/basalt/kvrocks.toml
   basalt doctor --server 127.0.0.1:6666`,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			var args []string
 			if file != "" {
 				args = []string{"-c", file}
@@ -44,16 +44,16 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 			}
 			found := append(doctor.Machine(facts), doctor.Settings(facts)...)
 			if addr != "" {
-				c, err := who.dial(addr)
+				c, err := who.dial(cmd.Context(), addr)
 				if err != nil {
 					return err
 				}
-				defer c.close()
-				v, err := c.do("INFO")
+				defer c.Close()
+				v, err := c.Do("INFO")
 				if err != nil {
 					return err
 				}
-				found = append(found, doctor.Server(doctor.ParseInfo(v.String()))...)
+				found = append(found, doctor.Server(doctor.ParseInfo(string(v.Text)))...)
 			}
 			return printFindings(env, found, asJSON)
 		},

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/basaltdb/basalt/internal/progress"
 	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/config/memplan"
 )
@@ -91,39 +89,13 @@ func target(s string, server **transfer.Address, dir *string) error {
 	return nil
 }
 
-// stages shows the progress of work in several stages, each starting at 0.
-type stages struct {
-	env   *Env
-	mu    sync.Mutex
-	stage string
-	bar   *progress.Bar
-}
-
-func (s *stages) add(stage string, n, total int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if stage != s.stage {
-		s.stop()
-		s.stage = stage
-		s.bar = s.env.Progress(stage, total, progress.Bytes)
-	}
-	s.bar.Add(n)
-}
-
-func (s *stages) stop() {
-	if s.bar != nil {
-		s.bar.Stop()
-		s.bar = nil
-	}
-}
-
 func runImport(ctx context.Context, env *Env, o transfer.ImportOptions, asJSON bool) error {
-	s := &stages{env: env}
+	bars := &stages{env: env}
 	if env.Width != nil && env.Width() > 0 {
-		o.Progress = s.add
+		o.Progress = bars.add
 	}
 	r, err := transfer.Import(ctx, o)
-	s.stop()
+	bars.stop()
 	if err != nil && ctx.Err() != nil {
 		err = context.Canceled
 	}

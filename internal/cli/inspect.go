@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/offline"
 	"github.com/basaltdb/basalt/internal/progress"
+	"github.com/basaltdb/basalt/internal/transfer"
 )
 
 func init() { register(inspectCommand) }
@@ -63,9 +65,9 @@ only shown for a directory.
 			if cmd.Flags().Changed("raw") {
 				return checkError(o.records(env, dir))
 			}
-			phase := phases(env)
-			in, err := offline.Inspect(cmd.Context(), dir, o.top, offline.Options{Phase: phase})
-			phase("", 0, false)
+			bars := &stages{env: env}
+			in, err := offline.Inspect(cmd.Context(), dir, o.top, offline.Options{Phase: bars.phase})
+			bars.stop()
 			if err != nil {
 				return checkError(err)
 			}
@@ -127,18 +129,18 @@ const scanCount = 100
 
 // server inspects the keys of a running server.
 func (o *inspectOptions) server(ctx context.Context, env *Env, addr string) error {
-	c, err := o.dial(addr)
+	c, err := o.dial(ctx, addr)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	began := time.Now()
 	collector := offline.NewCollector(o.top, began)
 	in := collector.In
 	in.Server = addr
 	total := int64(0)
-	if v, err := c.do("DBSIZE"); err == nil {
-		total = int64(v.Integer())
+	if v, err := c.Do("DBSIZE"); err == nil {
+		total = v.Int
 	}
 	if !o.all {
 		total = min(total, int64(o.sample))
@@ -150,22 +152,22 @@ func (o *inspectOptions) server(ctx context.Context, env *Env, addr string) erro
 		if o.match != "" {
 			args = append(args, "MATCH", o.match)
 		}
-		v, err := c.do(args...)
+		v, err := c.Do(args...)
 		if err != nil {
 			return fmt.Errorf("SCAN: %w", err)
 		}
-		if len(v.Array()) != 2 {
-			return fmt.Errorf("SCAN answers %.40s", v.String())
+		if len(v.Elems) != 2 {
+			return errors.New("the reply to SCAN is none of Redis")
 		}
 		var keys []string
-		for _, k := range v.Array()[1].Array() {
-			keys = append(keys, k.String())
+		for _, k := range v.Elems[1].Elems {
+			keys = append(keys, string(k.Text))
 		}
 		if err := o.fetch(c, keys, collector); err != nil {
 			return err
 		}
 		bar.Add(int64(len(keys)))
-		if cursor = v.Array()[0].String(); cursor == "0" {
+		if cursor = string(v.Elems[0].Text); cursor == "0" {
 			break
 		}
 		if !o.all && in.Keys >= int64(o.sample) {
@@ -197,37 +199,37 @@ func pace(ctx context.Context, began time.Time, n int64, speed int) error {
 }
 
 // fetch gets type, time to live and size of keys in one pipeline. It skips keys that were deleted meanwhile.
-func (o *inspectOptions) fetch(c *client, keys []string, collector *offline.Collector) error {
+func (o *inspectOptions) fetch(c *transfer.Conn, keys []string, collector *offline.Collector) error {
 	for _, k := range keys {
-		c.send("TYPE", k)
-		c.send("PEXPIRETIME", k)
-		c.send("MEMORY", "USAGE", k)
+		c.Send("TYPE", k)
+		c.Send("PEXPIRETIME", k)
+		c.Send("MEMORY", "USAGE", k)
 	}
-	if err := c.flush(); err != nil {
+	if err := c.Flush(); err != nil {
 		return err
 	}
 	for _, k := range keys {
 		key := offline.Key{Key: show(k)}
 		var expire, size int64
 		for i := range 3 {
-			v, err := c.receive()
-			if err != nil && !refused(err) {
+			v, err := c.Receive()
+			if err != nil {
 				return err
 			}
 			switch {
-			case err != nil: // an older server does not know the command
+			case v.Kind == '-': // an older server does not know the command
 			case i == 0:
-				key.Type = v.String()
+				key.Type = string(v.Text)
 			case i == 1:
-				expire = int64(v.Integer())
+				expire = v.Int
 			default:
-				size = int64(v.Integer())
+				size = v.Int
 			}
 		}
 		if key.Type == "none" || expire == -2 {
 			continue
 		}
-		key.Expire, key.Bytes = max(expire, 0), size
+		key.Expire, key.Bytes = max(expire, 0), max(size, 0)
 		collector.Add(key)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -117,9 +116,9 @@ func (c *certificates) use(addrs ...*transfer.Address) error {
 }
 
 func runMigrate(ctx context.Context, env *Env, o migrate.Options, asJSON bool) error {
-	bar := &absoluteBar{env: env}
+	bars := &stages{env: env}
 	if env.Width != nil && env.Width() > 0 {
-		o.Progress, o.Note = bar.at, bar.note
+		o.Progress, o.Note = bars.at, bars.note
 		if in, ok := env.In.(*os.File); ok && progress.Width(in) > 0 && !asJSON {
 			o.Confirm = func() bool {
 				_, err := bufio.NewReader(in).ReadString('\n')
@@ -128,7 +127,7 @@ func runMigrate(ctx context.Context, env *Env, o migrate.Options, asJSON bool) e
 		}
 	}
 	r, err := migrate.Run(ctx, o)
-	bar.stop()
+	bars.stop()
 	if err != nil && ctx.Err() != nil {
 		err = context.Canceled
 	}
@@ -189,42 +188,4 @@ func printMigrate(env *Env, r *migrate.Result) {
 	case r.Following:
 		fmt.Fprintln(w, "the target had caught up; the same command goes on there, with --cutover it ends the migration")
 	}
-}
-
-// absoluteBar shows stages that report their total progress instead of increments.
-type absoluteBar struct {
-	env   *Env
-	mu    sync.Mutex
-	stage string
-	bar   *progress.Bar
-	done  int64
-}
-
-func (b *absoluteBar) at(stage string, done, total int64, bytes bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if stage != b.stage {
-		b.bar.Stop()
-		unit := progress.Items
-		if bytes {
-			unit = progress.Bytes
-		}
-		b.stage, b.done, b.bar = stage, 0, b.env.Progress(stage, total, unit)
-	}
-	b.bar.SetTotal(total)
-	b.bar.Add(done - b.done)
-	b.done = done
-}
-
-func (b *absoluteBar) note(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bar.Note(text)
-}
-
-func (b *absoluteBar) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bar.Stop()
-	b.bar = nil
 }

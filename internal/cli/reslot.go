@@ -39,9 +39,10 @@ The exit code is 0 only if everything was converted and compared.`,
 			if on && merge {
 				return Usage("--on and --merge exclude each other")
 			}
-			o := offline.ReslotOptions{Options: offline.Options{Phase: phases(env)}, From: from,
+			bars := &stages{env: env}
+			defer bars.stop()
+			o := offline.ReslotOptions{Options: offline.Options{Phase: bars.phase}, From: from,
 				To: filepath.Join(args[1], "db"), Slots: !plain, Namespace: namespace, Merge: merge}
-			defer o.Phase("", 0, false)
 			work := offline.Reslot
 			if on {
 				work = offline.ReslotOn
@@ -50,7 +51,7 @@ The exit code is 0 only if everything was converted and compared.`,
 			if err != nil {
 				return checkError(err)
 			}
-			o.Phase("", 0, false)
+			bars.stop()
 			if asJSON {
 				return env.JSON(r)
 			}

@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/tidwall/resp"
 
 	"github.com/basaltdb/basalt/internal/transfer"
 )
@@ -122,85 +119,14 @@ func (l *login) tlsConfig(addr string) (*tls.Config, error) {
 	return c, err
 }
 
-// client is a connection to a server.
-type client struct {
-	conn net.Conn
-	w    *bufio.Writer
-	r    *resp.Reader
-}
-
-// serverError is an error reply.
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-
 // replyTimeout is the max time for a reply of the server.
 const replyTimeout = 30 * time.Second
 
 // dial connects and authenticates.
-func (l *login) dial(addr string) (*client, error) {
-	password, err := l.secret()
-	if err != nil {
+func (l *login) dial(ctx context.Context, addr string) (*transfer.Conn, error) {
+	a := transfer.Address{Network: "tcp", Host: addr, Timeout: replyTimeout}
+	if err := l.complete(&a); err != nil {
 		return nil, err
 	}
-	conf, err := l.tlsConfig(addr)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	if conf != nil {
-		conn = tls.Client(conn, conf)
-	}
-	c := &client{conn: conn, w: bufio.NewWriter(conn), r: resp.NewReader(bufio.NewReader(conn))}
-	if password != "" {
-		args := []string{"AUTH", password}
-		if l.user != "" {
-			args = []string{"AUTH", l.user, password}
-		}
-		if _, err := c.do(args...); err != nil {
-			c.close()
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-func (c *client) close() { c.conn.Close() }
-
-func (c *client) send(args ...string) {
-	fmt.Fprintf(c.w, "*%d\r\n", len(args))
-	for _, a := range args {
-		c.w.WriteString("$" + strconv.Itoa(len(a)) + "\r\n")
-		c.w.WriteString(a)
-		c.w.WriteString("\r\n")
-	}
-}
-
-func (c *client) flush() error { return c.w.Flush() }
-
-// receive reads a reply. An error reply is a [serverError]; after any other error the connection is unusable.
-func (c *client) receive() (resp.Value, error) {
-	c.conn.SetDeadline(time.Now().Add(replyTimeout))
-	v, _, err := c.r.ReadValue()
-	if err == nil && v.Type() == resp.Error {
-		err = serverError(v.String())
-	}
-	return v, err
-}
-
-func (c *client) do(args ...string) (resp.Value, error) {
-	c.send(args...)
-	if err := c.flush(); err != nil {
-		return resp.Value{}, err
-	}
-	return c.receive()
-}
-
-// refused reports whether the server replied with an error.
-func refused(err error) bool {
-	var e serverError
-	return errors.As(err, &e)
+	return transfer.Dial(ctx, a)
 }

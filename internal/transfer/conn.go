@@ -20,6 +20,7 @@ type Address struct {
 	TLS            *tls.Config // nil = none
 	User, Password string
 	DB             int
+	Timeout        time.Duration // max time for a reply; 0 = no limit
 }
 
 // ParseAddress parses an address:
@@ -93,10 +94,11 @@ func (r *Reply) Err() error {
 
 // Conn is a connection to a server. It may be used by one goroutine, or by one that writes and one that reads.
 type Conn struct {
-	c net.Conn
-	r *bufio.Reader
-	w *bufio.Writer
-	b []byte
+	timeout time.Duration
+	c       net.Conn
+	r       *bufio.Reader
+	w       *bufio.Writer
+	b       []byte
 }
 
 const (
@@ -122,7 +124,7 @@ func Dial(ctx context.Context, a Address) (*Conn, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
-	x := &Conn{c: c, r: bufio.NewReaderSize(c, connBuffer), w: bufio.NewWriterSize(c, connBuffer)}
+	x := &Conn{timeout: a.Timeout, c: c, r: bufio.NewReaderSize(c, connBuffer), w: bufio.NewWriterSize(c, connBuffer)}
 	login := []string{"AUTH", a.User, a.Password}
 	if a.User == "" {
 		login = []string{"AUTH", a.Password}
@@ -197,7 +199,12 @@ func (c *Conn) Do(args ...string) (Reply, error) {
 var errReply = errors.New("the reply is not one of RESP2")
 
 // Receive reads a reply.
-func (c *Conn) Receive() (Reply, error) { return c.receive(0) }
+func (c *Conn) Receive() (Reply, error) {
+	if c.timeout > 0 {
+		c.c.SetReadDeadline(time.Now().Add(c.timeout))
+	}
+	return c.receive(0)
+}
 
 func (c *Conn) receive(depth int) (r Reply, err error) {
 	line, err := c.r.ReadSlice('\n')
