@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,10 +98,8 @@ func Is(args []string) bool {
 	if len(args) == 0 {
 		return false
 	}
-	for _, name := range own {
-		if args[0] == name {
-			return true
-		}
+	if slices.Contains(own, args[0]) {
+		return true
 	}
 	for _, make := range commands {
 		if c := make(&Env{}); c.Name() == args[0] || c.HasAlias(args[0]) {

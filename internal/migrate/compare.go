@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,10 +296,7 @@ func (c *comparer) again() error {
 			return err
 		}
 	}
-	var keys []key
-	for k := range c.doubt {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(c.doubt))
 	before := make(map[key]uint64, len(keys))
 	err := parallel(keys, dumpsAtOnce, func(k key) error {
 		sum, err := c.fingerprint(k)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/internal/transfer"
@@ -370,10 +371,7 @@ func (m *migration) compare(ctx context.Context, settle func(context.Context) er
 
 func (m *migration) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	for _, w := range m.result.Warnings {
-		if w == text {
-			return
-		}
+	if !slices.Contains(m.result.Warnings, text) {
+		m.result.Warnings = append(m.result.Warnings, text)
 	}
-	m.result.Warnings = append(m.result.Warnings, text)
 }

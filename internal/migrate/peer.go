@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,14 +168,7 @@ func (p *peer) setting(name string) (string, error) {
 	return string(r.Elems[1].Text), nil
 }
 
-func sortedKeys[V any](m map[int]V) []int {
-	var keys []int
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }
 
 // undoTimeout bounds what must be done although the work is interrupted.
 const undoTimeout = 5 * time.Second

@@ -276,9 +276,7 @@ func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind strin
 		e.result.Gone++
 		return nil
 	}
-	if expire < 0 {
-		expire = 0
-	}
+	expire = max(expire, 0)
 	if err := dump.Err(); err != nil {
 		return e.other(db, key, expire, kind, err)
 	}

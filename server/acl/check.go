@@ -1,5 +1,7 @@
 package acl
 
+import "slices"
+
 // Denied is the reason of a denial. Of several reasons the greatest is reported.
 type Denied uint8
 
@@ -107,12 +109,7 @@ func (s *selector) allowsFirstArg(cmd ID, args [][]byte) bool {
 	if s.firstArgs == nil || len(args) < 2 {
 		return false
 	}
-	for _, arg := range s.firstArgs[cmd] {
-		if equalFold(args[1], arg) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.firstArgs[cmd], func(arg string) bool { return equalFold(args[1], arg) })
 }
 
 // equalFold compares ignoring the case of ASCII letters; word must be lower case.
@@ -182,12 +179,7 @@ func (s *selector) readsAllKeys() bool {
 // MayAccessChannel reports whether a selector of the user allows a channel or, if isPattern, a channel pattern. After a
 // change of its user, a subscriber must be disconnected if one of its channels is not allowed.
 func (u *User) MayAccessChannel(channel []byte, isPattern bool) bool {
-	for _, s := range u.selectors {
-		if s.allowsChannel(channel, isPattern) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.selectors, func(s *selector) bool { return s.allowsChannel(channel, isPattern) })
 }
 
 // LosesChannels reports whether the change from u to next may remove access to a channel: otherwise subscribers need

@@ -293,10 +293,10 @@ const echoed = 128
 
 // shorten truncates the input that an error repeats: at n bytes and, like Redis, which prints a C string, at a zero
 // byte.
-func shorten(b []byte, n int) []byte {
-	b = b[:min(len(b), n)]
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
+func shorten(b []byte, n int) []byte { return cString(b[:min(len(b), n)]) }
+
+// cString returns a string up to its first zero byte, which is where C believes it to end.
+func cString(b []byte) []byte {
+	b, _, _ = bytes.Cut(b, []byte{0})
 	return b
 }

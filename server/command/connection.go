@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -196,10 +197,5 @@ func reset(c *Ctx) error {
 
 // printable reports whether a name can stand in the output of CLIENT LIST: no blanks, no control characters.
 func printable(b []byte) bool {
-	for _, c := range b {
-		if c < '!' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b, func(c byte) bool { return c < '!' || c > '~' })
 }

@@ -176,9 +176,7 @@ func parseCursor(b []byte) (scanCursor, error) {
 	if len(b) > 0 && b[0] == '_' && textCursors.Load() {
 		return scanCursor{after: b[1:], text: true}, nil
 	}
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
+	b = cString(b)
 	if len(b) == 0 {
 		return scanCursor{}, nil
 	}

@@ -303,9 +303,7 @@ func (v *sortVector) keys(c *Ctx, o *sortOptions) error {
 // setScore reads the number that an element is sorted by, with the rules of C's strtod: blanks may come before it,
 // the text ends at a zero byte, and an empty one is 0.
 func (it *sortItem) setScore(text []byte) (ok bool) {
-	if i := bytes.IndexByte(text, 0); i >= 0 {
-		text = text[:i]
-	}
+	text = cString(text)
 	if len(text) == 0 {
 		return true
 	}

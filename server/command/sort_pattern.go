@@ -34,10 +34,7 @@ type sortPattern struct {
 // parseSortPattern reads a pattern. Like Redis, which takes it for a C string there, it looks for the star, and the
 // arrow behind it, up to the first zero byte only.
 func parseSortPattern(b []byte) (p sortPattern) {
-	text := b
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		text = b[:i]
-	}
+	text := cString(b)
 	p.self = string(text) == "#"
 	star := bytes.IndexByte(text, '*')
 	if star < 0 {

@@ -121,9 +121,7 @@ func scoreBound(b []byte) (f float64, open, ok bool) {
 	if f, ok = ParseFloat(b); ok {
 		return f, open, true
 	}
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
+	b = cString(b)
 	if len(b) == 0 {
 		return 0, open, true
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
 // maxStack is how many values a library function can have on the stack in Lua 5.1, including its arguments.
@@ -132,9 +134,7 @@ func chunkName(name string) string {
 		}
 		return name
 	}
-	if i := strings.IndexByte(name, 0); i >= 0 {
-		name = name[:i]
-	}
+	name = syntax.CString(name)
 	line := name
 	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
 		line = line[:i]
@@ -362,9 +362,8 @@ func baseSelect(L *vm.LState) int {
 	i := checkInt32(L, 1)
 	if i < 0 {
 		i = n + i
-	} else if i > n {
-		i = n
 	}
+	i = min(i, n)
 	if i < 1 {
 		argError(L, 1, "index out of range")
 	}
@@ -395,9 +394,7 @@ func baseToNumber(L *vm.LState) int {
 // the greatest one.
 func parseUnsigned(s string, base int) (float64, bool) {
 	const spaces = " \t\n\v\f\r"
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		s = s[:i]
-	}
+	s = syntax.CString(s)
 	s = strings.TrimLeft(s, spaces)
 	negative := strings.HasPrefix(s, "-")
 	if negative || strings.HasPrefix(s, "+") {

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/server/lua/luac"
@@ -49,12 +50,7 @@ func setsGlobals(p *vm.FunctionProto) bool {
 			}
 		}
 	}
-	for _, f := range p.FunctionPrototypes {
-		if setsGlobals(f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.FunctionPrototypes, setsGlobals)
 }
 
 // same returns its arguments.

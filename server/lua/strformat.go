@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
 // verb is one conversion of string.format: %[flags][width][.precision]letter.
@@ -62,9 +64,7 @@ func strFormat(L *vm.LState) int {
 				b = append(b, s...)
 				break
 			}
-			if j := strings.IndexByte(s, 0); j >= 0 { // C stops there
-				s = s[:j]
-			}
+			s = syntax.CString(s)
 			if v.precision >= 0 && v.precision < len(s) {
 				s = s[:v.precision]
 			}

@@ -25,9 +25,7 @@ func histBucket(ns uint64) int {
 	if ns < 1<<histSub {
 		return int(ns)
 	}
-	if ns > histMax {
-		ns = histMax
-	}
+	ns = min(ns, histMax)
 	octave := bits.Len64(ns) - 1 // at least histSub
 	return (octave-histSub+1)<<histSub + int(ns>>(octave-histSub))&(1<<histSub-1)
 }

@@ -229,11 +229,9 @@ func (r *reader) check(v *Value) {
 	step := 1
 	switch v.Kind {
 	case ZSet:
-		for _, s := range v.Scores {
-			if math.IsNaN(s) {
-				r.Failf("score that is no number")
-				return
-			}
+		if slices.ContainsFunc(v.Scores, math.IsNaN) {
+			r.Failf("score that is no number")
+			return
 		}
 	case Hash:
 		if step = 2; len(v.Elems)%2 != 0 {

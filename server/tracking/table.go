@@ -192,11 +192,9 @@ func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 		s.byKey[k.nsKey] = k
 		t.tracked.Add(1)
 	}
-	for _, x := range k.clients {
-		if x == c {
-			s.mu.Unlock()
-			return
-		}
+	if slices.Contains(k.clients, c) {
+		s.mu.Unlock()
+		return
 	}
 	k.clients = append(k.clients, c)
 	t.items.Add(1)

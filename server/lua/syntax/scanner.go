@@ -71,7 +71,7 @@ func (s *scanner) fail(message string, near tokenKind) {
 	switch near {
 	case 0:
 	case tokenName, tokenString, tokenNumber:
-		message += " near '" + cString(s.lexeme()) + "'"
+		message += " near '" + CString(s.lexeme()) + "'"
 	default:
 		message += " near '" + near.String() + "'"
 	}
@@ -385,7 +385,7 @@ func (s *scanner) scanNumber(t *token) {
 		return
 	}
 	var ok bool
-	if t.value, ok = parseNumber(cString(text)); !ok {
+	if t.value, ok = parseNumber(CString(text)); !ok {
 		s.fail("malformed number", tokenNumber)
 	}
 }

@@ -77,10 +77,8 @@ func Parse(source, chunk string, calls int) (stmts []ast.Stmt, err error) {
 	return stmts, nil
 }
 
-// cString returns a text up to its first zero byte, which is where C believes it to end.
-func cString(s string) string {
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		return s[:i]
-	}
-	return s
+// CString returns a text up to its first zero byte, which is where C believes it to end.
+func CString(s string) string {
+	before, _, _ := strings.Cut(s, "\x00")
+	return before
 }

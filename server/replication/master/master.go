@@ -8,6 +8,7 @@ package master
 import (
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -174,10 +175,7 @@ const errNoLog proto.Error = "replication does not work with rocksdb.write_optio
 // Disconnect disconnects all replicas, including those that fetch files.
 func (m *Master) Disconnect(reason error) {
 	m.mu.Lock()
-	links := make([]Link, 0, len(m.links))
-	for l := range m.links {
-		links = append(links, l)
-	}
+	links := slices.Collect(maps.Keys(m.links))
 	m.mu.Unlock()
 	for _, f := range *m.feeders.Load() {
 		f.end(reason)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -157,12 +158,8 @@ func (l *link) introduce() error {
 
 // transient reports whether an error reply describes a temporary state.
 func transient(text string) bool {
-	for _, code := range []string{"-LOADING", "-MASTERDOWN", "-NOMASTERLINK", "-BUSY", "-TRYAGAIN"} {
-		if strings.HasPrefix(text, code) {
-			return true
-		}
-	}
-	return false
+	codes := []string{"-LOADING", "-MASTERDOWN", "-NOMASTERLINK", "-BUSY", "-TRYAGAIN"}
+	return slices.ContainsFunc(codes, func(code string) bool { return strings.HasPrefix(text, code) })
 }
 
 // sync requests the stream, and performs a full synchronisation if the master demands one. It returns the beginning of
