@@ -83,7 +83,7 @@ func run(cfg *config.Config) (err error) {
 		return err
 	}
 	defer listeners.Close()
-	targets, err := logging.ParseTargets(cfg.LogTargets())
+	targets, err := logging.ParseTargets(cfg.Text("log-dir"))
 	if err != nil {
 		return fmt.Errorf("log-dir: %w", err)
 	}

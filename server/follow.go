@@ -19,7 +19,7 @@ type applier struct {
 
 // follow makes the server and the engine follow changes of settings at run time.
 func (s *Server) follow() {
-	if clients, tables := options.OpenFiles(s.cfg); int64(s.cfg.MaxClients()) > clients {
+	if clients, tables := options.OpenFiles(s.cfg); s.cfg.Int("maxclients") > clients {
 		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", clients),
 			zap.Int64("table files", tables))
 	}
@@ -49,7 +49,7 @@ func (s *Server) appliers() []applier {
 		{names: []string{"maxclients"},
 			apply: always(func() {
 				clients, _ := options.OpenFiles(s.cfg)
-				s.maxClients.Store(min(int64(s.cfg.MaxClients()), clients))
+				s.maxClients.Store(min(s.cfg.Int("maxclients"), clients))
 			})},
 		{names: []string{"timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit",
 			"lua-strict-key-accessing"},
@@ -87,9 +87,9 @@ func (s *Server) appliers() []applier {
 // applyLimits applies the limits that every session checks.
 func (s *Server) applyLimits() {
 	l := &s.sessions.Limits
-	l.Bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
-	l.Timeout.Store(int64(s.cfg.Timeout()))
-	l.Out.Store(int64(s.cfg.OutputLimit()))
+	l.Bulk.Store(s.cfg.Int("proto-max-bulk-len"))
+	l.Timeout.Store(s.cfg.Int("timeout"))
+	l.Out.Store(s.cfg.Int("client-output-buffer-limit"))
 	l.Outputs.Store(options.OutputLimits(s.cfg))
 	l.Query.Store(s.cfg.Int("client-query-buffer-limit"))
 	l.StrictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))

@@ -133,7 +133,7 @@ func (s *Server) Sessions() *session.Shared { return s.sessions }
 func Listen(cfg *config.Config) (wire.Listeners, error) {
 	return wire.Listen(wire.Addresses{
 		FD: int(cfg.Int("socket-fd")), Hosts: cfg.Bind(), Port: cfg.Port(), TLSPort: int(cfg.Int("tls-port")),
-		Unix: cfg.Text("unixsocket"), UnixPerm: uint32(cfg.Int("unixsocketperm")), Backlog: cfg.TCPBacklog(),
+		Unix: cfg.Text("unixsocket"), UnixPerm: uint32(cfg.Int("unixsocketperm")), Backlog: int(cfg.Int("tcp-backlog")),
 	})
 }
 

@@ -19,8 +19,9 @@ import (
 func Facts(cfg *config.Config) *doctor.Facts {
 	f := &doctor.Facts{
 		Root: os.DirFS("/"), Now: time.Now(),
-		Clients: uint64(cfg.MaxClients()), MaxOpenFiles: cfg.Int("rocksdb.max_open_files"), Backlog: uint64(cfg.TCPBacklog()),
-		Dir: cfg.Dir(), ConfigFile: cfg.File(),
+		Clients: uint64(cfg.Int("maxclients")), MaxOpenFiles: cfg.Int("rocksdb.max_open_files"),
+		Backlog: uint64(cfg.Int("tcp-backlog")),
+		Dir:     cfg.Dir(), ConfigFile: cfg.File(),
 		Protected: cfg.Bool("protected-mode"), Password: cfg.RequirePass() != "" || len(cfg.Users()) > 0 ||
 			cfg.Text("aclfile") != "", Sync: cfg.Bool("rocksdb.write_options.sync"),
 		NoWAL:    cfg.Bool("rocksdb.write_options.disable_wal"),

@@ -21,10 +21,8 @@ var (
 	logDir                  = setting.Index("log-dir")
 	logRetentionDays        = setting.Index("log-retention-days")
 	masterAuth              = setting.Index("masterauth")
-	maxClients              = setting.Index("maxclients")
 	pidFile                 = setting.Index("pidfile")
 	port                    = setting.Index("port")
-	protoMaxBulkLen         = setting.Index("proto-max-bulk-len")
 	redisDatabases          = setting.Index("redis-databases")
 	renameCommand           = setting.Index("rename-command")
 	maxMemory               = setting.Index("maxmemory")
@@ -34,8 +32,6 @@ var (
 	replNamespaceEnabled    = setting.Index("repl-namespace-enabled")
 	requirePass             = setting.Index("requirepass")
 	slaveOf                 = setting.Index("slaveof")
-	tcpBacklog              = setting.Index("tcp-backlog")
-	timeout                 = setting.Index("timeout")
 	unixSocket              = setting.Index("unixsocket")
 )
 
@@ -62,21 +58,6 @@ func (c *Config) Bind() []string {
 // Port returns the TCP port; 0 = the system chooses a port.
 func (c *Config) Port() int { return int(c.num(port)) }
 
-// TCPBacklog returns the length of the accept queue.
-func (c *Config) TCPBacklog() int { return int(c.num(tcpBacklog)) }
-
-// MaxClients returns the most clients at one time.
-func (c *Config) MaxClients() int { return int(c.num(maxClients)) }
-
-// Timeout returns the seconds after which an idle client is disconnected; 0 = never.
-func (c *Config) Timeout() int { return int(c.num(timeout)) }
-
-// ProtoMaxBulkLen returns the length in bytes of the longest argument.
-func (c *Config) ProtoMaxBulkLen() int { return int(c.num(protoMaxBulkLen)) }
-
-// OutputLimit returns the bytes of unread replies at which a normal client is disconnected; 0 = no limit.
-func (c *Config) OutputLimit() int { return int(c.num(clientOutputBufferLimit)) }
-
 // OutputLimits returns the limits of a class of clients.
 func (c *Config) OutputLimits(class setting.Class) setting.BufferLimit {
 	return c.state.Load().limits[class]
@@ -90,9 +71,6 @@ func (c *Config) Dir() string { return c.text(dir) }
 
 // DBDir returns the directory of the RocksDB database.
 func (c *Config) DBDir() string { return filepath.Join(c.Dir(), "db") }
-
-// LogTargets returns where the log goes, in the form that logging.ParseTargets reads.
-func (c *Config) LogTargets() string { return c.text(logDir) }
 
 // Databases returns the number of databases for SELECT; 0 = only database 0 exists, and namespaces may be used.
 func (c *Config) Databases() int64 { return c.num(redisDatabases) }

@@ -61,7 +61,7 @@ GET = "GET2"
 				return
 			}
 			if cfg.Port() != 7000 || !reflect.DeepEqual(cfg.Bind(), []string{"127.0.0.1", "::1"}) ||
-				cfg.RequirePass() != "a # \"secret\"\t" || cfg.ProtoMaxBulkLen() != 1<<30 ||
+				cfg.RequirePass() != "a # \"secret\"\t" || cfg.Int("proto-max-bulk-len") != 1<<30 ||
 				!cfg.Bool("rocksdb.write_options.sync") || cfg.Text("compact-cron") != "0 3 * * * 0 4 * * *" {
 				t.Errorf("%s: %v", c.name, cfg.Match(func(string) bool { return true }))
 			}
@@ -113,7 +113,7 @@ func TestCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Port() != 7001 || c.Timeout() != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" ||
+	if c.Port() != 7001 || c.Int("timeout") != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" ||
 		c.Text("rename-command") != "A B\nC D" {
 		t.Errorf("%v", c.Match(func(string) bool { return true }))
 	}
@@ -168,8 +168,8 @@ func TestByteOrderMark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Int("port") != 7001 || c.MaxClients() != 9 {
-			t.Errorf("%s: port %d, maxclients %d", name, c.Int("port"), c.MaxClients())
+		if c.Int("port") != 7001 || c.Int("maxclients") != 9 {
+			t.Errorf("%s: port %d, maxclients %d", name, c.Int("port"), c.Int("maxclients"))
 		}
 	}
 }

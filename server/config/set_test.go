@@ -120,8 +120,8 @@ func TestHooks(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	expect("timeout 5>6", "slave-priority 1>2", "maxclients 10000>13", "slave-priority 2>1", "timeout 6>5")
-	if c.Timeout() != 5 || c.MaxClients() != 10000 || c.Int("slave-priority") != 1 {
-		t.Errorf("values after a failure: %d %d", c.Timeout(), c.MaxClients())
+	if c.Int("timeout") != 5 || c.Int("maxclients") != 10000 || c.Int("slave-priority") != 1 {
+		t.Errorf("values after a failure: %d %d", c.Int("timeout"), c.Int("maxclients"))
 	}
 }
 
@@ -183,7 +183,8 @@ func TestConcurrency(t *testing.T) {
 func TestAccessorsDoNotAllocate(t *testing.T) {
 	c := Default()
 	n := testing.AllocsPerRun(100, func() {
-		_, _, _, _ = c.ProtoMaxBulkLen(), c.RequirePass(), c.OutputLimits(setting.ClassPubSub), c.Bool("slave-read-only")
+		_, _, _ = c.Int("proto-max-bulk-len"), c.RequirePass(), c.Bool("slave-read-only")
+		_ = c.OutputLimits(setting.ClassPubSub)
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)

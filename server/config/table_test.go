@@ -159,9 +159,10 @@ func TestLimitsKeepOtherClasses(t *testing.T) {
 	if have := c.Text("client-output-buffer-limit"); have != want {
 		t.Errorf("%s", have)
 	}
-	if c.OutputLimit() != 256<<20 || c.OutputLimits(setting.ClassPubSub) != (setting.BufferLimit{Hard: 1 << 20}) ||
+	if c.Int("client-output-buffer-limit") != 256<<20 ||
+		c.OutputLimits(setting.ClassPubSub) != (setting.BufferLimit{Hard: 1 << 20}) ||
 		c.OutputLimits(setting.ClassReplica) != (setting.BufferLimit{Hard: 256 << 20, Soft: 64 << 20, Seconds: 60}) {
-		t.Errorf("limits: %v, %v", c.OutputLimit(), c.OutputLimits(setting.ClassPubSub))
+		t.Errorf("limits: %v, %v", c.Int("client-output-buffer-limit"), c.OutputLimits(setting.ClassPubSub))
 	}
 }
 

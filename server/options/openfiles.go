@@ -46,7 +46,7 @@ func maxOpenFiles(cfg *config.Config) int {
 
 // CheckClients refuses a maxclients that exceeds the limit of open files.
 func CheckClients(cfg *config.Config) error {
-	if most, _ := OpenFiles(cfg); int64(cfg.MaxClients()) > most {
+	if most, _ := OpenFiles(cfg); cfg.Int("maxclients") > most {
 		return clientsError(most)
 	}
 	return nil
