@@ -154,9 +154,7 @@ func bfAdd(c *Ctx) error {
 func bfAddAll(c *Ctx, items [][]byte, create *bloom.Options) error {
 	mark := c.Out.Mark()
 	err := bloom.Add(c.Tx, c.Args[1], items, create, func(r bloom.Result) { writeAdded(c, r) })
-	if err == nil {
-		c.Out.InsertArray(mark, len(items))
-	}
+	c.Out.InsertArray(mark, len(items))
 	return err
 }
 

@@ -265,9 +265,6 @@ func (s *geoSearch) reply() error {
 			writePosition(out, f.Lon, f.Lat)
 		}
 	})
-	if err != nil {
-		return err
-	}
 	out.InsertArray(mark, n)
-	return nil
+	return err
 }

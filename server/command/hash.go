@@ -322,11 +322,8 @@ func hrangebylex(c *Ctx) error {
 		c.Out.Bulk(value)
 		n += 2
 	})
-	if err != nil {
-		return err
-	}
 	c.Out.InsertArray(mark, n)
-	return nil
+	return err
 }
 
 // The errors of HRANGEBYLEX are those of Kvrocks.

@@ -25,11 +25,8 @@ func keysMatching(c *Ctx) error {
 		}
 		return true
 	})
-	if err != nil {
-		return err
-	}
 	c.Out.InsertArray(mark, n)
-	return nil
+	return err
 }
 
 // scan reads COUNT records per call, including the records of expired keys: the work of a call is bounded, and a call

@@ -93,9 +93,7 @@ func spop(c *Ctx) error {
 		count++
 		c.Out.Bulk(m)
 	})
-	if err == nil {
-		c.Out.InsertSet(mark, count)
-	}
+	c.Out.InsertSet(mark, count)
 	return err
 }
 
@@ -156,9 +154,7 @@ func setOp(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) 
 		c.Out.Bulk(m)
 		n++
 	})
-	if err == nil {
-		c.Out.InsertSet(mark, n)
-	}
+	c.Out.InsertSet(mark, n)
 	return err
 }
 

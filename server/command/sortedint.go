@@ -113,11 +113,8 @@ func replyIDs(c *Ctx, p sortedint.Page) error {
 		c.Out.Bulk(strconv.AppendUint(text[:0], id, 10))
 		n++
 	})
-	if err != nil {
-		return err
-	}
 	c.Out.InsertArray(mark, n)
-	return nil
+	return err
 }
 
 func sirangebyvalue(c *Ctx) error    { return sortedintByValue(c, c.Args[2], c.Args[3], false) }
