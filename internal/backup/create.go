@@ -16,25 +16,13 @@ import (
 
 	"github.com/basaltdb/basalt/engine/manifest"
 	"github.com/basaltdb/basalt/engine/wal"
+	"github.com/basaltdb/basalt/internal/progress"
 )
-
-// Progress receives the progress of the work.
-type Progress interface {
-	SetTotal(bytes int64)
-	Add(bytes int64)
-	Note(what string)
-}
-
-type noProgress struct{}
-
-func (noProgress) SetTotal(int64) {}
-func (noProgress) Add(int64)      {}
-func (noProgress) Note(string)    {}
 
 // CreateOptions configure a backup.
 type CreateOptions struct {
-	Parallel int      // parallel transfers; 0 = 4
-	Progress Progress // nil = none
+	Parallel int           // parallel transfers; 0 = 4
+	Progress *progress.Bar // nil = none
 
 	// began is called when the sequence number of the backup is known, before most files are transferred.
 	began func(sequence uint64) error
@@ -45,9 +33,6 @@ type CreateOptions struct {
 func (o *CreateOptions) fill() {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
-	}
-	if o.Progress == nil {
-		o.Progress = noProgress{}
 	}
 }
 
@@ -270,7 +255,7 @@ func (c *creation) store(ctx context.Context, name string) error {
 	}
 	defer w.Abort()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, sum, counter{c.o.Progress}), in)
+	n, err := io.Copy(io.MultiWriter(w, sum, c.o.Progress), in)
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes instead of %d", n, size)
 	}
@@ -306,13 +291,6 @@ func (c *creation) open(ctx context.Context, name string) (io.ReadCloser, int64,
 		return c.snap.open(ctx, name)
 	}
 	return opened(os.Open(filepath.Join(c.head, name)))
-}
-
-type counter struct{ p Progress }
-
-func (c counter) Write(b []byte) (int, error) {
-	c.p.Add(int64(len(b)))
-	return len(b), nil
 }
 
 // stillThere checks that all objects of the backup exist: someone may have removed some by hand.

@@ -15,15 +15,16 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/internal/durable"
+	"github.com/basaltdb/basalt/internal/progress"
 )
 
 // RestoreOptions say what to restore.
 type RestoreOptions struct {
-	ID       string    // this backup without later writes
-	At       time.Time // or the state at this time
-	Point    *Point    // or the state at this point; without all three, the newest state
-	Parallel int       // parallel transfers; 0 = 4
-	Progress Progress  // nil = none
+	ID       string        // this backup without later writes
+	At       time.Time     // or the state at this time
+	Point    *Point        // or the state at this point; without all three, the newest state
+	Parallel int           // parallel transfers; 0 = 4
+	Progress *progress.Bar // nil = none
 }
 
 // Restored describes the result.
@@ -51,9 +52,6 @@ const (
 func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Restored, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
-	}
-	if o.Progress == nil {
-		o.Progress = noProgress{}
 	}
 	p, err := r.plan(ctx, o)
 	if err != nil {
@@ -239,7 +237,7 @@ func (r *Repo) fetchAll(ctx context.Context, b *Backup, dir string, o RestoreOpt
 }
 
 // fetch downloads a file to a directory, unless it is there already.
-func (r *Repo) fetch(ctx context.Context, f *File, dir string, p Progress) error {
+func (r *Repo) fetch(ctx context.Context, f *File, dir string, p *progress.Bar) error {
 	path := filepath.Join(dir, f.Name)
 	if same(path, f) {
 		p.Add(f.Size)
@@ -250,7 +248,7 @@ func (r *Repo) fetch(ctx context.Context, f *File, dir string, p Progress) error
 	if err != nil {
 		return err
 	}
-	err = r.copyFile(ctx, f, io.MultiWriter(out, counter{p}))
+	err = r.copyFile(ctx, f, io.MultiWriter(out, p))
 	if err == nil {
 		err = out.Sync()
 	}

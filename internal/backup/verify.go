@@ -9,13 +9,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/progress"
 )
 
 // VerifyOptions say what to verify.
 type VerifyOptions struct {
-	IDs      []string // these backups without the log; empty = all backups and the log
-	Parallel int      // parallel reads; 0 = 4
-	Progress Progress // nil = none
+	IDs      []string      // these backups without the log; empty = all backups and the log
+	Parallel int           // parallel reads; 0 = 4
+	Progress *progress.Bar // nil = none
 }
 
 // Verified is the result.
@@ -31,9 +33,6 @@ type Verified struct {
 func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
-	}
-	if o.Progress == nil {
-		o.Progress = noProgress{}
 	}
 	v := &Verified{Damage: []string{}}
 	backups, err := r.chosen(ctx, o.IDs, v)
@@ -53,7 +52,7 @@ func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 			v.Bytes += f.Size
 			jobs = append(jobs, func(ctx context.Context) error {
 				o.Progress.Note(f.Name)
-				return r.copyFile(ctx, &f, counter{o.Progress})
+				return r.copyFile(ctx, &f, o.Progress)
 			})
 		}
 	}
@@ -164,9 +163,9 @@ func gaps(t *Timeline, backups []*Backup) (found []string) {
 	return found
 }
 
-func (r *Repo) verifySegment(ctx context.Context, s Segment, p Progress) error {
+func (r *Repo) verifySegment(ctx context.Context, s Segment, p *progress.Bar) error {
 	return r.withSegment(ctx, s, func(in io.Reader) error {
-		return readSegment(io.TeeReader(in, counter{p}), s, func([]byte, time.Time, time.Time) error { return nil })
+		return readSegment(io.TeeReader(in, p), s, func([]byte, time.Time, time.Time) error { return nil })
 	})
 }
 

@@ -76,9 +76,7 @@ REPOSITORY is ` + repoHelp + ".",
 					Event: func(e backup.Event) { showEvent(env, e, asJSON) }})
 			}
 			bar := env.Progress("backup", 0, progress.Bytes)
-			if bar != nil {
-				o.Progress = bar
-			}
+			o.Progress = bar
 			var made *backup.Created
 			if server != nil {
 				made, err = repo.CreateFromServer(c.Context(), server, o)
@@ -237,9 +235,7 @@ REPOSITORY is ` + repoHelp + ".",
 			}
 			o := backup.VerifyOptions{IDs: args[1:], Parallel: parallel}
 			bar := env.Progress("verify", 0, progress.Bytes)
-			if bar != nil {
-				o.Progress = bar
-			}
+			o.Progress = bar
 			v, err := repo.Verify(c.Context(), o)
 			bar.Stop()
 			if err != nil {

@@ -43,9 +43,7 @@ REPOSITORY is ` + repoHelp + ".",
 				return err
 			}
 			bar := env.Progress("restore", 0, progress.Bytes)
-			if bar != nil {
-				o.Progress = bar
-			}
+			o.Progress = bar
 			r, err := repo.Restore(c.Context(), to, o)
 			bar.Stop()
 			if err != nil {

@@ -82,6 +82,12 @@ func (b *Bar) Add(n int64) {
 	b.mu.Unlock()
 }
 
+// Write implements [io.Writer]: it adds the number of bytes.
+func (b *Bar) Write(p []byte) (int, error) {
+	b.Add(int64(len(p)))
+	return len(p), nil
+}
+
 // SetTotal sets the total amount of work; 0 = unknown.
 func (b *Bar) SetTotal(n int64) {
 	if b == nil {
