@@ -13,8 +13,8 @@ import (
 // That saves the server its log, its memtables, and most of the work for each key. Keys are collected in memory and
 // appear in the server a chunk at a time. While one chunk is sent, the next one is collected.
 //
-// A server that cannot take table files as it would take commands refuses them. What is no table file's matter goes by
-// commands in any case: types that need a database to make their records, and collections in several parts.
+// A server refuses table files if their effect would differ from that of commands. Some values are always sent as
+// commands: those of types that need a database to make their records, and collections in several parts.
 type tables struct {
 	m       *importer
 	c       *Conn

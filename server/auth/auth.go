@@ -137,8 +137,8 @@ func (a *Auth) AuthFailed(sess *command.Session, name string, user []byte) {
 	a.failed(name, string(user), a.options.Describe(sess.ID), sess.Addr)
 }
 
-// AuthFailedOver notes a failed authentication of a client that is no connection of commands: what it has asked for,
-// and where it comes from (host:port).
+// AuthFailedOver notes a failed authentication outside of a session, such as over HTTP: what was asked for, and from
+// which address (host:port).
 func (a *Auth) AuthFailedOver(what, user, addr string) { a.failed(what, user, "addr="+addr, addr) }
 
 func (a *Auth) failed(object, user, client, addr string) {

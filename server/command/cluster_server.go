@@ -42,9 +42,9 @@ const (
 	ImportSuccess
 	ImportFailed
 	ImportNone
-	// ImportVerify is not Kvrocks's: the source is a basalt, which is to be asked at the end. See package migration.
+	// ImportVerify, which Kvrocks lacks: the source is a basalt and must be asked at the end. See package migration.
 	ImportVerify ImportState = 64
-	// ImportConfirm: it sends clients here from now on, and need not be asked.
+	// ImportConfirm: the source sends clients here from now on, and need not be asked.
 	ImportConfirm ImportState = 65
 )
 

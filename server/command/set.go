@@ -177,8 +177,8 @@ func sdiff(c *Ctx) error       { return setOp(c, sets.Diff) }
 func sunionstore(c *Ctx) error { return setOpStore(c, sets.Union) }
 func sdiffstore(c *Ctx) error  { return setOpStore(c, sets.Diff) }
 
-// sinterstore takes from a master before 6.2 what that has done: it looked at no key behind a missing one, whatever its
-// type, and stored nothing.
+// sinterstore repeats what a master before Redis 6.2 has done: after a missing key it looked at no other key, even one
+// of the wrong type, and stored an empty set.
 func sinterstore(c *Ctx) error {
 	err := setOpStore(c, intersect)
 	if errors.Is(err, engine.ErrWrongType) && c.Tx.IsFromMaster() {

@@ -182,8 +182,8 @@ var (
 // however small the sorted set is.
 const maxRandomReply = 1 << 30
 
-// fitsRandom reports whether a reply that began at mark has room for more of n random elements: with a negative n it
-// may be clear from the first one on that it will not end in time, as even an empty one takes six bytes.
+// fitsRandom reports whether a reply that began at mark has room for more of n random elements. A negative n may exceed
+// the bound from the first element on, because even an empty element takes six bytes.
 func fitsRandom(c *Ctx, n int64, mark int) bool {
 	const least = int64(len("$0\r\n\r\n"))
 	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply

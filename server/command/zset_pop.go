@@ -26,7 +26,7 @@ func zpop(c *Ctx, highest bool) error {
 			return err
 		}
 	}
-	// One popped member is no pair of its own in either protocol, unless a count was given.
+	// Without a count, the popped member and its score are not nested in RESP3 either.
 	out := newPairs(c.Out, true)
 	out.nested = out.nested && counted
 	err := zset.Pop(c.Tx, c.Args[1], uint64(n), highest, out.add)

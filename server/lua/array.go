@@ -428,7 +428,7 @@ func pairs(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
 }
 
 // each goes through a table and leaves it as it is, unlike pairs, which makes its nodes. The keys that have no place
-// in the array come in the order of the nodes, if there are any, and otherwise in that in which they were added.
+// in the array come in the order of the nodes if the table has nodes, otherwise in the order in which they were added.
 func each(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
 	c := contentsOf(t)
 	return func(yield func(key, value vm.LValue) bool) {

@@ -347,7 +347,7 @@ func errorHandler(L *vm.LState) int {
 }
 
 // explainHandler is called where an error was raised: it words the error as Lua does. All functions of the thread end
-// then, so it closes their variables, which the library does only where there is no handler.
+// then, so it closes their variables. The library does so only without a handler.
 func explainHandler(L *vm.LState) int {
 	v := explain(L, L.Get(1), 1)
 	closeVariables(L)

@@ -23,8 +23,8 @@ import (
 //	length · (string: name · time seen · time active          the latter from the third form on
 //	          · length · raw id)                              pending for this consumer
 //
-// A node's listpack consists of numbers and strings. It begins with a head, of which the fields are those that most
-// entries have:
+// A node's listpack consists of numbers and strings. It begins with a head, whose fields are those of
+// most entries:
 //
 //	entries · deleted entries · length · fields · 0
 //

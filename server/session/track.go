@@ -36,7 +36,7 @@ func (c *conn) untrack(batch *wire.Batch) {
 	}
 }
 
-// endTrack ends the tracking of a client that is no longer the connection's.
+// endTrack ends the tracking by a client that the connection has replaced.
 func (c *conn) endTrack(old *tracking.Client, batch *wire.Batch) {
 	c.srv.Tracker.Remove(old, batch)
 	if old.Broadcast {

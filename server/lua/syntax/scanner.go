@@ -66,7 +66,7 @@ func (s *scanner) lexeme() string {
 	return s.text
 }
 
-// fail ends the parsing with an error near a token, of which the text was read last. Lua has no words for the byte 0.
+// fail ends the parsing with an error near a token, whose text was read last. Lua has no words for the byte 0.
 func (s *scanner) fail(message string, near tokenKind) {
 	switch near {
 	case 0:
@@ -218,7 +218,7 @@ func (s *scanner) brackets() int {
 	return -n - 1
 }
 
-// scanLong reads a long string from its second bracket on; a comment when there is no token.
+// scanLong reads a long string from its second bracket on, or a long comment if t is nil.
 func (s *scanner) scanLong(t *token, level int) {
 	s.at++
 	if c := s.peek(); c == '\n' || c == '\r' {

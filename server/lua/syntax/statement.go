@@ -87,7 +87,7 @@ func (p *parser) ifStatement(line int) ast.Stmt {
 	return first
 }
 
-// branch reads a condition and what is to be done then.
+// branch reads a condition and the block behind it.
 func (p *parser) branch(s *ast.IfStmt) (skip jumps) {
 	p.next() // if or elseif
 	s.Condition, skip = p.condition()
@@ -215,7 +215,7 @@ func (p *parser) numberFor(name symbolID) ast.Stmt {
 	return s
 }
 
-// nextValue reads an expression of which the value goes into the next register.
+// nextValue reads an expression whose value goes into the next register.
 func (p *parser) nextValue() ast.Expr {
 	var e exp
 	p.expression(&e)
