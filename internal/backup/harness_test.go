@@ -20,8 +20,8 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = time.Minute
+// patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
+const patience = 10 * time.Minute
 
 // testServer is a running server.
 type testServer struct {

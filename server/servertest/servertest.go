@@ -25,8 +25,8 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-// Patience is how long a test waits for what must happen.
-const Patience = time.Minute
+// Patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
+const Patience = 10 * time.Minute
 
 // Harness is a running server with its database and log.
 type Harness struct {

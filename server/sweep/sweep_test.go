@@ -83,7 +83,7 @@ func (f *fixture) want(t *testing.T, events ...string) {
 			if got != want {
 				t.Fatalf("%s, want %s", got, want)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute):
 			t.Fatalf("%s did not happen", want)
 		}
 	}

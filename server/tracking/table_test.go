@@ -76,7 +76,7 @@ func (b *bench) commit(by any, keys ...string) {
 // expect reads what the connection gets next.
 func (p *peer) expect(t *testing.T, want string) {
 	t.Helper()
-	p.there.SetReadDeadline(time.Now().Add(time.Minute))
+	p.there.SetReadDeadline(time.Now().Add(10 * time.Minute))
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(p.there, got); err != nil || string(got) != want {
 		t.Fatalf("received %q, want %q: %v", got, want, err)
@@ -177,7 +177,7 @@ func TestLimit(t *testing.T) {
 	if b.Keys() > limit || b.Items() != b.Keys() {
 		t.Errorf("%d keys and %d items, the limit is %d", b.Keys(), b.Items(), limit)
 	}
-	p.there.SetReadDeadline(time.Now().Add(time.Minute))
+	p.there.SetReadDeadline(time.Now().Add(10 * time.Minute))
 	if _, err := io.CopyN(io.Discard, p.there, (n-b.Keys())*int64(len(invalidate("k000")))); err != nil {
 		t.Error(err)
 	}

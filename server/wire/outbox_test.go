@@ -17,8 +17,8 @@ func noLimit() int { return 0 }
 // box returns the sending half of a connection.
 func box(nc net.Conn, limit func() int) *outbox { return &New(nc, Limits{Hard: limit}).out }
 
-// patience is how long a test waits for what must happen.
-const patience = time.Minute
+// patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
+const patience = 10 * time.Minute
 
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {

@@ -380,8 +380,11 @@ type origin struct {
 	step     func(stage.Stage)
 }
 
+// patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
+const patience = 10 * time.Minute
+
 // patient are limits that even a stalled machine does not exceed.
-var patient = source.Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute}
+var patient = source.Limits{Rest: patience, Answer: patience, Confirm: patience}
 
 func startOrigin(t testing.TB) *origin { return startOriginAt(t, pace.Real{}) }
 
@@ -409,7 +412,7 @@ func (o *origin) migrate(d *sink, r cf.SlotRange) error {
 	if err := o.src.Migrate(r, to, func(err error) { done <- err }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	select {
 	case err := <-done:
