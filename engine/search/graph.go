@@ -42,7 +42,6 @@ type node struct {
 	edges    int  // number of edges, where it has changed
 }
 
-const nodeHead = 4 // bytes of a record before the vector
 
 func (n *node) degree() int { return int(binary.BigEndian.Uint16(n.raw)) }
 
