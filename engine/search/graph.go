@@ -42,7 +42,6 @@ type node struct {
 	edges    int  // number of edges, where it has changed
 }
 
-
 func (n *node) degree() int { return int(binary.BigEndian.Uint16(n.raw)) }
 
 // graph returns the graph of a field, as of a snapshot or, with nil, of the present.
