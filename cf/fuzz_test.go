@@ -77,6 +77,17 @@ var decoders = map[string]func(b []byte) (again, part []byte, err error){
 		n, err := ParseBloomSub(b)
 		return AppendBloomSub(nil, n), b, err
 	},
+	"DecodeCuckooMeta": func(b []byte) ([]byte, []byte, error) {
+		m, err := DecodeCuckooMeta(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.Append(nil), b[:cuckooTail], nil
+	},
+	"ParseCuckooSub": func(b []byte) ([]byte, []byte, error) {
+		filter, page, err := ParseCuckooSub(b)
+		return AppendCuckooSub(nil, filter, page), b, err
+	},
 	"SplitJSONTail": func(b []byte) ([]byte, []byte, error) {
 		f, doc, err := SplitJSONTail(b)
 		return append(AppendJSONTail(nil, f), doc...), b, err

@@ -126,6 +126,12 @@ func AppendLogBitField(dst []byte, args [][]byte) []byte {
 	return dst
 }
 
+// AppendLogCuckoo appends the blob of a write to a cuckoo filter; op is reserve, add or del.
+func AppendLogCuckoo(dst []byte, op string, key []byte) []byte {
+	dst = append(AppendLogType(dst, TypeCuckooFilter), ' ')
+	return appendLogArg(append(dst, op...), key)
+}
+
 // logReplicationID begins the blob that carries the replication id.
 const logReplicationID = "r "
 

@@ -24,7 +24,7 @@ const (
 	TypeHyperLogLog
 	TypeTDigest      Type = 12 // since Kvrocks 2.11
 	TypeTimeSeries   Type = 13 // since Kvrocks 2.14
-	TypeCuckooFilter Type = 14 // of Kvrocks's newest sources; preserved, but without commands
+	TypeCuckooFilter Type = 14 // after Kvrocks 2.16
 )
 
 var typeNames = [...]string{"none", "string", "hash", "list", "set", "zset", "bitmap", "sortedint", "stream",

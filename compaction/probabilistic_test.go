@@ -6,10 +6,12 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// Bloom filters and t-digests have records of size 0 that are alive, and their subkeys live as long as they do.
+// Bloom filters, cuckoo filters and t-digests have records of size 0 that are alive, and their subkeys live as long as
+// they do.
 func TestProbabilisticTypes(t *testing.T) {
 	const now = 100 * Grace
 	user := cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("k"), false)
+	cuckoo := cf.CuckooMeta{Filters: 1, BaseCapacity: 100, BucketSize: 2, MaxIterations: 20, PageSize: 2048}
 	digest, chain := cf.NewTDigestMeta(100, 610), cf.BloomMeta{Filters: 1, Expansion: 2, BaseCapacity: 100,
 		ErrorRate: 0.01, Bytes: 128}
 	for _, tt := range []struct {
@@ -18,6 +20,7 @@ func TestProbabilisticTypes(t *testing.T) {
 		subs [][]byte
 	}{
 		{cf.TypeBloom, chain.Append(nil), [][]byte{cf.AppendBloomSub(nil, 0)}},
+		{cf.TypeCuckooFilter, cuckoo.Append(nil), [][]byte{cf.AppendCuckooSub(nil, 0, 3)}},
 		{cf.TypeTDigest, digest.Append(nil), [][]byte{cf.AppendTDigestBufferSub(nil),
 			cf.AppendTDigestCentroidSub(nil, 1.5, 3)}},
 	} {

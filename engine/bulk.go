@@ -384,7 +384,7 @@ func (b *Bulk) Finish(progress func(n int)) error {
 	if err := b.failed(); err != nil {
 		return err
 	}
-	if err := b.db.rocks.Ingest(files); err != nil {
+	if err := b.db.rocks.Ingest(files, true); err != nil {
 		return keyTwice(err)
 	}
 	return b.settle()

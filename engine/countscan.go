@@ -100,6 +100,16 @@ func (db *DB) rescan(ns string) {
 	})
 }
 
+// recountAll counts all namespaces again in the background. All locks must be held.
+func (db *DB) recountAll() error {
+	names, err := db.findNamespaces()
+	for _, ns := range names {
+		db.counts.of(ns)
+		db.rescan(ns)
+	}
+	return err
+}
+
 // withAllLocks runs f while all locks are held. It reports false when the database closes.
 func (db *DB) withAllLocks(f func()) bool {
 	return db.exclusiveRetry(func(*Tx) error { f(); return nil }) == nil

@@ -20,10 +20,11 @@ import (
 )
 
 // Ingest brings records into a database that serves clients, as table files: past the write-ahead log, the memtables
-// and, until the end, the locks of the keys. It is made for one of two things:
+// and, until the end, the locks of the keys. It is made for one of these:
 //
 //   - [DB.NewIngest]: all records of a range of slots, which must hold no key, and nobody may write to it meanwhile.
 //   - [DB.NewLoad]: whole keys of a database without slots, several times. They replace the keys of their names.
+//   - [DB.LoadFiles]: table files that somebody else has made, of a database without slots.
 //
 // What the log does not hold, nobody who reads the log gets: replicas, backups that follow, migrations. RocksDB
 // therefore gives the files a sequence number of their own, in the same step of the MANIFEST that adds the files. The
@@ -43,6 +44,8 @@ type Ingest struct {
 	lower, upper []byte // of all keys; nil = any
 	flushes      uint64 // how many flushes there were when it began
 	load         *load  // nil for slots
+	foreign      bool   // the files were made by somebody else: their keys are unknown
+	keep         bool   // the files are copied
 	fam          [cf.NumFamilies]ingestFamily
 	keys         bulkCounts
 	part         *ingestPart
@@ -375,7 +378,7 @@ func (g *Ingest) ingest() error {
 	ingeststep.Reached(ingeststep.Flushed)
 	before := db.LatestSequence()
 	snap := db.rocks.NewSnapshot() // with a snapshot RocksDB numbers files of a range without keys, too
-	err := db.rocks.Ingest(g.files)
+	err := db.rocks.Ingest(g.files, !g.keep)
 	snap.Close()
 	if err != nil {
 		return err
@@ -396,6 +399,9 @@ func (g *Ingest) ingest() error {
 	}
 	g.keys.apply(db)
 	g.keys = bulkCounts{}
+	if g.foreign {
+		return db.recountAll()
+	}
 	return nil
 }
 
@@ -427,6 +433,30 @@ func (l *load) count(db *DB) {
 		})
 	}
 	clear(l.recount)
+}
+
+// TableFile is a table file of a family that somebody else has made.
+type TableFile struct {
+	Family cf.ID
+	Path   string
+}
+
+// LoadFiles brings table files into the database, all of them or none. With move they are gone afterwards, otherwise
+// they are copied. Records replace those of the same keys, and are not checked: an element belongs to the collection
+// whose version it carries. The files of a family may overlap, later ones win. may and done are as for [DB.NewLoad].
+func (db *DB) LoadFiles(files []TableFile, move bool, may func() error, done <-chan struct{}) error {
+	if db.slots {
+		return ErrSlots
+	}
+	g := &Ingest{db: db, load: &load{may: may, done: done}, foreign: true, keep: !move}
+	for _, f := range files {
+		file := rocks.SSTFile{Family: db.family(f.Family), Path: f.Path}
+		if err := db.rocks.CheckSST(file); err != nil {
+			return fmt.Errorf("table file %s: %w", filepath.Base(f.Path), err)
+		}
+		g.files = append(g.files, file)
+	}
+	return g.Commit()
 }
 
 // waitCompacted waits while RocksDB slows down writers because compactions are behind: it does not slow down those who

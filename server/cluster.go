@@ -44,12 +44,13 @@ func adoptRole(cfg *config.Config) error {
 // newCluster creates the topology if cluster-enabled is on. In both cases it sets the ingester of table files.
 func (s *Server) newCluster() {
 	if !s.cfg.Bool("cluster-enabled") {
-		s.sessions.Services.Ingester = bulkload.New(bulkload.Options{
+		loads := bulkload.New(bulkload.Options{
 			DB: s.db, Dir: s.filesDir(), Log: s.log, Databases: func() int64 { return int64(s.cfg.Databases()) },
 			Notifying: func() bool { return s.cfg.Text("notify-keyspace-events") != "" },
 			Paused:    s.sessions.Paused, Followed: s.master.Followed, Suspend: s.master.Suspend,
-			Came: s.sessions.KeysCame,
+			Came: s.sessions.KeysCame, Indexed: func() bool { return s.sessions.Services.Indexes.Any() },
 		})
+		s.sessions.Services.Ingester, s.sessions.Services.Files = loads, loads
 		return
 	}
 	s.cluster = cluster.New(cluster.Options{

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/murmur"
 )
 
 const (
@@ -20,30 +21,10 @@ const (
 // hashSeed is the seed of the hash function in Redis and in Kvrocks.
 const hashSeed = 0xadc83b19
 
-// hash is MurmurHash64A.
-func hash(b []byte) uint64 {
-	const m, r = 0xc6a4a7935bd1e995, 47
-	h := hashSeed ^ uint64(len(b))*m
-	for ; len(b) >= 8; b = b[8:] {
-		k := binary.LittleEndian.Uint64(b) * m
-		k = (k ^ k>>r) * m
-		h = (h ^ k) * m
-	}
-	if len(b) > 0 {
-		var rest uint64
-		for i, c := range b {
-			rest |= uint64(c) << (8 * i)
-		}
-		h = (h ^ rest) * m
-	}
-	h = (h ^ h>>r) * m
-	return h ^ h>>r
-}
-
 // place returns the register of an element and the element's rank: one more than the number of trailing zeros of the
 // rest of its hash.
 func place(element []byte) (register int, rank uint8) {
-	h := hash(element)
+	h := murmur.Sum64(element, hashSeed)
 	return int(h & (Registers - 1)), uint8(1 + bits.TrailingZeros64(h>>indexBits|1<<rankBits))
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/murmur"
 )
 
 // The registers and ranks that PFDEBUG GETREG of redis-server 7.0 shows for HyperLogLogs of one element.
@@ -26,7 +27,7 @@ func TestRanks(t *testing.T) {
 		for i := range b {
 			b[i] = byte(r.Uint32())
 		}
-		h := hash(b)
+		h := murmur.Sum64(b, hashSeed)
 		register, rank := place(b)
 		want := min(bits.TrailingZeros64(h>>14)+1, 51)
 		if register != int(h%16384) || int(rank) != want {
@@ -106,39 +107,6 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
-}
-
-func FuzzHash(f *testing.F) {
-	for _, s := range []string{"", "a", "1234567", "12345678", "123456789", "\x00\xff"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, want := hash(b), slowHash(b); got != want {
-			t.Errorf("%x: %#x, want %#x", b, got, want)
-		}
-	})
-}
-
-// slowHash is MurmurHash64A bit by bit from its description.
-func slowHash(b []byte) uint64 {
-	const m = uint64(0xc6a4a7935bd1e995)
-	h := uint64(0xadc83b19) ^ m*uint64(len(b))
-	for i := 0; i < len(b); i += 8 {
-		var k uint64
-		for j := i; j < min(i+8, len(b)); j++ {
-			k += uint64(b[j]) << (8 * (j - i))
-		}
-		if len(b)-i >= 8 {
-			k *= m
-			k ^= k >> 47
-			k *= m
-		}
-		h ^= k
-		h *= m
-	}
-	h ^= h >> 47
-	h *= m
-	return h ^ h>>47
 }
 
 // places are elements with the register that each raises, and how far.

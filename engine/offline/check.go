@@ -168,7 +168,7 @@ func (o *owner) wants() bool {
 		return err == nil && (!on || t.Persist > 0) // fields with an expiry may all have expired
 	case cf.TypeSet, cf.TypeZSet, cf.TypeList, cf.TypeSortedInt, cf.TypeBloom:
 		return true
-	case cf.TypeStream:
+	case cf.TypeStream, cf.TypeCuckooFilter:
 		return o.meta.Size > 0
 	}
 	return false // bitmaps and HyperLogLogs may be all zeros
@@ -247,6 +247,9 @@ func (c *checker) tail(o *owner) error {
 	case cf.TypeBloom:
 		_, err := cf.DecodeBloomMeta(o.tail)
 		return err
+	case cf.TypeCuckooFilter:
+		_, err := cf.DecodeCuckooMeta(o.tail)
+		return err
 	case cf.TypeHyperLogLog:
 		_, err := cf.DecodeHLLTail(o.tail)
 		return err
@@ -294,7 +297,7 @@ func (c *checker) find(key []byte) (o *owner, st state) {
 		return o, notChecked
 	}
 	switch {
-	case o.meta.Type == cf.TypeTimeSeries || o.meta.Type == cf.TypeCuckooFilter:
+	case o.meta.Type == cf.TypeTimeSeries:
 		return o, notChecked
 	case o.meta.Type.SingleRecord(), o.meta.Size == 0 && !o.meta.Type.MayBeEmpty():
 		return o, orphan

@@ -193,6 +193,11 @@ func (d *describer) tailText() string {
 		m, err = cf.DecodeBloomMeta(d.tail)
 		text = fmt.Sprintf("%d filters, expansion %d, capacity %d, error rate %v, %d bytes", m.Filters, m.Expansion,
 			m.BaseCapacity, m.ErrorRate, m.Bytes)
+	case cf.TypeCuckooFilter:
+		var m cf.CuckooMeta
+		m, err = cf.DecodeCuckooMeta(d.tail)
+		text = fmt.Sprintf("%d filters, expansion %d, capacity %d, %d fingerprints in a bucket, %d iterations, %d deleted, "+
+			"pages of %d bytes", m.Filters, m.Expansion, m.BaseCapacity, m.BucketSize, m.MaxIterations, m.Deleted, m.PageSize)
 	case cf.TypeHyperLogLog:
 		_, err = cf.DecodeHLLTail(d.tail)
 		text = "dense encoding"
@@ -295,6 +300,12 @@ func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []s
 		var n uint16
 		if n, err = cf.ParseBloomSub(sub); err == nil {
 			return fmt.Sprintf("filter %d", n), fields
+		}
+	case d.meta.Type == cf.TypeCuckooFilter:
+		var filter uint16
+		var page uint32
+		if filter, page, err = cf.ParseCuckooSub(sub); err == nil {
+			return fmt.Sprintf("filter %d, page %d", filter, page), fields
 		}
 	case d.meta.Type == cf.TypeTDigest:
 		if bytes.Equal(sub, cf.AppendTDigestBufferSub(nil)) {

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/bloom"
+	"github.com/basaltdb/basalt/engine/cuckoo"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/list"
@@ -110,6 +111,11 @@ var damages = []damage{
 		"missing-members: MBbloom-- bloom: no member is there, the size is 0", "the record was dropped"},
 	{"a bloom filter that is short", func(d *damager) { d.batch.Put(cf.Default, d.sub("bloom", 0, 0), []byte("x")) },
 		"missing-members: MBbloom-- bloom: the record says 1 filters of 128 bytes, there are 1 of 1; delete the key", ""},
+	{"a cuckoo filter with a wrong size", func(d *damager) { d.size("cuckoo", 5) },
+		"wrong-count: MBbloomCF cuckoo: the record says 5 items, there are 2", "the record says 2 now"},
+	{"a cuckoo filter with a short page", func(d *damager) {
+		d.batch.Put(cf.Default, d.sub("cuckoo", 0, 0, 0, 0, 0, 0), []byte("x"))
+	}, "bad-value: MBbloomCF cuckoo: page 0 of filter 0 of 1 bytes instead of 2048; delete the key", ""},
 	{"a script with another name", func(d *damager) {
 		d.batch.Put(cf.Propagate, []byte("lua_f_0123"), []byte("return 1"))
 	}, "bad-propagate: lua_f_0123: the script's SHA-1 is", "the record was dropped"},
@@ -142,6 +148,9 @@ func fill(t *testing.T, db *engine.DB, ns string) {
 	update("list", func(tx *engine.Tx, key []byte) error {
 		_, err := list.Push(tx, key, words("p", "q", "r", "s"), false, false)
 		return err
+	})
+	update("cuckoo", func(tx *engine.Tx, key []byte) error {
+		return cuckoo.Add(tx, key, words("a", "b"), false, &cuckoo.DefaultOptions, func(cuckoo.Result) {})
 	})
 	update("bloom", func(tx *engine.Tx, key []byte) error {
 		return bloom.Reserve(tx, key, bloom.Options{ErrorRate: 0.01, Capacity: 100, Expansion: 2})

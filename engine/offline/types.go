@@ -36,6 +36,10 @@ func (c *checker) collection(o *owner) collection {
 		b := &bloomCheck{members: m}
 		b.meta, _ = cf.DecodeBloomMeta(o.tail)
 		return b
+	case cf.TypeCuckooFilter:
+		f := &cuckooCheck{members: m}
+		f.meta, _ = cf.DecodeCuckooMeta(o.tail)
+		return f
 	case cf.TypeHyperLogLog:
 		return &hllCheck{members: m}
 	case cf.TypeTDigest:
@@ -55,6 +59,15 @@ type members struct {
 }
 
 func (m *members) key(sub []byte) []byte { return append(bytes.Clone(m.o.prefix), sub...) }
+
+// whole returns the value of a member, of which the first memberMax bytes were read.
+func (m *members) whole(sub, value []byte) ([]byte, error) {
+	if len(value) < memberMax {
+		return value, nil
+	}
+	value, _, err := m.c.r.Get(m.id, m.key(sub), nil)
+	return value, err
+}
 
 // bad reports a member that cannot be decoded; a repair drops it.
 func (m *members) bad(kind Kind, sub []byte, err error) {
@@ -258,16 +271,11 @@ func (b *bloomCheck) add(sub, value []byte) {
 		return
 	}
 	b.count++
-	size := len(value)
-	if size == memberMax { // or longer
-		whole, _, err := b.c.r.Get(cf.Default, b.key(sub), nil)
-		if err != nil {
-			b.bad(BadValue, sub, err)
-			return
-		}
-		size = len(whole)
+	if value, err = b.whole(sub, value); err != nil {
+		b.bad(BadValue, sub, err)
+		return
 	}
-	b.bytes += uint64(size)
+	b.bytes += uint64(len(value))
 }
 
 func (b *bloomCheck) end() {
@@ -276,6 +284,32 @@ func (b *bloomCheck) end() {
 			b.meta.Filters, b.meta.Bytes, b.count, b.bytes), nil)
 	}
 }
+
+// cuckooCheck checks a cuckoo filter: it has as many fingerprints as items.
+type cuckooCheck struct {
+	members
+	meta cf.CuckooMeta
+}
+
+func (f *cuckooCheck) add(sub, value []byte) {
+	filter, page, err := cf.ParseCuckooSub(sub)
+	want := 0
+	if err == nil && filter < f.meta.Filters {
+		want = f.meta.PageLen(f.meta.FilterBuckets(int(filter)), page)
+	}
+	if err == nil {
+		value, err = f.whole(sub, value)
+	}
+	if err == nil && len(value) != want {
+		err = fmt.Errorf("page %d of filter %d of %d bytes instead of %d", page, filter, len(value), want)
+	}
+	if err != nil {
+		f.c.problem(f.o.problem(BadValue, "%v; delete the key", err), nil)
+	}
+	f.count += uint64(len(value) - bytes.Count(value, []byte{0}))
+}
+
+func (f *cuckooCheck) end() { f.sized("items") }
 
 // digestCheck checks a t-digest.
 type digestCheck struct {
@@ -289,10 +323,7 @@ func (d *digestCheck) add(sub, value []byte) {
 	var err error
 	if bytes.Equal(sub, cf.AppendTDigestBufferSub(nil)) {
 		d.buffered = true
-		if len(value) == memberMax {
-			value, _, err = d.c.r.Get(cf.Default, d.key(sub), nil)
-		}
-		if err == nil {
+		if value, err = d.whole(sub, value); err == nil {
 			_, err = cf.AppendTDigestBuffer(nil, value, d.meta.Unmerged)
 		}
 	} else if _, err = cf.ParseTDigestCentroidSub(sub); err == nil {

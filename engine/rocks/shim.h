@@ -238,8 +238,12 @@ int bk_sst_add(bk_sst* w, const char* arena, const uint64_t* at, size_t n, char*
 int bk_sst_finish(bk_sst* w, char** err);
 // bk_sst_close frees w. An unfinished file remains and is useless.
 void bk_sst_close(bk_sst* w);
-// bk_ingest moves n files into the database, either all or none. path and cf have n elements: each file and its family.
-int bk_ingest(void* db, int n, void** cf, char** path, char** err);
+// bk_sst_check reads the whole table file at path and checks its checksums, and that its comparator is that of the
+// family. It returns 0 on an error.
+int bk_sst_check(void* db, void* cf, const char* path, char** err);
+// bk_ingest moves n files into the database, or copies them, either all or none. path and cf have n elements: each file
+// and its family.
+int bk_ingest(void* db, int n, void** cf, char** path, int move, char** err);
 
 #ifdef __cplusplus
 }

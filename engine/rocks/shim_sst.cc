@@ -1,4 +1,5 @@
 // Table files made outside a database, and their ingestion.
+#include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
 #include <map>
@@ -41,13 +42,28 @@ int bk_sst_finish(bk_sst* w, char** err) { return !bk::set_err(err, w->w.Finish(
 
 void bk_sst_close(bk_sst* w) { delete w; }
 
-int bk_ingest(void* dbp, int n, void** cf, char** path, char** err) {
+int bk_sst_check(void* dbp, void* cfp, const char* path, char** err) {
+  rocksdb::ColumnFamilyDescriptor d;
+  if (bk::set_err(err, bk::cf(cfp)->GetDescriptor(&d))) return 0;
+  rocksdb::SstFileReader r(rocksdb::Options(bk::db(dbp)->GetDBOptions(), d.options));
+  rocksdb::Status s = r.Open(path);
+  if (s.ok()) {
+    auto p = r.GetTableProperties();
+    if (p->comparator_name != d.options.comparator->Name())
+      s = rocksdb::Status::InvalidArgument("its keys are in the order of comparator", p->comparator_name);
+    else
+      s = r.VerifyChecksum();
+  }
+  return !bk::set_err(err, s);
+}
+
+int bk_ingest(void* dbp, int n, void** cf, char** path, int move, char** err) {
   std::map<rocksdb::ColumnFamilyHandle*, rocksdb::IngestExternalFileArg> by;
   for (int i = 0; i < n; i++) {
     auto& a = by[bk::cf(cf[i])];
     a.column_family = bk::cf(cf[i]);
     a.external_files.emplace_back(path[i]);
-    a.options.move_files = true;
+    a.options.move_files = move != 0;
   }
   std::vector<rocksdb::IngestExternalFileArg> args;
   for (auto& a : by) args.push_back(std::move(a.second));

@@ -67,8 +67,22 @@ type SSTFile struct {
 	Path   string
 }
 
-// Ingest moves table files into the database, either all or none.
-func (d *DB) Ingest(files []SSTFile) error {
+// CheckSST returns an error for a table file that a family cannot take: one that is damaged, of a format that RocksDB
+// does not know, or in the order of another comparator. It reads the whole file.
+func (d *DB) CheckSST(f SSTFile) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	path := C.CString(f.Path)
+	defer C.free(unsafe.Pointer(path))
+	var cerr *C.char
+	C.bk_sst_check(d.ptr, f.Family.ptr, path, &cerr)
+	return takeErr(cerr)
+}
+
+// Ingest brings table files into the database, either all or none. With move they are moved, otherwise copied.
+func (d *DB) Ingest(files []SSTFile, move bool) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -83,8 +97,12 @@ func (d *DB) Ingest(files []SSTFile) error {
 		paths[i] = C.CString(f.Path)
 		defer C.free(unsafe.Pointer(paths[i]))
 	}
+	var moves C.int
+	if move {
+		moves = 1
+	}
 	var cerr *C.char
-	C.bk_ingest(d.ptr, C.int(len(files)), unsafe.SliceData(families), unsafe.SliceData(paths), &cerr)
+	C.bk_ingest(d.ptr, C.int(len(files)), unsafe.SliceData(families), unsafe.SliceData(paths), moves, &cerr)
 	runtime.KeepAlive(files)
 	return takeErr(cerr)
 }

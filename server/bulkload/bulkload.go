@@ -1,4 +1,5 @@
-// Package bulkload takes keys as table files from a client, basalt import, in a server that is not a node of a cluster:
+// Package bulkload takes keys as table files, in a server that is not a node of a cluster: those of a directory (SST
+// LOAD), and those that it makes of the records of a client, basalt import:
 //
 //	importer                                     server
 //	_ingest BEGIN                        ----->  refuses what package bulkload cannot do as commands do it
@@ -33,6 +34,8 @@ type Options struct {
 	Databases func() int64
 	// Notifying reports whether clients get events of keys, Paused whether clients may not write now.
 	Notifying, Paused func() bool
+	// Indexed reports whether there are search indexes, in which the keys would be missing.
+	Indexed func() bool
 	// Followed reports whether somebody needs the log, in which the keys are not. Suspend cuts off those who read it until
 	// resume is called. Came is called when keys have come.
 	Followed func() bool
@@ -44,6 +47,7 @@ type Options struct {
 var (
 	errFollowed  = engine.NewError("ERR", "table files are not taken while replicas or backups follow this server")
 	errNotifying = engine.NewError("ERR", "table files are not taken while notify-keyspace-events is set")
+	errIndexed   = engine.NewError("ERR", "table files are not taken while there are search indexes")
 	errUser      = engine.NewError("ERR", "table files are taken from users without restrictions only")
 	errBusy      = engine.NewError("ERR", "another client sends table files")
 	errNotBegun  = engine.NewError("ERR", "no table files have been begun")
@@ -94,7 +98,7 @@ func (l *Loads) Ingest(sess *command.Session, step command.IngestStep, records [
 	}
 	l.open = false
 	ingeststep.Reached(ingeststep.All)
-	err := l.commit(sess.Control.Done())
+	err := l.commit(sess.Control.Done(), l.load.Commit)
 	if err != nil {
 		l.removed(l.drop())
 	}
@@ -102,16 +106,28 @@ func (l *Loads) Ingest(sess *command.Session, step command.IngestStep, records [
 	return err
 }
 
+// may returns the reason to refuse all table files.
+func (l *Loads) may(sess *command.Session) error {
+	switch {
+	case sess.Account != nil && !sess.Account.User().Unrestricted():
+		return errUser
+	case l.opt.Indexed():
+		return errIndexed
+	case l.opt.Followed():
+		return errFollowed
+	}
+	return nil
+}
+
 func (l *Loads) begin(sess *command.Session) error {
 	switch {
 	case l.owner != nil && l.owner != sess:
 		return errBusy
-	case sess.Account != nil && !sess.Account.User().Unrestricted():
-		return errUser
 	case l.opt.Notifying():
 		return errNotifying
-	case l.opt.Followed():
-		return errFollowed
+	}
+	if err := l.may(sess); err != nil {
+		return err
 	}
 	if l.open { // what has come since the last BEGIN is dropped
 		if err := l.drop(); err != nil {
@@ -149,11 +165,11 @@ func (l *Loads) mayCommit() error {
 const pausePoll = 20 * time.Millisecond
 
 // commit brings the keys into the database when clients may write. Whoever reads the log may go on until then.
-func (l *Loads) commit(done <-chan struct{}) error {
+func (l *Loads) commit(done <-chan struct{}, bring func() error) error {
 	for {
 		err := errPaused
 		if !l.opt.Paused() {
-			err = l.commitNow()
+			err = l.commitNow(bring)
 		}
 		if !errors.Is(err, errPaused) {
 			return err
@@ -167,10 +183,10 @@ func (l *Loads) commit(done <-chan struct{}) error {
 	}
 }
 
-func (l *Loads) commitNow() error {
+func (l *Loads) commitNow(bring func() error) error {
 	resume := l.opt.Suspend()
 	defer resume()
-	err := l.load.Commit()
+	err := bring()
 	if err == nil {
 		l.opt.Came()
 	}

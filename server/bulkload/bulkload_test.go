@@ -14,7 +14,8 @@ import (
 func TestRefused(t *testing.T) {
 	notifying, followed := false, false
 	l := New(Options{DB: enginetest.Open(t), Dir: filepath.Join(t.TempDir(), "files"), Log: zap.NewNop(),
-		Notifying: func() bool { return notifying }, Followed: func() bool { return followed }})
+		Notifying: func() bool { return notifying }, Followed: func() bool { return followed },
+		Indexed: func() bool { return false }})
 	sess := &command.Session{}
 	refused := func(want error, step command.IngestStep) {
 		t.Helper()

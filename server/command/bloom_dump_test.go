@@ -10,17 +10,17 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// piece is a reply of BF.SCANDUMP.
+// piece is a reply of BF.SCANDUMP or CF.SCANDUMP.
 type piece struct {
 	next int64
 	data string
 }
 
-// scanDump returns all pieces of a filter.
-func scanDump(t *testing.T, db *engine.DB, key string) (pieces []piece) {
+// scanDump returns all pieces of a filter; family is BF or CF.
+func scanDump(t *testing.T, db *engine.DB, family, key string) (pieces []piece) {
 	t.Helper()
 	for at := int64(0); ; {
-		reply := do(t, db, "BF.SCANDUMP", key, strconv.FormatInt(at, 10))
+		reply := do(t, db, family+".SCANDUMP", key, strconv.FormatInt(at, 10))
 		var p piece
 		var n int
 		if _, err := fmt.Sscanf(reply, "*2\r\n:%d\r\n$%d\r\n", &p.next, &n); err != nil {
@@ -53,7 +53,7 @@ func TestBloomDump(t *testing.T) {
 		{"small", 5, []string{"0", "50", "99"}, []string{"x", "y"}},
 		{"empty", 2, nil, []string{"a"}},
 	} {
-		pieces := scanDump(t, db, tt.key)
+		pieces := scanDump(t, db, "BF", tt.key)
 		if len(pieces) != tt.pieces {
 			t.Errorf("%s: %d pieces, want %d", tt.key, len(pieces), tt.pieces)
 		}
@@ -74,7 +74,7 @@ func TestBloomDump(t *testing.T) {
 		}
 	}
 
-	header := scanDump(t, db, "empty")[0].data
+	header := scanDump(t, db, "BF", "empty")[0].data
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -115,7 +115,7 @@ func FuzzBloomLoad(f *testing.F) {
 				if got := do(t, db, "BF.EXISTS", key, "item"); got[0] != ':' {
 					t.Errorf("%q", got)
 				}
-				if n := len(scanDump(t, db, key)); n < 2 {
+				if n := len(scanDump(t, db, "BF", key)); n < 2 {
 					t.Errorf("%d pieces", n)
 				}
 			}

@@ -55,6 +55,12 @@ type Ingester interface {
 	Ingest(sess *Session, step IngestStep, records []byte) error
 }
 
+// FileLoader brings table files into the database that somebody else has made.
+type FileLoader interface {
+	// LoadFiles brings those of a directory, all or none, and returns their number. With move they are gone afterwards.
+	LoadFiles(sess *Session, dir string, move bool) (n int, err error)
+}
+
 // IngestStep is a step of bringing records into the database as table files.
 type IngestStep int
 

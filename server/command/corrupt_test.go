@@ -52,6 +52,8 @@ var corruptTypes = []struct {
 		"PFMERGE k2 k", "COPY k k2", "DUMP k"}},
 	{"bloom", []string{"BF.RESERVE k 0.01 100", "BF.ADD k a"}, []string{"BF.ADD k b", "BF.MADD k b c",
 		"BF.EXISTS k a", "BF.MEXISTS k a b", "BF.INFO k", "BF.CARD k", "BF.INSERT k ITEMS x", "COPY k k2"}},
+	{"cuckoo", []string{"CF.RESERVE k 100", "CF.ADD k a"}, []string{"CF.ADD k b", "CF.ADDNX k b", "CF.EXISTS k a",
+		"CF.COUNT k a", "CF.DEL k a", "CF.INFO k", "CF.INSERT k ITEMS x y", "CF.SCANDUMP k 1", "COPY k k2"}},
 	{"json", []string{`JSON.SET k $ {"a":[1,2],"b":"c"}`}, []string{
 		"JSON.GET k", "JSON.SET k $.a 1", "JSON.DEL k $.a", "JSON.TYPE k", "JSON.ARRLEN k $.a", "JSON.OBJKEYS k",
 		"JSON.NUMINCRBY k $.a[0] 1", "JSON.MGET k k2 $", "JSON.RESP k", "JSON.DEBUG MEMORY k", "JSON.MERGE k $ {}",

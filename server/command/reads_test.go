@@ -25,6 +25,7 @@ var made = map[string]string{
 	"string": "SET KEY 12345", "ttl": "SETEX KEY 100000 12345", "hash": "HSET KEY a 1 b 2", "list": "RPUSH KEY a b c",
 	"set": "SADD KEY a b c", "zset": "ZADD KEY 1 a 2 b", "stream": "XADD KEY 1-1 a b", "bitmap": "SETBIT KEY 100 1",
 	"hll": "PFADD KEY a b c", "json": `JSON.SET KEY $ {"a":1}`, "geo": "GEOADD KEY 13 38 a", "bloom": "BF.ADD KEY a",
+	"cuckoo": "CF.ADD KEY a",
 }
 
 var reads = []readsOf{
@@ -134,6 +135,8 @@ var reads = []readsOf{
 	{"geo", "GEOPOS KEY a", 0, 2},
 	{"bloom", "BF.ADD KEY new", 0, 2},
 	{"bloom", "BF.EXISTS KEY new", 0, 2},
+	{"cuckoo", "CF.ADD KEY new", 0, 2},
+	{"cuckoo", "CF.EXISTS KEY new", 0, 2},
 	{"string", "SORT none:x STORE KEY", 0, 1},
 }
 

@@ -34,6 +34,7 @@ type Server struct {
 	Indexes     *search.Registry // nil = none exist
 	Cluster     Cluster          // nil = cluster-enabled is off
 	Ingester    Ingester
+	Files       FileLoader // nil in cluster mode
 
 	// KeyspaceChanged is called after a flush or an exchange of databases is committed: clients may wait for keys, and
 	// such a command names none to find them by. It must not wait for a lock. nil = no client waits.

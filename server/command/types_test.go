@@ -29,6 +29,7 @@ func TestEveryType(t *testing.T) {
 		{cf.TypeJSON, "ReJSON-RL", "raw", []byte("\x00{}")},
 		{cf.TypeHyperLogLog, "hyperloglog", "raw", cf.AppendHLLTail(nil, cf.HLLDense)},
 		{cf.TypeTDigest, "TDIS-TYPE", "raw", make([]byte, 80)},
+		{cf.TypeCuckooFilter, "MBbloomCF", "raw", make([]byte, 27)},
 	}
 	for _, tt := range types {
 		key := "k:" + tt.name

@@ -523,6 +523,7 @@ var writes = []struct {
 		"XAUTOCLAIM K gV cV 0 0", "XADD K MAXLEN ~ 10 * V V", "XACK K gV 1-1"}},
 	{"plainstream", []string{"XADD K * V V", "XADD K * V V V V", "XTRIM K MAXLEN 5"}},
 	{"bloom", []string{"BF.ADD K V", "BF.MADD K V V V"}},
+	{"cuckoo", []string{"CF.ADD K V", "CF.INSERT K ITEMS V V V", "CF.DEL K V"}},
 	{"json", []string{`JSON.SET K $ {"a":[N,N]}`, "JSON.ARRAPPEND K $.a N", "JSON.NUMINCRBY K $.a[0] N"}},
 	{"hll", []string{"PFADD K V V V", "PFMERGE K O"}},
 	{"tdigest", []string{"TDIGEST.CREATE K", "TDIGEST.ADD K F F F"}},

@@ -21,12 +21,12 @@ func TestFile(t *testing.T) {
 			"rename-command KEYS \"\"\nnamespace.ns token\nrocksdb.block_size 8k\nuser al on >x ~*",
 			`requirepass = "foo"|slaveof = "10.0.0.1 6666"|[rocksdb]|block_size = 8192|[namespace]|ns = "token"|` +
 				`[rename-command]|KEYS = ""|[user]|al = "on >x ~*"`, nil},
-		{"kvrocks.conf", "workers 16\nnosuch 1\nport many\ntimeout 5\n\"\nhash-length-mode no\nmasterauth 'x\nuser \"",
+		{"kvrocks.conf", "workers 16\nnosuch 1\nport many\ntimeout 5\n\"\ncodis-enabled no\nmasterauth 'x\nuser \"",
 			"timeout = 5", []string{
 				"line 1: workers 16: without effect: the Go scheduler serves all connections", "line 2: nosuch 1: unknown key",
 				"line 3: port many: argument couldn't be parsed into an integer",
 				"line 5: \": " + conffile.ErrIgnored.Error(),
-				"line 6: hash-length-mode no: a setting of another version of Kvrocks",
+				"line 6: codis-enabled no: a setting of another version of Kvrocks",
 				"line 7: masterauth: malformed line: config line ends unexpectedly in quoted string",
 				"line 8: user: wants the name of a user, then rules; quotes must be balanced"}},
 		{"kvrocks.conf", "requirepass\nmasterauth \"\"\nlog-dir\nport '' # no\nslaveof # of none", `log-dir = ""`, []string{

@@ -248,8 +248,7 @@ func Foreign(key string) bool { return foreign[strings.ToLower(key)] }
 // they are accepted with a warning, so that a file of that version can be used unchanged.
 var foreign = map[string]bool{
 	// Newer than 2.10.
-	"histogram-bucket-boundaries": true,
-	"hash-encoding-mode":          true, "hash-length-mode": true,
+	"histogram-bucket-boundaries":    true,
 	"replication-connect-timeout-ms": true, "replication-delay-bytes": true, "replication-delay-updates": true,
 	"replication-group-sync": true, "replication-no-slowdown": true, "replication-recv-timeout-ms": true,
 	"skip-block-cache-deallocation-on-close": true, "slowlog-dump-logfile-level": true,
