@@ -253,6 +253,7 @@ func TestHelpOfContainers(t *testing.T) {
 	for command, first := range map[string]string{
 		"DISK HELP":       "DISK <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
 		"PERFLOG HELP":    "PERFLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+		"SST HELP":        "SST <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
 		"JSON.DEBUG HELP": "MEMORY <key> [path]",
 	} {
 		if got := c.Do(strings.Fields(command)...); got[0] != '*' || !strings.Contains(got, first) {
