@@ -186,8 +186,8 @@ func (p plan) run(sides []*side, least int, measure func(s *side, n int) (figure
 	if n = p.requests; n == 0 {
 		// With few requests, connecting takes most of the time, and a server that has done nothing is slow at first. So
 		// the number of requests is only derived from a trial with at least half as many.
-		for next, tried := least, 0; tried*2 < next; {
-			n = next
+		n = least
+		for tried := 0; tried*2 < n; {
 			slower := math.Inf(1)
 			for _, s := range sides {
 				_, rate, err := measure(s, n)
@@ -196,7 +196,7 @@ func (p plan) run(sides []*side, least int, measure func(s *side, n int) (figure
 				}
 				slower = min(slower, rate)
 			}
-			tried, next = n, max(least, int(slower*p.duration.Seconds()))
+			tried, n = n, max(least, int(slower*p.duration.Seconds()))
 		}
 	}
 	figures = map[*side][]float64{}
