@@ -301,7 +301,7 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 		g.SetLevel0StopWritesTrigger(2 * o.Level0StopWritesTrigger)
 	}
 	if spec.Kind == Meta || name == "default" {
-		// With 2 % of the write buffer, even entries of 100 bytes with a prefix each have 9 bits a filtered key. The 10 %
+		// With 2 % of the write buffer, even entries of 100 bytes with a prefix each have 8 bits a filtered key. The 10 %
 		// of Kvrocks do not fit into the CPU's caches: SET and INCR in pipelines took 3 to 10 % more CPU time.
 		g.SetMemtableWholeKeyFiltering(true)
 		g.SetMemTablePrefixBloomSizeRatio(0.02)

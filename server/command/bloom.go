@@ -279,13 +279,7 @@ func bfScanDump(c *Ctx) error {
 		return bloom.ErrPosition
 	}
 	next, data, err := bloom.Dump(c.Tx, c.Args[1], uint64(position))
-	if err != nil {
-		return err
-	}
-	c.Out.Array(2)
-	c.Out.Int(int64(next))
-	c.Out.Bulk(data)
-	return nil
+	return replyPiece(c, next, data, err)
 }
 
 func bfLoadChunk(c *Ctx) error {

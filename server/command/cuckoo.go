@@ -85,11 +85,7 @@ func cfReserve(c *Ctx) error {
 			return err
 		}
 	}
-	if err := cuckoo.Reserve(c.Tx, c.Args[1], o); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, cuckoo.Reserve(c.Tx, c.Args[1], o))
 }
 
 // cfAdd replies with an integer in RESP3 too, as Kvrocks; the other commands reply as Redis's module.
@@ -167,10 +163,7 @@ func cfDel(c *Ctx) error {
 
 func cfCount(c *Ctx) error {
 	n, err := cuckoo.Count(c.Tx, c.Args[1], c.Args[2])
-	if err == nil {
-		c.Out.Int(int64(n))
-	}
-	return err
+	return replyInt(c, n, err)
 }
 
 func cfInfo(c *Ctx) error {
@@ -202,13 +195,7 @@ func cfScanDump(c *Ctx) error {
 		return cuckoo.ErrPosition
 	}
 	next, data, err := cuckoo.Dump(c.Tx, c.Args[1], position)
-	if err != nil {
-		return err
-	}
-	c.Out.Array(2)
-	c.Out.Int(int64(next))
-	c.Out.Bulk(data)
-	return nil
+	return replyPiece(c, next, data, err)
 }
 
 func cfLoadChunk(c *Ctx) error {
@@ -216,9 +203,5 @@ func cfLoadChunk(c *Ctx) error {
 	if !ok {
 		return cuckoo.ErrPosition
 	}
-	if err := cuckoo.Load(c.Tx, c.Args[1], next, c.Args[3]); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, cuckoo.Load(c.Tx, c.Args[1], next, c.Args[3]))
 }

@@ -57,6 +57,16 @@ func bulkOrNull(c *Ctx, b []byte, found bool) {
 	}
 }
 
+// replyPiece writes a piece of the dump of a filter, and the position of the next one.
+func replyPiece(c *Ctx, next uint64, data []byte, err error) error {
+	if err == nil {
+		c.Out.Array(2)
+		c.Out.Int(int64(next))
+		c.Out.Bulk(data)
+	}
+	return err
+}
+
 // intField and stringField write an element of a map.
 func intField[T ~int | int64 | uint64](w *resp.Writer, name string, n T) {
 	w.BulkString(name)
