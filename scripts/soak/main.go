@@ -2,7 +2,7 @@
 // basalt's memory stays flat and within its budget. After the warm-up, the mean
 // resident size in the last tenth of the operations must be at most 5 % above the
 // mean in the first tenth, and no sample may be above block cache + write buffers
-// + 200 MiB.
+// + derived state + 200 MiB.
 //
 //	go run ./scripts/soak [-ops 10000000] [-keys 1000000]
 //
@@ -25,7 +25,7 @@ import (
 
 const (
 	mib = 1 << 20
-	// allowance is the memory in bytes that the process may use besides the block cache and the write buffers.
+	// allowance is the memory in bytes that the process may use besides what its budget consists of.
 	allowance = 200 * mib
 	// maxGrowth is the max ratio of the mean of the last tenth to the mean of the first.
 	maxGrowth = 1.05
@@ -39,6 +39,7 @@ type options struct {
 	depth             int
 	valueSize         int
 	cache, buffer     int
+	derived           int
 	budget            int
 	every             time.Duration
 	extra             []string
@@ -58,7 +59,10 @@ func main() {
 	flag.IntVar(&o.cache, "cache", 64, "size of basalt's block cache in MiB; 0 = basalt chooses, and -budget is required")
 	flag.IntVar(&o.buffer, "write-buffer", 16,
 		"size of one of basalt's write buffers in MiB; 0 = basalt chooses, and -budget is required")
-	flag.IntVar(&o.budget, "budget", 0, "max size of block cache and write buffers in MiB (default: from CONFIG GET)")
+	flag.IntVar(&o.derived, "derived-state", 16,
+		"size of the state that basalt derives from collections in MiB; 0 = basalt chooses, and -budget is required")
+	flag.IntVar(&o.budget, "budget", 0,
+		"max size of block cache, write buffers and derived state in MiB (default: from CONFIG GET)")
 	flag.DurationVar(&o.every, "every", 100*time.Millisecond, "time between two memory samples")
 	flag.Parse()
 	o.extra = flag.Args()
@@ -102,7 +106,7 @@ func run(o options) error {
 		}
 	}
 	limit := budget + allowance
-	fmt.Printf("limit: %d MiB of block cache and write buffers + %d MiB\n", budget/mib, allowance/mib)
+	fmt.Printf("limit: %d MiB of block cache, write buffers and derived state + %d MiB\n", budget/mib, allowance/mib)
 
 	begin := time.Now()
 	if err := phase(o, server.Addr, load, o.keys, nil); err != nil {
@@ -127,15 +131,18 @@ func run(o options) error {
 	return server.Stop()
 }
 
-// sizes returns basalt's arguments for the sizes of its block cache and write
-// buffers. With small sizes the memory stops growing early in a run, so that a
-// leak is visible.
+// sizes returns basalt's arguments for the sizes of its block cache, write buffers
+// and derived state. With small sizes the memory stops growing early in a run, so
+// that a leak is visible.
 func (o options) sizes() (args []string) {
 	if o.cache > 0 {
 		args = append(args, "--rocksdb.block_cache_size", strconv.Itoa(o.cache))
 	}
 	if o.buffer > 0 {
 		args = append(args, "--rocksdb.write_buffer_size", strconv.Itoa(o.buffer))
+	}
+	if o.derived > 0 {
+		args = append(args, "--derived-state-size", strconv.Itoa(o.derived))
 	}
 	return args
 }
