@@ -79,6 +79,8 @@ func (st *state) text(i int) string {
 		return strconv.FormatInt(max(1, st.values[redisDatabases].Num), 10)
 	case appendFsync:
 		return st.fsync()
+	case redisLogLevel:
+		return st.redisLogLevel()
 	}
 	v := st.values[i].Text
 	if v != "" {

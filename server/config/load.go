@@ -278,6 +278,9 @@ func (d *Draft) Finish() error {
 		if err := st.checkRedis(i); err != nil {
 			return d.fail(i, err)
 		}
+		if i == redisLogLevel && st.values[i].Text != setting.Table[i].Default {
+			return d.fail(i, errLogLevel)
+		}
 		if s := setting.Table[i]; s.Inert != "" && st.values[i].Text != s.Default {
 			d.inert = append(d.inert, s.Name)
 		}

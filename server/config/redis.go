@@ -3,12 +3,15 @@ package config
 import (
 	"errors"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // Errors of Redis's settings that promise something which other settings decide here.
 var (
 	ErrEviction = errors.New("nothing is evicted: max-db-size limits the data, memory-budget-mb the memory")
 	errFsync    = errors.New("rocksdb.write_options.sync decides when the log is synced, and only at the start")
+	errLogLevel = errors.New("the setting is log-level")
 )
 
 // checkRedis checks the rules between settings.
@@ -33,4 +36,29 @@ func (st *state) fsync() string {
 		return "always"
 	}
 	return "no"
+}
+
+// redisLogLevel returns the value of loglevel that describes log-level: the one that CONFIG SET gave, while it does.
+// Redis has no level error, which is shown as it is.
+func (st *state) redisLogLevel() string {
+	level := st.values[logLevel].Text
+	if own := st.values[redisLogLevel].Text; setting.LogLevels[own] == level {
+		return own
+	}
+	switch level {
+	case "info":
+		return "notice"
+	case "fatal":
+		return "nothing"
+	}
+	return level
+}
+
+// logLevelOf returns the value of log-level that a value of loglevel stands for.
+func logLevelOf(redis setting.Value) setting.Value {
+	v, err := setting.Table[logLevel].Parse("", setting.LogLevels[redis.Text])
+	if err != nil {
+		panic(err) // every value of LogLevels is a level
+	}
+	return v
 }

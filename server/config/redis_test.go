@@ -85,7 +85,13 @@ func TestSetRedis(t *testing.T) {
 		{"", "io-threads 1 port 6666 dir /tmp/kvrocks backup-dir /tmp/kvrocks/backup", ""}, // as it is
 		{"", "oom-score-adj no loglevel notice", ""},
 		{"", "oom-score-adj yes", failed + "'oom-score-adj') - the supervisor sets the score"},
-		{"", "loglevel debug", failed + "'loglevel') - the setting is log-level"},
+		{"", "loglevel debug", ""},
+		{"", "loglevel info", failed +
+			"'loglevel') - argument(s) must be one of the following: debug, verbose, notice, warning, nothing"},
+		{"", "loglevel debug log-level debug", failed + "'log-level') - duplicate parameter"},
+		{"", "log-level debug loglevel debug", failed + "'loglevel') - duplicate parameter"},
+		{"", "loglevel debug loglevel notice", failed + "'loglevel') - duplicate parameter"},
+		{"log-level error", "log-level error loglevel error", ""}, // as it is
 		{"", "locale-collate C", ""},
 		{"", "locale-collate de_DE.UTF-8", failed + "'locale-collate') - SORT ALPHA compares bytes, as in the locale C"},
 		{"", "shutdown-on-sigint", "syntax error"},
@@ -119,6 +125,50 @@ func TestSetRedis(t *testing.T) {
 		if err := Default().Set("shutdown-on-sigterm", text); (err == nil) != ok {
 			t.Errorf("shutdown-on-sigterm %q: %v", text, err)
 		}
+	}
+}
+
+// TestRedisLogLevel sets the level of the log under Redis's name of it.
+func TestRedisLogLevel(t *testing.T) {
+	path := write(t, "a.conf", "")
+	c, err := Load([]string{"-c", path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	c.OnChange("log-level", func(_, level string) error { told = append(told, level); return nil })
+	for _, pair := range []struct{ name, set, own, redis string }{
+		{"loglevel", "WARNING", "warning", "warning"},
+		{"loglevel", "verbose", "info", "verbose"},
+		{"loglevel", "notice", "info", "notice"},
+		{"loglevel", "nothing", "fatal", "nothing"},
+		{"log-level", "error", "error", "error"},
+		{"loglevel", "notice", "info", "notice"},
+		{"log-level", "warning", "warning", "warning"},
+		{"log-level", "fatal", "fatal", "nothing"},
+		{"loglevel", "debug", "debug", "debug"},
+	} {
+		if err := c.Set(pair.name, pair.set); err != nil {
+			t.Fatal(err)
+		}
+		own, _ := c.Get("log-level")
+		redis, _ := c.Get("loglevel")
+		if own != pair.own || redis != pair.redis {
+			t.Errorf("%s %s: log-level is %s, loglevel %s", pair.name, pair.set, own, redis)
+		}
+	}
+	if have := strings.Join(told, " "); have != "warning info fatal error info warning fatal debug" {
+		t.Errorf("the log was told %s", have)
+	}
+	if err := c.Rewrite(); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "log-level debug\n" {
+		t.Errorf("the file is %q", text)
+	}
+	_, err = Load([]string{"-c", "-"}, strings.NewReader("loglevel debug\n"))
+	if err == nil || !strings.Contains(err.Error(), "the setting is log-level") {
+		t.Errorf("loglevel in a file: %v", err)
 	}
 }
 
@@ -177,6 +227,7 @@ var actsHere = map[string]string{
 	"rename-command":                    "Config.Renames",
 	"rocksdb.metadata_block_cache_size": "Config.MemoryPlan",
 	"rocksdb.subkey_block_cache_size":   "Config.MemoryPlan",
+	"loglevel":                          "sets log-level",
 	"tcp-backlog":                       "Config.TCPBacklog",
 }
 

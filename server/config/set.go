@@ -87,6 +87,10 @@ func (c *Config) set(protected bool, pairs []string) error {
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, ok := setting.Find(pairs[p])
 		same := ok && s.Kind != setting.Multi && pairs[p+1] == old.text(i)
+		target := i
+		if i == redisLogLevel && !same {
+			target = logLevel
+		}
 		switch {
 		case !ok:
 			return setting.ReplyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
@@ -94,38 +98,47 @@ func (c *Config) set(protected bool, pairs []string) error {
 			return failed(pairs[p], errFixed)
 		case s.Protected && !protected && !same:
 			return failed(pairs[p], errProtected)
-		case seen[i]:
+		case seen[i], seen[target]:
 			return failed(pairs[p], errTwice)
 		}
-		seen[i] = true
+		seen[i], seen[target] = true, true
 	}
 	st := old.clone()
-	var changed []int // indices in pairs
+	var changed []change
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, _ := setting.Find(pairs[p])
-		if (!s.Dynamic || s.Protected) && pairs[p+1] == old.text(i) {
+		if (!s.Dynamic || s.Protected || i == redisLogLevel) && pairs[p+1] == old.text(i) {
 			continue
 		}
 		v, err := s.Parse(old.values[i].Text, pairs[p+1])
 		if err != nil {
 			return failed(pairs[p], err)
 		}
+		if i == redisLogLevel {
+			st.set(i, v)
+			i, v = logLevel, logLevelOf(v)
+		}
 		if v != old.values[i] || s.Volatile {
 			st.set(i, v)
-			changed = append(changed, p)
+			changed = append(changed, change{pairs[p], i})
 		}
 	}
 	for _, p := range changed {
-		_, i, _ := setting.Find(pairs[p])
-		if err := st.checkChange(i); err != nil {
-			return failed(pairs[p], err)
+		if err := st.checkChange(p.index); err != nil {
+			return failed(p.name, err)
 		}
 	}
-	return c.apply(old, st, pairs, changed)
+	return c.apply(old, st, changed)
+}
+
+// change is a setting that CONFIG SET changes, under the name that the client gave.
+type change struct {
+	name  string
+	index int
 }
 
 // apply makes st the current state and calls the hooks of what has changed. The namespaces are moved last.
-func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
+func (c *Config) apply(old, st *state, changed []change) error {
 	c.state.Store(st)
 	moved := ""
 	type call struct {
@@ -143,14 +156,13 @@ func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
 		return failed(name, err)
 	}
 	for _, p := range changed {
-		_, i, _ := setting.Find(pairs[p])
-		if i == replNamespaceEnabled {
-			moved = pairs[p]
+		if p.index == replNamespaceEnabled {
+			moved = p.name
 		}
-		for _, h := range c.hooks[i] {
-			now := call{h, old.text(i), st.text(i)}
+		for _, h := range c.hooks[p.index] {
+			now := call{h, old.text(p.index), st.text(p.index)}
 			if err := h(now.old, now.new); err != nil {
-				return undo(pairs[p], err)
+				return undo(p.name, err)
 			}
 			done = append(done, now)
 		}

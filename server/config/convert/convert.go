@@ -178,10 +178,6 @@ var reasons = map[string]string{
 	"masteruser":       "a replica signs in with masterauth alone",
 }
 
-// logLevels are the levels of Redis's loglevel.
-var logLevels = map[string]string{"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning",
-	"nothing": "fatal"}
-
 // add carries an entry over under its name here, or leaves it.
 func (v *converter) add(e conffile.Entry) {
 	given := e
@@ -192,7 +188,7 @@ func (v *converter) add(e conffile.Entry) {
 		}
 		e.Key = "redis-databases"
 	case "loglevel":
-		level, ok := logLevels[strings.ToLower(e.Text)]
+		level, ok := setting.LogLevels[strings.ToLower(e.Text)]
 		if !ok {
 			v.leave(given, "not a level")
 			return

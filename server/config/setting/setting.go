@@ -39,7 +39,7 @@ type Setting struct {
 	Volatile bool
 	// Protected settings name a path to which the server writes: see enable-protected-configs.
 	Protected bool
-	// Redis settings are settings of Redis that have no effect here: see redisSettings.
+	// Redis settings are settings of Redis that no file lists: see redisSettings.
 	Redis bool
 	// Inert is the reason why the setting has no effect; empty when it has one.
 	Inert   string

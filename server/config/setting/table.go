@@ -35,7 +35,10 @@ func init() {
 		}
 	}
 	for i := range redisSettings {
-		redisSettings[i].Redis, redisSettings[i].Inert = true, "a setting of Redis"
+		redisSettings[i].Redis = true
+		if redisSettings[i].Name != "loglevel" {
+			redisSettings[i].Inert = "a setting of Redis"
+		}
 		enter(&redisSettings[i])
 	}
 	sort.Strings(names)

@@ -9,8 +9,8 @@ import (
 )
 
 // redisSettings are the settings of Redis 7.2.6 that nothing here corresponds to, with Redis's types, defaults and
-// ranges. Clients and tools read and set them, so they are answered as by Redis; none has an effect. Where a value
-// would promise what this server does not do, it is refused with the reason.
+// ranges. Clients and tools read and set them, so they are answered as by Redis; only loglevel, which stands for
+// log-level, has an effect. Where a value would promise what this server does not do, it is refused with the reason.
 //
 // CONFIG REWRITE does not write them, and kvrocks.toml does not list them.
 var redisSettings = []Setting{
@@ -133,8 +133,7 @@ var redisSettings = []Setting{
 	boolean("crash-log-enabled", "yes", dynamic),
 	boolean("crash-memcheck-enabled", "yes", dynamic),
 	text("logfile", "", fixed),
-	enum("loglevel", "notice", []string{"debug", "verbose", "notice", "warning", "nothing"}, dynamic).
-		only("notice", "the setting is log-level"),
+	enum("loglevel", "notice", []string{"debug", "verbose", "notice", "warning", "nothing"}, dynamic),
 	boolean("syslog-enabled", "no", fixed),
 	text("syslog-ident", "redis", fixed),
 	enum("syslog-facility", "local0", []string{"user", "local0", "local1", "local2", "local3", "local4", "local5",
@@ -147,6 +146,10 @@ var redisSettings = []Setting{
 	text("tls-client-key-file-pass", "", dynamic),
 	text("tls-dh-params-file", "", dynamic),
 }
+
+// LogLevels maps the values of Redis's loglevel to those of log-level.
+var LogLevels = map[string]string{"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning",
+	"nothing": "fatal"}
 
 // only lets a setting be set to one value, because any other would promise what does not happen.
 func (s Setting) only(value, reason string) Setting {
