@@ -373,8 +373,11 @@ func (r *Registry) Explain(ns string, q *Query) (string, error) {
 		return "", err
 	}
 	names := []string{"*"}
-	if q.Return != nil {
+	switch {
+	case len(q.Return) > 0:
 		names = q.Return
+	case q.Return != nil:
+		names = []string{"nothing"}
 	}
 	var scans []string
 	for _, s := range p.scans {

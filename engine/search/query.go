@@ -50,7 +50,7 @@ type order struct {
 // Query is a parsed query.
 type Query struct {
 	Index string
-	// Return are the fields to reply with, none = all.
+	// Return are the fields to reply with; nil = all.
 	Return []string
 	// Offset and Count are the rows to reply with; Count < 0 = all.
 	Offset, Count int64

@@ -422,7 +422,9 @@ func parseSearch(c *Ctx) (*search.Query, error) {
 		switch {
 		case w.eat("RETURN"), w.eat("RETURNS"): // RETURNS in Kvrocks before 2.12
 			var list [][]byte
-			list, err = w.list()
+			if list, err = w.list(); fields == nil {
+				fields = []string{} // RETURN 0: no fields, as in RediSearch
+			}
 			for _, f := range list {
 				fields = append(fields, string(f))
 			}
@@ -492,20 +494,26 @@ func ftSearchSQL(c *Ctx) error {
 	return runSearch(c, q)
 }
 
-// runSearch replies with the number of results, and for each the key and its fields. As in Kvrocks the number does not
-// count what LIMIT leaves out.
+// runSearch replies with the number of results, and for each the key and, unless the query wants none, its fields. As
+// in Kvrocks the number does not count what LIMIT leaves out.
 func runSearch(c *Ctx, q *search.Query) error {
 	if !mayReadAllKeys(c) {
 		return errIndexDenied
 	}
 	b := bound(c)
 	mark, n := c.Out.Mark(), 0
+	items := 2
+	if q.Return != nil && len(q.Return) == 0 {
+		items = 1
+	}
 	var text []byte
 	var long error
 	err := c.Srv.Indexes.Run(c.Tx, q, func(row *search.Row, fields []*search.Field) bool {
 		n++
 		c.Out.Bulk(row.Key)
-		c.Out.Array(2 * len(fields))
+		if items == 2 {
+			c.Out.Array(2 * len(fields))
+		}
 		for _, f := range fields {
 			c.Out.BulkString(f.Name)
 			text = row.Value(f).Append(text[:0], f)
@@ -521,7 +529,7 @@ func runSearch(c *Ctx, q *search.Query) error {
 		return err
 	}
 	c.Out.InsertInt(mark, int64(n))
-	c.Out.InsertArray(mark, 2*n+1)
+	c.Out.InsertArray(mark, items*n+1)
 	return nil
 }
 

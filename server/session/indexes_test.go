@@ -160,6 +160,27 @@ func TestIndexApplied(t *testing.T) {
 	}
 }
 
+// TestSearchReturn: which fields a reply has. RETURN 0 leaves the keys alone.
+func TestSearchReturn(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	c.Want("FT.CREATE i SCHEMA t TAG n NUMERIC", "+OK\r\n")
+	c.Want("HSET a t x n 1", ":2\r\n")
+	c.Want("HSET b t x", ":1\r\n")
+	fields := func(pairs ...string) string { return servertest.Bulk(pairs...) }
+	row := func(key, fields string) string { return fmt.Sprintf("$%d\r\n%s\r\n%s", len(key), key, fields) }
+	for _, tt := range []struct{ query, want string }{
+		{"*", "*5\r\n:2\r\n" + row("a", fields("n", "1", "t", "x")) + row("b", fields("t", "x"))},
+		{"* RETURN 1 n", "*5\r\n:2\r\n" + row("a", fields("n", "1")) + row("b", fields())},
+		{"* RETURN 0", "*3\r\n:2\r\n" + row("a", "") + row("b", "")},
+		{"@t:{x} RETURN 0 SORTBY n LIMIT 0 5", "*2\r\n:1\r\n" + row("a", "")},
+		{"@t:{y} RETURN 0", "*1\r\n:0\r\n"},
+	} {
+		c.Want("FT.SEARCH i "+tt.query, tt.want)
+	}
+	const text = "project nothing: full-scan i"
+	c.Want("FT.EXPLAIN i * RETURN 0", row(text, ""))
+}
+
 // TestIndexErrors: what is refused, in which words, and that nothing is left of it.
 func TestIndexErrors(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
