@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // scan is an iterator that drives a query: it finds candidates, each of which is then checked against the whole
@@ -128,7 +130,7 @@ func (r *Registry) plan(ns string, q *Query) (*plan, error) {
 	}
 	err = ix.check(q.where)
 	if err == nil {
-		err = p.choose()
+		err = p.choose(r.db)
 	}
 	if err == nil && q.order != nil {
 		err = p.sort(q.order)
@@ -140,7 +142,7 @@ var errKNN = errors.New("KNN search cannot be combined with other query expressi
 
 // choose decides by which scans the keys are found: the nearest vectors if the query wants them, and the other
 // conditions filter those; otherwise the cheapest scans that find all keys that meet the condition.
-func (p *plan) choose() error {
+func (p *plan) choose(db *engine.DB) error {
 	p.where = p.q.where
 	var near *expr
 	switch {
@@ -159,7 +161,7 @@ func (p *plan) choose() error {
 		p.scans = []*scan{{field: near.field, near: near}}
 		return nil
 	}
-	if p.scans = p.where.scans(); p.scans == nil || cost(p.scans) >= costAll {
+	if p.scans = p.where.scans(); p.scans == nil || cost(p.scans) >= costAll && !p.readLess(db) {
 		p.scans = []*scan{{}}
 	}
 	// A scan of a range of vectors may miss some, which then no earlier scan may leave to it: see accepts.
@@ -167,6 +169,27 @@ func (p *plan) choose() error {
 		return cmp.Compare(btoi(a.near != nil), btoi(b.near != nil))
 	})
 	return nil
+}
+
+// readLess reports whether the scans of a union read fewer entries than there are keys, of which each entry costs as
+// much. Their number says nothing about that: a hundred tags may be rare ones. The sizes that RocksDB estimates say
+// enough, as an entry is about as long as the record of a hash. A key that has several of the tags counts for each.
+func (p *plan) readLess(db *engine.DB) bool {
+	var entries, keys uint64
+	for _, s := range p.scans {
+		if s.near != nil {
+			return false
+		}
+		if _, lower, upper := s.entries(p.ix); bytes.Compare(lower, upper) < 0 {
+			entries += db.ApproximateSize(cf.Search, lower, upper)
+		}
+	}
+	for _, prefix := range p.ix.disjoint() {
+		lower := append(cf.AppendNSPrefix(nil, p.ix.Namespace), prefix...)
+		upper, _ := cf.AppendSuccessor(nil, lower)
+		keys += db.ApproximateSize(cf.Metadata, lower, upper)
+	}
+	return entries <= keys
 }
 
 func (e *expr) wantsNearest() bool {
@@ -277,12 +300,22 @@ func (e *expr) scans() []*scan {
 		return best
 	case opOr:
 		var all []*scan
+		ranges := map[string]bool{} // a range that is named twice is read once
 		for _, sub := range e.of {
 			scans := sub.scans()
 			if scans == nil {
 				return nil
 			}
-			all = append(all, scans...)
+			for _, s := range scans {
+				if s.near == nil {
+					id := fmt.Sprintf("%d %q %v %v", s.field.at, s.tag, s.lo, s.hi)
+					if ranges[id] {
+						continue
+					}
+					ranges[id] = true
+				}
+				all = append(all, s)
+			}
 		}
 		return all
 	}

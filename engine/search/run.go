@@ -25,9 +25,12 @@ type keyScan struct {
 }
 
 func newKeyScan(tx *engine.Tx, snap *engine.Snapshot, ix *Index) *keyScan {
-	sorted := slices.SortedFunc(slices.Values(ix.Prefixes), bytes.Compare)
-	var prefixes [][]byte
-	for _, p := range sorted { // a prefix of another prefix covers it
+	return &keyScan{tx: tx, snap: snap, ix: ix, prefixes: ix.disjoint()}
+}
+
+// disjoint returns the index's prefixes in ascending order, without those that another one covers.
+func (ix *Index) disjoint() (prefixes [][]byte) {
+	for _, p := range slices.SortedFunc(slices.Values(ix.Prefixes), bytes.Compare) {
 		if n := len(prefixes); n == 0 || !bytes.HasPrefix(p, prefixes[n-1]) {
 			prefixes = append(prefixes, p)
 		}
@@ -35,7 +38,7 @@ func newKeyScan(tx *engine.Tx, snap *engine.Snapshot, ix *Index) *keyScan {
 	if len(prefixes) == 0 {
 		prefixes = [][]byte{nil}
 	}
-	return &keyScan{tx: tx, snap: snap, ix: ix, prefixes: prefixes}
+	return prefixes
 }
 
 // next returns the next key, which is valid until the next call.
@@ -87,21 +90,12 @@ func (s *scan) source(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fun
 	if s.near != nil {
 		return s.vectors(tx, snap, ix), func() {}
 	}
-	o := engine.IterOptions{Prefix: ix.fieldData(s.field), KeysOnly: true, Reverse: s.desc, Snapshot: snap}
-	if s.field.Type == cf.SearchTag {
-		o.Prefix = cf.AppendSized(o.Prefix, s.tag)
-	} else {
-		lo, hi := s.lo, s.hi+0 // -0 has an entry of its own, before that of 0
-		if lo == 0 {
-			lo = math.Copysign(0, -1)
-		}
-		o.Lower = cf.AppendDouble(bytes.Clone(o.Prefix), lo)
-		o.Upper, _ = cf.AppendSuccessor(nil, cf.AppendDouble(bytes.Clone(o.Prefix), hi))
-		if bytes.Compare(o.Lower, o.Upper) >= 0 {
-			return func() (candidate, bool, error) { return candidate{}, false, nil }, func() {}
-		}
+	prefix, lower, upper := s.entries(ix)
+	if bytes.Compare(lower, upper) >= 0 {
+		return func() (candidate, bool, error) { return candidate{}, false, nil }, func() {}
 	}
-	it := tx.Iter(cf.Search, o)
+	it := tx.Iter(cf.Search, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, KeysOnly: true,
+		Reverse: s.desc, Snapshot: snap})
 	return func() (c candidate, ok bool, err error) {
 		for it.Next() {
 			rest := it.Key()
@@ -118,6 +112,22 @@ func (s *scan) source(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fun
 		}
 		return c, false, it.Err()
 	}, it.Close
+}
+
+// entries returns the range of the entries that a scan of a TAG or a NUMERIC field reads, and what they begin with.
+func (s *scan) entries(ix *Index) (prefix, lower, upper []byte) {
+	prefix = ix.fieldData(s.field)
+	if s.field.Type == cf.SearchTag {
+		prefix = cf.AppendSized(prefix, s.tag)
+		upper, _ = cf.AppendSuccessor(nil, prefix)
+		return prefix, prefix, upper
+	}
+	lo, hi := s.lo, s.hi+0 // -0 has an entry of its own, before that of 0
+	if lo == 0 {
+		lo = math.Copysign(0, -1)
+	}
+	upper, _ = cf.AppendSuccessor(nil, cf.AppendDouble(bytes.Clone(prefix), hi))
+	return prefix, cf.AppendDouble(bytes.Clone(prefix), lo), upper
 }
 
 // vectors returns the keys that the graph of a VECTOR field finds, in the order of their distances. As a graph may have

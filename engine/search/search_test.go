@@ -315,6 +315,54 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestManyTags: the ranges of many tags are read unless they hold more entries than there are keys.
+func TestManyTags(t *testing.T) {
+	f := open(t)
+	f.create("i", cf.TypeHash)
+	const n, common = 2000, 12
+	tags := func(name string, n int) string {
+		var list []string
+		for i := range n {
+			list = append(list, name+strconv.Itoa(i))
+		}
+		return strings.Join(list, "|")
+	}
+	for i := range n {
+		all := strings.Split(tags("c", common), "|")
+		f.hset(fmt.Sprintf("k%04d", i), "t", fmt.Sprintf("r%d,%s", i, strings.Join(all, ",")))
+	}
+	for _, id := range []cf.ID{cf.Metadata, cf.Search} {
+		if err := f.db.FlushMemtable(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		query string
+		union bool
+		found int
+	}{
+		{"@t:{" + tags("r", 50) + "}", true, 50},
+		{"@t:{" + tags("r", 50) + "} -@t:{r7}", true, 49},
+		{"@t:{" + tags("r", 50) + "} | @n:[1 2]", true, 50},
+		{"@t:{" + strings.Repeat("c1|", 100) + "c1}", true, n},
+		{"@t:{" + tags("c", common) + "}", false, n},
+		{"@t:{" + tags("r", 50) + "} | @x:[1 2]", false, 50},
+	} {
+		q, err := search.Parse("i", tt.query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := f.r.Explain(ns, q)
+		if err != nil || strings.Contains(text, "full-scan") == tt.union {
+			t.Errorf("%.20s...: %v, %s", tt.query, err, text)
+		}
+		q.Return = []string{}
+		if found := strings.Fields(f.run(q, nil)); len(found) != tt.found {
+			t.Errorf("%.20s...: %d keys, want %d", tt.query, len(found), tt.found)
+		}
+	}
+}
+
 // dump returns the keys of the search family.
 func (f fixture) dump() string {
 	var list []string
