@@ -43,8 +43,8 @@ var DefaultOptions = Options{Capacity: 1024, BucketSize: 2, MaxIterations: 20, E
 // MaxExpansion is the largest expansion.
 const MaxExpansion = 1 << 15
 
-// pageSize is the max size in bytes of the pages of new chains, as in Kvrocks.
-const pageSize = 2048
+// PageSize is the max size in bytes of the pages of new chains, as in Kvrocks.
+const PageSize = 2048
 
 // Errors that become replies: those of Kvrocks, and of Redis's module where Kvrocks has none.
 var (
@@ -119,7 +119,7 @@ func (c *chain) create(o *Options) error {
 	}
 	c.rec.Size = 0
 	c.meta = cf.CuckooMeta{Filters: 1, Expansion: expansion, BaseCapacity: o.Capacity, BucketSize: o.BucketSize,
-		MaxIterations: o.MaxIterations, PageSize: pageSize}
+		MaxIterations: o.MaxIterations, PageSize: PageSize}
 	c.measure()
 	return nil
 }

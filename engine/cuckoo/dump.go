@@ -88,7 +88,7 @@ func Load(tx *engine.Tx, key []byte, next uint64, data []byte) error {
 			return ErrHeader
 		}
 		// A page is read and written whole, so its length must not come from outside.
-		if c.meta, err = cf.DecodeCuckooMeta(rest[8:]); err != nil || c.meta.PageSize != pageSize {
+		if c.meta, err = cf.DecodeCuckooMeta(rest[8:]); err != nil || c.meta.PageSize != PageSize {
 			return ErrHeader
 		}
 		c.rec.Size = binary.BigEndian.Uint64(rest)

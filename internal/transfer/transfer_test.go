@@ -91,6 +91,8 @@ func samples() map[string]*rdb.Value {
 		"json":         {Kind: rdb.JSON, String: []byte(`{"a":[1,2,{"b":null}]}`)},
 		"tdigest": {Kind: rdb.TDigest, TDigest: &rdb.TDigestValue{Compression: 100, Min: 1, Max: 9, Means: []float64{1, 9},
 			Weights: []float64{2, 3}}},
+		"cuckoo": {Kind: rdb.Cuckoo, Cuckoo: &rdb.CuckooValue{Items: 1, BucketSize: 2, MaxIterations: 20, Expansion: 1,
+			Filters: elems("\x00\x00\x07\x00\x00\x00\x00\x00")}},
 		"big list":   {Kind: rdb.List, Elems: big},
 		"big set":    {Kind: rdb.Set, Elems: big},
 		"big zset":   {Kind: rdb.ZSet, Elems: big, Scores: scores},
@@ -202,7 +204,7 @@ func TestImport(t *testing.T) {
 		t.Error("the state stays:", err)
 	}
 	want := withoutTimes(export(t, ExportOptions{Server: address, Format: "jsonl"}))
-	for _, key := range []string{"hll", "tdigest expires"} { // that jsonl lacks, or does not tell
+	for _, key := range []string{"hll", "tdigest expires", "cuckoo"} { // that jsonl lacks, or does not tell
 		if r, err := l.Conn.Do("TYPE", key); err != nil || string(r.Text) == "none" {
 			t.Error(key, string(r.Text), err)
 		}

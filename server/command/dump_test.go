@@ -186,6 +186,34 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestRestoreCuckoo restores a cuckoo filter of Redis's module with the item "a". MurmurHash64A of it is
+// 0x071717d2d36b6b11, so the fingerprint is 196, in bucket 1 of 4.
+func TestRestoreCuckoo(t *testing.T) {
+	db := enginetest.Open(t)
+	value := func(filter string) string {
+		body, version := rdb.AppendValue(nil, &rdb.Value{Kind: rdb.Cuckoo, Cuckoo: &rdb.CuckooValue{Items: 1, BucketSize: 2,
+			MaxIterations: 20, Expansion: 1, Filters: [][]byte{[]byte(filter)}}})
+		return payload(string(body), version)
+	}
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"RESTORE", "c", "0", value("\x00\x00\xc4\x00\x00\x00\x00\x00")}, "+OK\r\n"},
+		{[]string{"TYPE", "c"}, "+MBbloomCF\r\n"},
+		{[]string{"CF.MEXISTS", "c", "a", "b"}, "*2\r\n:1\r\n:0\r\n"},
+		{[]string{"CF.DEL", "c", "a"}, ":1\r\n"},
+		{[]string{"CF.EXISTS", "c", "a"}, ":0\r\n"},
+		{[]string{"RESTORE", "c", "0", value("\x00\x00\xc4\x00\x00\x00"), "REPLACE"},
+			"-ERR the sizes of the cuckoo filter are none that a chain here can have\r\n"},
+		{[]string{"CF.ADDNX", "c", "a"}, ":1\r\n"},
+	} {
+		if got := do(t, db, step.args...); got != step.want {
+			t.Errorf("%q: %q, want %q", step.args, got, step.want)
+		}
+	}
+}
+
 // TestRestoreTooLarge restores payloads whose records are larger than maxRestore: a compressed string, and many
 // elements, whose records each contain a long key.
 func TestRestoreTooLarge(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/cuckoo"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/hll"
 	"github.com/basaltdb/basalt/engine/json"
@@ -81,6 +82,10 @@ func batchSize(v *rdb.Value, key int) int64 {
 	switch v.Kind {
 	case rdb.Hash:
 		count(v.Elems, 2)
+	case rdb.Cuckoo:
+		for _, f := range v.Cuckoo.Filters {
+			size += int64(len(f)) + int64(len(f)/cuckoo.PageSize+1)*each
+		}
 	default:
 		count(v.Elems, 1)
 	}
@@ -146,6 +151,10 @@ func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err
 		}
 		compression := uint32(min(t.Compression, tdigest.MaxCompression))
 		err = tdigest.Restore(tx, key, compression, list, t.Min, t.Max)
+	case rdb.Cuckoo:
+		err = cuckoo.Restore(tx, key, &cuckoo.Chain{Items: v.Cuckoo.Items, Deleted: v.Cuckoo.Deleted,
+			BucketSize: v.Cuckoo.BucketSize, MaxIterations: v.Cuckoo.MaxIterations, Expansion: v.Cuckoo.Expansion,
+			Filters: v.Cuckoo.Filters})
 	}
 	return err
 }

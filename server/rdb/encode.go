@@ -224,7 +224,7 @@ func AppendValue(dst []byte, v *Value) (out []byte, version uint16) {
 			w.Add(v.Stream.Entries[i].ID, v.Stream.Entries[i].Fields)
 		}
 		return w.End(v.Stream)
-	case JSON, TDigest:
+	case JSON, TDigest, Cuckoo:
 		return appendModule(dst, v), PlainVersion
 	default:
 		panic("rdb: a value of no kind")

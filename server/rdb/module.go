@@ -36,6 +36,8 @@ func (r *reader) module(v *Value) {
 		v.Kind, v.String = JSON, parts[0].S
 	case name == "TDIS-TYPE" && version == 0:
 		v.Kind, v.TDigest = TDigest, r.tdigest()
+	case name == "MBbloomCF" && version == 4:
+		v.Kind, v.Cuckoo = Cuckoo, r.cuckoo()
 	case name == "MBbloom--":
 		r.skipModule(v, "a bloom filter of RedisBloom: its bits are of another hash function than those of a filter here")
 	default:
@@ -85,14 +87,46 @@ func (r *reader) tdigest() *TDigestValue {
 	return t
 }
 
-// appendModule appends a JSON document or a t-digest.
+// cuckoo reads a chain of cuckoo filters, whose sizes it checks against the data only:
+//
+//	filters · buckets of the first one · items · deleted items · bucket size · max iterations · expansion ·
+//	(buckets · fingerprints) for each filter
+func (r *reader) cuckoo() *CuckooValue {
+	parts := r.ModuleParts(true)
+	const head = 7
+	if r.Err != nil {
+		return nil
+	}
+	if len(parts) < head || parts[0].N == 0 || parts[0].N > math.MaxUint16 || uint64(len(parts)-head) != 2*parts[0].N ||
+		parts[4].N > math.MaxUint8 || parts[5].N > math.MaxUint16 || parts[6].N > math.MaxUint16 {
+		r.Failf("cuckoo filter of %d parts", len(parts))
+		return nil
+	}
+	c := &CuckooValue{Items: parts[2].N, Deleted: parts[3].N, BucketSize: uint8(parts[4].N),
+		MaxIterations: uint16(parts[5].N), Expansion: uint16(parts[6].N)}
+	for filters := parts[head:]; len(filters) > 0; filters = filters[2:] {
+		buckets, data := filters[0].N, filters[1].S
+		if c.BucketSize == 0 || uint64(len(data))%uint64(c.BucketSize) != 0 ||
+			buckets != uint64(len(data))/uint64(c.BucketSize) {
+			r.Failf("cuckoo filter of %d bytes", len(data))
+			return nil
+		}
+		c.Filters = append(c.Filters, data)
+	}
+	return c
+}
+
+// appendModule appends a JSON document, a t-digest or a cuckoo filter.
 func appendModule(dst []byte, v *Value) []byte {
 	dst = append(dst, typeModule2)
 	double := func(f float64) { dst = AppendScore(append(dst, raw.ModuleDouble), f) }
-	if v.Kind == JSON {
+	switch v.Kind {
+	case JSON:
 		dst = raw.AppendLength(dst, raw.ModuleID("ReJSON-RL", 3))
 		dst = append(AppendString(append(dst, raw.ModuleString), v.String), raw.ModuleEnd)
 		return dst
+	case Cuckoo:
+		return appendCuckoo(dst, v.Cuckoo)
 	}
 	t := v.TDigest
 	dst = raw.AppendLength(dst, raw.ModuleID("TDIS-TYPE", 0))
@@ -114,6 +148,20 @@ func appendModule(dst []byte, v *Value) []byte {
 	}
 	for _, f := range t.Weights {
 		double(f)
+	}
+	return append(dst, raw.ModuleEnd)
+}
+
+func appendCuckoo(dst []byte, c *CuckooValue) []byte {
+	dst = raw.AppendLength(dst, raw.ModuleID("MBbloomCF", 4))
+	buckets := func(f []byte) uint64 { return uint64(len(f)) / uint64(c.BucketSize) }
+	for _, n := range []uint64{uint64(len(c.Filters)), buckets(c.Filters[0]), c.Items, c.Deleted, uint64(c.BucketSize),
+		uint64(c.MaxIterations), uint64(c.Expansion)} {
+		dst = raw.AppendLength(append(dst, raw.ModuleUint), n)
+	}
+	for _, f := range c.Filters {
+		dst = raw.AppendLength(append(dst, raw.ModuleUint), buckets(f))
+		dst = AppendString(append(dst, raw.ModuleString), f)
 	}
 	return append(dst, raw.ModuleEnd)
 }

@@ -28,10 +28,15 @@ var tdigestValue = "\x07" + str("t") + moduleType("TDIS-TYPE", 0) + double(100) 
 // jsonValue is a JSON document as RedisJSON 2 writes it.
 var jsonValue = "\x07" + str("j") + moduleType("ReJSON-RL", 3) + "\x05" + str(`{"a":1}`) + "\x00"
 
+// cuckooValue is a cuckoo filter of two filters, of one and two buckets, as RedisBloom writes it.
+var cuckooValue = "\x07" + str("c") + moduleType("MBbloomCF", 4) + "\x02\x02\x02\x01\x02\x03\x02\x01\x02\x02\x02\x14" +
+	"\x02\x02" + "\x02\x01\x05" + str("\x09\x08") + "\x02\x02\x05" + str("\x00\x00\x07\x00") + "\x00"
+
 // TestModules reads values of modules, and passes over those that are not known.
 func TestModules(t *testing.T) {
 	file := rdbFile(12, "\xf7"+moduleType("ft_index0", 2)+"\x02\x02\x05"+str("index")+"\x01\x07\x00",
-		jsonValue, tdigestValue, "\x07"+str("b")+moduleType("MBbloom--", 4)+"\x02\x01\x05"+str("bits")+"\x00",
+		jsonValue, tdigestValue, cuckooValue, "\x07"+str("c3")+moduleType("MBbloomCF", 3)+"\x02\x01\x00",
+		"\x07"+str("b")+moduleType("MBbloom--", 4)+"\x02\x01\x05"+str("bits")+"\x00",
 		"\x07"+str("o")+moduleType("graphdata", 9)+double(1)+"\x03abcd\x01\x05\x00", "\x00"+str("s")+str("v"))
 	f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
 	if err != nil {
@@ -46,12 +51,17 @@ func TestModules(t *testing.T) {
 			if d := i.Value.TDigest; d != nil {
 				line += fmt.Sprint(d.Compression, d.Min, d.Max, d.Means, d.Weights)
 			}
+			if c := i.Value.Cuckoo; c != nil {
+				line += fmt.Sprintf("%+v", *c)
+			}
 		}
 		got = append(got, line)
 		return nil
 	})
 	want := []string{" data of the module ft_index0 that belong to no key", `j ReJSON-RL {"a":1}`,
 		"t TDIS-TYPE 100 1 9 [2 8] [1 2]",
+		"c MBbloomCF {Items:3 Deleted:1 BucketSize:2 MaxIterations:20 Expansion:2 Filters:[[9 8] [0 0 7 0]]}",
+		"c3 a value of the module type MBbloomCF, encoding 3",
 		"b a bloom filter of RedisBloom: its bits are of another hash function than those of a filter here",
 		"o a value of the module type graphdata, encoding 9", "s string v"}
 	if err != nil || !slices.Equal(got, want) {
@@ -179,6 +189,8 @@ func TestAppendValue(t *testing.T) {
 		{Kind: TDigest, TDigest: &TDigestValue{Compression: 100, Min: 1, Max: 9, Means: []float64{1, 9},
 			Weights: []float64{2, 3}}},
 		{Kind: TDigest, TDigest: &TDigestValue{Compression: 50}},
+		{Kind: Cuckoo, Cuckoo: &CuckooValue{Items: 3, Deleted: 1 << 40, BucketSize: 2, MaxIterations: 500, Expansion: 4,
+			Filters: elems("\x01\x02", "\x00\x00\x03\x00\x00\x00\xff\x00")}},
 		{Kind: Stream, Stream: &StreamValue{Entries: []StreamEntry{{ID: id(5), Fields: elems("f", "v")}}, Last: id(7),
 			EntriesAdded: 3, MaxDeleted: id(4)}},
 	} {

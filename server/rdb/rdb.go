@@ -110,10 +110,12 @@ const (
 	Stream
 	JSON
 	TDigest
+	Cuckoo
 	NoKind // the value of a module that is not known: see [Item.Skipped]
 )
 
-var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream", "ReJSON-RL", "TDIS-TYPE", "none"}
+var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream", "ReJSON-RL", "TDIS-TYPE", "MBbloomCF",
+	"none"}
 
 // String returns the name that TYPE replies.
 func (k Kind) String() string { return kindNames[k] }
@@ -131,6 +133,7 @@ type Value struct {
 	Expires []uint64
 	Stream  *StreamValue
 	TDigest *TDigestValue
+	Cuckoo  *CuckooValue
 }
 
 // StreamValue is a stream.
@@ -152,6 +155,15 @@ type TDigestValue struct {
 	Min, Max    float64
 	Means       []float64 // of the centroids, ascending
 	Weights     []float64
+}
+
+// CuckooValue is a chain of cuckoo filters.
+type CuckooValue struct {
+	Items, Deleted uint64
+	BucketSize     uint8
+	MaxIterations  uint16
+	Expansion      uint16
+	Filters        [][]byte // the buckets of each filter, of as many fingerprints of one byte as the bucket size says
 }
 
 // StreamEntry is an entry of a stream: its fields and values in turn.

@@ -13,7 +13,7 @@ import (
 const (
 	ModuleEnd    = 0
 	ModuleSint   = 1 // length
-	moduleUint   = 2 // length
+	ModuleUint   = 2 // length
 	moduleFloat  = 3 // f32
 	ModuleDouble = 4 // f64
 	ModuleString = 5 // string
@@ -39,8 +39,8 @@ type ModulePart struct {
 }
 
 // maxModuleParts is the max number of parts that are kept of a value. A t-digest has about as many centroids as its
-// compression.
-const maxModuleParts = 1 << 16
+// compression, a chain of cuckoo filters two parts for each of up to 65,535 filters.
+const maxModuleParts = 1<<17 + 1<<10
 
 // ModuleParts reads numbers and strings up to the end of a value. It returns them if keep is true.
 func (r *Reader) ModuleParts(keep bool) (parts []ModulePart) {
@@ -49,7 +49,7 @@ func (r *Reader) ModuleParts(keep bool) (parts []ModulePart) {
 		switch p.Kind {
 		case ModuleEnd:
 			return parts
-		case ModuleSint, moduleUint:
+		case ModuleSint, ModuleUint:
 			p.N = r.Length()
 		case moduleFloat:
 			r.Fixed(4)
