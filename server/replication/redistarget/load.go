@@ -87,6 +87,11 @@ func itemSize(i *rdb.Item) int {
 				}
 			}
 		}
+		if v.Cuckoo != nil {
+			for _, f := range v.Cuckoo.Filters {
+				size += len(f)
+			}
+		}
 	}
 	return size
 }
