@@ -27,7 +27,19 @@ type To struct {
 	Clock    pace.Clock
 	Pace     *pace.Pace
 	Free     bool         // the rate is not limited, because clients wait
+	Raised   float64      // by how much the limit of the rate is multiplied; 0 = not at all
 	Check    func() error // returns why the migration must end, nil = it continues
+}
+
+// wait waits until n more units may be sent at a rate of the settings.
+func (t *To) wait(n int, rate int64) error {
+	if t.Free {
+		return nil
+	}
+	if t.Raised > 1 && rate > 0 {
+		rate = int64(min(float64(rate)*t.Raised, 1<<62))
+	}
+	return t.Pace.Wait(t.Ctx, n, rate)
 }
 
 // Carrier sends keys and their changes to a destination.

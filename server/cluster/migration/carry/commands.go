@@ -69,10 +69,8 @@ func (c *commander) ship() error {
 	if c.queued == 0 {
 		return nil
 	}
-	if !c.Free {
-		if err := c.Pace.Wait(c.Ctx, c.queued, int64(c.Settings().Speed)); err != nil {
-			return err
-		}
+	if err := c.wait(c.queued, int64(c.Settings().Speed)); err != nil {
+		return err
 	}
 	if err := c.Check(); err != nil {
 		return err

@@ -93,10 +93,8 @@ func (s *Raw) ship() error {
 		return nil
 	}
 	n := s.batch.Len()
-	if !s.Free {
-		if err := s.Pace.Wait(s.Ctx, n, s.Settings().BatchRate); err != nil {
-			return err
-		}
+	if err := s.wait(n, s.Settings().BatchRate); err != nil {
+		return err
 	}
 	if err := s.Check(); err != nil {
 		return err

@@ -29,6 +29,7 @@ var (
 	errClosed    = errors.New("the server stops")
 	errNotCaught = errors.New("the log was not read to its end")
 	errLongPause = errors.New("the last writes cannot be sent in the time for which writes may pause")
+	errOutrun    = errors.New("clients write faster than the writes can be sent")
 )
 
 // Settings are the current values of the configuration.
@@ -311,6 +312,7 @@ type job struct {
 	wal     *engine.Log
 	carrier carry.Carrier
 	leaving bool
+	grown   int       // rounds of reading the log after which more was missing than before
 	kept    time.Time // when the log files were last kept
 
 	paused  sync.Mutex
@@ -387,9 +389,13 @@ func (j *job) migrate() error {
 			return fmt.Errorf("sending what was written meanwhile: %w", err)
 		}
 		err := j.end()
-		if err == nil || !errors.Is(err, errLongPause) || try == mostPauses {
+		switch {
+		case err == nil || !errors.Is(err, errLongPause) || try == mostPauses:
 			return err
+		case j.grown >= mostGrown:
+			return fmt.Errorf("%w: %w", errOutrun, err)
 		}
+		j.raise(2)
 		j.log.Warn("writes are allowed again: the end of the migration is tried once more", zap.Error(err))
 	}
 }
@@ -610,6 +616,8 @@ func (j *job) sendSnapshot() error {
 const (
 	// mostRounds is the max number of times that the log is read to its end before writes are forbidden.
 	mostRounds = 10
+	// mostGrown is the max number of rounds of a migration, each longer than the one before, after which more is missing.
+	mostGrown = 4
 	// shortPause is the max expected time for reading the rest of the log, judged by the last round.
 	shortPause = 10 * time.Millisecond
 	// logRetry is the time between two attempts to read from the log what it should contain; logRetries is their
@@ -618,23 +626,40 @@ const (
 	logRetries = 100
 )
 
-// catchUp sends the writes since the snapshot, until few are missing.
+// catchUp sends the writes since the snapshot, until few are missing. While clients write more than is sent, each round
+// takes longer than the one before, so the limit of the rate is raised to what halves the rest. If something else holds
+// the writes up, catchUp gives up after mostGrown such rounds: the pause will show whether the rest can be sent.
 func (j *job) catchUp() error {
 	var perRecord time.Duration
+	var before uint64 // what was missing before the last round
 	for round := 0; ; round++ {
 		end := j.DB.LatestSequence()
 		gap := end + 1 - j.wal.Sequence()
 		near := gap <= j.Settings().Gap && (round > 0 || gap == 0)
-		if near && time.Duration(gap)*perRecord <= shortPause || round == mostRounds {
+		if near && time.Duration(gap)*perRecord <= shortPause || round == mostRounds ||
+			j.grown >= mostGrown {
 			j.log.Info("read the log", zap.Int("rounds", round), zap.Uint64("missing", gap))
 			return nil
 		}
+		if round > 0 && gap >= before {
+			if j.grown++; j.grown < mostGrown {
+				j.raise(2 * float64(gap) / float64(before))
+			}
+		}
+		before = gap
 		began := j.Clock.Now()
 		if err := j.sendLog(end); err != nil {
 			return err
 		}
 		perRecord = j.Clock.Now().Sub(began) / time.Duration(max(gap, 1))
 	}
+}
+
+// raise multiplies the limit of the rate, for the rest of the migration.
+func (j *job) raise(by float64) {
+	j.way.Raised = max(j.way.Raised, 1) * by
+	j.log.Warn("clients write faster than the limit of the rate lets the writes go: the limit is raised",
+		zap.Float64("times", j.way.Raised))
 }
 
 // sendLog sends the log up to a sequence number, and returns when the destination has it.

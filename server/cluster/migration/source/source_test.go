@@ -1,7 +1,9 @@
 package source
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
+	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
 
 // slots records the steps, including the commands of the destination.
@@ -111,5 +114,130 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("after the end: %v", err)
 			}
 		})
+	}
+}
+
+// busyClock is a clock whose time passes only in Sleep, while clients write.
+type busyClock struct {
+	now   time.Time
+	write func(d time.Duration)
+}
+
+func (c *busyClock) Now() time.Time { return c.now }
+
+func (c *busyClock) Sleep(ctx context.Context, d time.Duration) error {
+	if c.now = c.now.Add(max(d, 0)); d > 0 {
+		c.write(d)
+	}
+	return ctx.Err()
+}
+
+// busy is a database whose clients write to one slot.
+type busy struct {
+	t    *testing.T
+	db   *engine.DB
+	last int
+}
+
+// set writes n new keys.
+func (b *busy) set(n int) {
+	var keys [][]byte
+	for range n {
+		b.last++
+		keys = append(keys, fmt.Appendf(nil, "{foo}%d", b.last))
+	}
+	enginetest.Update(b.t, b.db, keys, func(tx *engine.Tx) error {
+		for _, k := range keys {
+			if _, err := str.Set(tx, k, k, str.SetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// migrate moves the slot and returns the result.
+func (b *busy) migrate(src *Source) error {
+	b.t.Helper()
+	done := make(chan error, 1)
+	slot := cf.Slot([]byte("foo"))
+	to := Target{ID: "d", Addr: "d:1", Leaving: func(cf.SlotRange) error { return nil }, Stays: func(cf.SlotRange) {},
+		Moved: func(_ cf.SlotRange, first func()) error { first(); return nil }}
+	if err := src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }); err != nil {
+		b.t.Fatal(err)
+	}
+	return <-done
+}
+
+// TestOutrun: clients write three times as much as the limit of the rate lets go. The migration ends nevertheless.
+func TestOutrun(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		b := &busy{t: t, db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})}
+		b.set(1000)
+		const speed, factor, recordSize = 1000, 3, 40
+		clock := &busyClock{now: time.Unix(1e9, 0)}
+		began, owed := clock.now, 0.0
+		node := &peertest.Node{Answer: func(cmd []string) (string, bool) {
+			if cmd[0] == "COMMAND" {
+				return "*1\r\n*1\r\n$1\r\nx\r\n", true
+			}
+			return "", true
+		}}
+		src := New(Options{DB: b.db, Slots: &slots{}, Dial: node.Dial, Log: zap.NewNop(), Clock: clock,
+			Settings: func() Settings {
+				return Settings{Raw: raw, Gap: 10, Settings: carry.Settings{Speed: speed, Pipeline: 16, BatchBytes: 1 << 10,
+					BatchRate: speed * recordSize}}
+			}, Limits: func() Limits { return Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute} }})
+		clock.write = func(d time.Duration) {
+			if clock.now.Sub(began) > time.Minute {
+				src.Cancel(errors.New("it takes too long"), func(cf.SlotRange, string) bool { return true })
+				return
+			}
+			owed += d.Seconds() * speed * factor
+			b.set(int(owed))
+			owed -= float64(int(owed))
+		}
+		if err := b.migrate(src); err != nil {
+			t.Errorf("raw %v: %v", raw, err)
+		}
+		src.Close()
+	}
+}
+
+// ends tells when a pause of writes ends.
+type ends chan struct{}
+
+func (e ends) Forbid(cf.SlotRange) error { return nil }
+func (e ends) Allow(cf.SlotRange)        { e <- struct{}{} }
+
+// TestOutrunFails: the destination takes longer for a write than clients for two, and the pause of the writes does not
+// last until it has the rest. The migration fails instead of going on for ever.
+func TestOutrunFails(t *testing.T) {
+	b := &busy{t: t, db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})}
+	b.set(100)
+	node := &peertest.Node{Answer: func(cmd []string) (string, bool) {
+		switch cmd[0] {
+		case "COMMAND":
+			return "*1\r\n*-1\r\n", true
+		case "SET":
+			b.set(2)
+		}
+		return "", true
+	}}
+	ended := make(ends, 10)
+	src := New(Options{DB: b.db, Slots: ended, Dial: node.Dial, Log: zap.NewNop(), Settings: func() Settings {
+		return Settings{Gap: 10, Settings: carry.Settings{Pipeline: 16}}
+	}, Limits: func() Limits { return Limits{Rest: 1, Answer: time.Minute, Confirm: time.Minute} },
+		Step: func(s stage.Stage) {
+			if s == stage.Success { // all was sent
+				<-ended
+			}
+		}})
+	defer src.Close()
+	if err := b.migrate(src); !errors.Is(err, errOutrun) || src.Status().State != StateFailed {
+		t.Errorf("%v, %+v", err, src.Status())
+	}
+	if b.last > 100<<(mostGrown+4) {
+		t.Errorf("%d keys were written meanwhile", b.last)
 	}
 }
