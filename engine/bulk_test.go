@@ -132,3 +132,41 @@ func TestBulkRefuses(t *testing.T) {
 		t.Error("a database with a log")
 	}
 }
+
+// TestBulkCountsSoon: a key that expires within a minute does not count a millisecond after its expiry.
+func TestBulkCountsSoon(t *testing.T) {
+	db, err := Open(Options{Dir: filepath.Join(t.TempDir(), "db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	keys := bulkCounts{}
+	const now = 2_000_000_000_000
+	const soon, later = now + 30_500, now + 3_600_500
+	for _, end := range []uint64{soon, soon, later, 0, now - 5000} {
+		keys.add("ns", end, now)
+	}
+	if n := keys["ns"].total(); n != 5 {
+		t.Errorf("%d keys in all", n)
+	}
+	counter := db.counts.of("ns")
+	counter.Reset(now)
+	keys.apply(db, now)
+	for _, tt := range []struct{ at, want int64 }{{now, 4}, {soon, 4}, {soon + 1, 2}, {later + 500, 1}} {
+		if s := counter.State(tt.at, 0); s.Keys != tt.want || !s.Exact {
+			t.Errorf("%d ms later: %+v, want %d", tt.at-now, s, tt.want)
+		}
+	}
+}
+
+// TestBulkCountsBounded: any number of expiries takes a table of a bounded size.
+func TestBulkCountsBounded(t *testing.T) {
+	keys := bulkCounts{}
+	const n = 10 * soonMost
+	for now := range int64(n) {
+		keys.add("ns", uint64(now+1000), now)
+	}
+	if c := keys["ns"]; len(c.soon) > soonMost || len(c.ends) > n/1000+1 || c.total() != n {
+		t.Errorf("%d milliseconds, %d seconds, %d keys", len(c.soon), len(c.ends), c.total())
+	}
+}

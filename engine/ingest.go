@@ -198,7 +198,7 @@ func (g *Ingest) check(rec *batch.Record) error {
 			name = g.load.ns
 		}
 		if countable(&m) {
-			g.keys.add(name, m.End())
+			g.keys.add(name, m.End(), time.Now().UnixMilli())
 		}
 		if f := g.db.expiry.Load(); f != nil {
 			if at := firstExpiry(rec.Value); at != 0 {
@@ -397,7 +397,7 @@ func (g *Ingest) ingest() error {
 	if g.load != nil {
 		g.load.replaced(g.keys, db, before, after)
 	}
-	g.keys.apply(db)
+	g.keys.apply(db, time.Now().UnixMilli())
 	g.keys = bulkCounts{}
 	if g.foreign {
 		return db.recountAll()

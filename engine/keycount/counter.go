@@ -44,10 +44,11 @@ type Counter struct {
 }
 
 const (
-	// exactWindow is how many milliseconds ahead expiries are known to the millisecond.
-	exactWindow = 60 * 1000
+	// ExactWindow is how many milliseconds ahead expiries are known to the millisecond. Those that were further ahead when
+	// they were added are known to the second.
+	ExactWindow = 60 * 1000
 	// exactMost is the max number of milliseconds in exact before those that have passed are forgotten.
-	exactMost = 2 * exactWindow
+	exactMost = 2 * ExactWindow
 )
 
 // New makes a counter with no keys.
@@ -89,7 +90,7 @@ func (c *Counter) add(end uint64, n int, now int64) {
 	if c.ends.add(ms/1000, n) && n < 0 && ms < now {
 		c.expired -= int64(n) // the windows have not moved since
 	}
-	if have := c.exact[ms]; n > 0 && ms/1000 >= now/1000 && ms-now < exactWindow || n < 0 && have > 0 {
+	if have := c.exact[ms]; n > 0 && ms/1000 >= now/1000 && ms-now < ExactWindow || n < 0 && have > 0 {
 		if have += int32(n); have > 0 {
 			c.exact[ms] = have
 		} else {
@@ -104,7 +105,7 @@ func (c *Counter) add(end uint64, n int, now int64) {
 // forget drops the milliseconds of seconds that are not near the present. mu must be held.
 func (c *Counter) forget(now int64) {
 	for ms := range c.exact {
-		if ms/1000 < now/1000 || ms > now+exactWindow {
+		if ms/1000 < now/1000 || ms > now+ExactWindow {
 			delete(c.exact, ms)
 		}
 	}

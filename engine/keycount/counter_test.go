@@ -25,7 +25,7 @@ func until(c *Counter, expire, now int64) int64 {
 	switch {
 	case expire == 0:
 		return 0
-	case expire/1000 >= now/1000 && expire-now < exactWindow:
+	case expire/1000 >= now/1000 && expire-now < ExactWindow:
 		return expire + 1
 	}
 	return (last(c.ends.bucket(expire/1000)) + 1) * 1000
