@@ -105,13 +105,21 @@ func (c *chain) measure() {
 // corrupt adds the key to an error.
 func (c *chain) corrupt(err error) error { return fmt.Errorf("key %q: %w", c.tx.UserKey(&c.rec), err) }
 
-// create makes the description of a new chain. It writes nothing.
-func (c *chain) create(o *Options) error {
+// check refuses a capacity that no filter has.
+func (o *Options) check() error {
 	if o.Capacity < 2 {
 		return ErrCapacity
 	}
 	if cf.CuckooBuckets(o.Capacity, o.BucketSize) == 0 {
 		return ErrTooLarge
+	}
+	return nil
+}
+
+// create makes the description of a new chain. It writes nothing.
+func (c *chain) create(o *Options) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	expansion := uint16(0)
 	for o.Expansion > expansion {
@@ -131,8 +139,11 @@ func (c *chain) write(op string) {
 	c.tx.Save(&c.rec, c.meta.Append(nil))
 }
 
-// Reserve creates an empty chain. An existing chain gives [ErrExists].
+// Reserve creates an empty chain. A wrong capacity is refused before an existing chain, which gives [ErrExists].
 func Reserve(tx *engine.Tx, key []byte, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	c, err := load(tx, key)
 	if err != nil {
 		return err

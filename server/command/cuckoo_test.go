@@ -61,6 +61,7 @@ func TestCuckoo(t *testing.T) {
 
 		// Errors.
 		{"CF.RESERVE a 100", "-ERR Invalid argument: the key already exists\r\n", ""},
+		{"CF.RESERVE a 1", "-ERR Invalid argument: capacity must be at least 2\r\n", ""},
 		{"CF.RESERVE b x", "-ERR invalid capacity\r\n", ""},
 		{"CF.RESERVE b -1", "-ERR invalid capacity\r\n", ""},
 		{"CF.RESERVE b 0", "-ERR capacity must be larger than 0\r\n", ""},
