@@ -67,6 +67,12 @@ func TestTimeSeries(t *testing.T) {
 		{"TS.RANGE b - + FILTER_BY_TS 15 7 FILTER_BY_VALUE 4 9", "*1\n*2\n:15\n$1\n4\n", "-"},
 		{"TS.RANGE b - + FILTER_BY_VALUE 4.5 9 nonsense", "*1\n*2\n:5\n$1\n5\n", "-"},
 
+		{"TS.ADD late 9223372036854775800 7", ":9223372036854775800\n", ""},
+		{"TS.RANGE late - + AGGREGATION sum 10 BUCKETTIMESTAMP +", "*1\n*2\n:9223372036854775807\n$1\n7\n", "-"},
+		{"TS.RANGE late - + AGGREGATION sum 18446744073709551615 BUCKETTIMESTAMP ~", "*1\n*2\n:9223372036854775807\n$1\n7\n",
+			"-"},
+		{"DEL late", ":1\n", ""},
+
 		{"TS.CREATE d", "+OK\n", ""},
 		{"TS.CREATERULE b d AGGREGATION avg 10 5", "+OK\n", ""},
 		{"TS.ADD b 26 1", ":26\n", ""},

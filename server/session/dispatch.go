@@ -114,13 +114,8 @@ func (c *run) refuse(r *request) error {
 	if c.Subscribed() && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
-	if r.spec.Flags&command.Stale == 0 && c.srv.Limits.Stale.Load() {
-		return command.ErrMasterDown
-	}
-	if r.spec.Flags&command.Write != 0 {
-		if err := c.srv.Limits.refuseWrite(r.spec.Flags); err != nil {
-			return err
-		}
+	if err := c.limit(r.spec.Flags); err != nil {
+		return err
 	}
 	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
 		return command.ErrMonitoring

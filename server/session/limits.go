@@ -79,16 +79,65 @@ func (l *Limits) refuseWrite(flags command.Flag) error {
 	return nil
 }
 
-// refuseWriter returns why a script or function that declares its flags, and may write, cannot run now.
-func (l *Limits) refuseWriter() error {
+// refuse returns why a command cannot run now, nil when it can.
+func (l *Limits) refuse(flags command.Flag) error {
 	switch {
-	case l.ReadOnly.Load():
-		return errReadOnlyWriter
-	case l.lacksReplicas():
-		return command.ErrNoReplicas
+	case flags&command.Stale == 0 && l.Stale.Load():
+		return command.ErrMasterDown
+	case flags&command.Write != 0:
+		return l.refuseWrite(flags)
 	}
 	return nil
 }
+
+// verdict is what the limits have said at one moment. It holds for all commands of a transaction or script: a server
+// that becomes a replica, loses its replicas or gets full meanwhile must not let a part of them run.
+type verdict struct{ stale, write, grow error }
+
+func (l *Limits) verdict() verdict {
+	return verdict{l.refuse(0), l.refuseWrite(0), l.refuseWrite(command.DenyOOM)}
+}
+
+// refuse is Limits.refuse of the moment of the verdict.
+func (v *verdict) refuse(flags command.Flag) error {
+	switch {
+	case flags&command.Stale == 0 && v.stale != nil:
+		return v.stale
+	case flags&command.Write == 0:
+		return nil
+	case flags&command.DenyOOM != 0:
+		return v.grow
+	}
+	return v.write
+}
+
+// refuseWriter returns why a script or function that declares its flags, and may write, cannot run.
+func (v *verdict) refuseWriter() error {
+	if v.write == command.ErrReadOnly {
+		return errReadOnlyWriter
+	}
+	return v.write
+}
+
+// limit returns why a command cannot run, nil when it can.
+func (c *run) limit(flags command.Flag) error {
+	if c.judged {
+		return c.verdict.refuse(flags)
+	}
+	return c.srv.Limits.refuse(flags)
+}
+
+// judge makes the verdict that holds until unjudge is called with its result, false when an outer transaction has made
+// the verdict.
+func (c *run) judge() (made bool) {
+	if made = !c.judged; made {
+		c.judged, c.verdict = true, c.srv.Limits.verdict()
+	}
+	return made
+}
+
+// unjudge ends the verdict if judge has made it.
+func (c *run) unjudge(made bool) { c.judged = c.judged && !made }
 
 // lacksReplicas reads the clock itself: a process that was stopped (SIGSTOP) must not write before another part of
 // the server has noticed how long the stop took.

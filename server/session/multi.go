@@ -152,6 +152,10 @@ func (c *run) execQueued(m *multi) error {
 			return err
 		}
 	}
+	defer c.unjudge(c.judge())
+	if err := c.refuseQueued(m); err != nil {
+		return command.ErrExecBecause(err)
+	}
 	start := c.out.Mark()
 	now := time.Now()
 	c.tx.Tick(now.UnixMilli())
@@ -210,6 +214,19 @@ func (c *run) execQueued(m *multi) error {
 		c.sess.Namespace = began // the transaction had no effect
 	}
 	return err
+}
+
+// refuseQueued returns why the state of the server does not let a queued command run. Then none of them runs.
+func (c *run) refuseQueued(m *multi) error {
+	if c.fed {
+		return nil
+	}
+	for i := range m.queue {
+		if err := c.limit(m.queue[i].spec.Flags); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockQueued takes the locks of a transaction's keys, each in the namespace that is selected when its command runs.

@@ -47,6 +47,8 @@ type run struct {
 	profiled  bool               // the run is one command, which is profiled
 	streams   bool               // the reply of the running command may be sent in parts
 	streamed  bool               // the reply was sent in parts, except for its end
+	judged    bool               // verdict holds: a transaction or script is running
+	verdict   verdict
 
 	top, exec, wait frame // of the client's commands, of the commands in EXEC, and of blocked clients' commands
 }

@@ -124,8 +124,9 @@ func (c *run) Eval(call command.ScriptCall) error {
 	if named && call.ReadOnly && flags&lua.NoWrites == 0 {
 		return errReadOnlyCall
 	}
+	defer c.unjudge(c.judge())
 	if named && flags&lua.NoWrites == 0 && !c.fed {
-		if err := c.srv.Limits.refuseWriter(); err != nil {
+		if err := c.verdict.refuseWriter(); err != nil {
 			return err
 		}
 	}
