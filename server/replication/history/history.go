@@ -26,9 +26,23 @@ func NewID() string {
 	return string(id)
 }
 
-// IDBefore returns the replication id of the write before a sequence number, or of the first write in the log; "" when
+// IDBefore returns the replication id of the write before a sequence number, or of the first write in the log. When the
+// log does not tell the id of the newest write, because the log was deleted, the id that the database holds does. "" =
+// unknown.
+func IDBefore(db *engine.DB, next uint64) (id string, err error) {
+	if id = idInLog(db, next); id != "" || next != db.LatestSequence()+1 {
+		return id, nil
+	}
+	id, err = db.StoredReplicationID()
+	if next != db.LatestSequence()+1 {
+		return "", err // a write that came meanwhile may have stored the id of a new history
+	}
+	return id, err
+}
+
+// idInLog returns the replication id of the write before a sequence number, or of the first write in the log; "" when
 // the log does not contain it.
-func IDBefore(db *engine.DB, next uint64) (id string) {
+func idInLog(db *engine.DB, next uint64) (id string) {
 	last := max(next, 1) - 1
 	log, err := db.WAL(last)
 	if err != nil {

@@ -249,7 +249,11 @@ func (m *Master) accept(p proto.PSync) error {
 		return errNoLog
 	}
 	if p.ID != "" && m.settings.Load().CompareIDs {
-		if id := history.IDBefore(m.db, p.Next); len(id) == proto.IDLen && id != p.ID {
+		id, err := history.IDBefore(m.db, p.Next)
+		if err != nil {
+			m.log.Warn("the replication id cannot be read", zap.Error(err))
+		}
+		if len(id) == proto.IDLen && id != p.ID {
 			return proto.ErrWrongID
 		}
 	}

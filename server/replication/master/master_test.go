@@ -330,6 +330,40 @@ func TestAccept(t *testing.T) {
 	}
 }
 
+// TestAcceptWithoutLog: the database tells the history of its newest write when the log was deleted behind that.
+func TestAcceptWithoutLog(t *testing.T) {
+	o := engine.DefaultRocksOptions()
+	o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
+	s := defaults
+	s.CompareIDs = true
+	m, _ := newMaster(t, db, s)
+	defer m.Close()
+	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
+	db.BeginHistory(id)
+	put(t, db, 3, 1) // up to 4
+	for _, family := range []cf.ID{cf.Metadata, cf.Propagate} {
+		if err := db.FlushMemtable(family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := logged(t, db); len(all) != 0 {
+		t.Fatalf("the log has %d batches", len(all))
+	}
+	for _, tt := range []struct {
+		id   string
+		want error
+	}{{id, nil}, {other, proto.ErrWrongID}, {"", nil}} {
+		if err := m.Accept(proto.PSync{ID: tt.id, Next: 5}); !errors.Is(err, tt.want) {
+			t.Errorf("%q: %v, want %v", tt.id, err, tt.want)
+		}
+	}
+	db.BeginHistory(other) // which no write has begun
+	if err := m.Accept(proto.PSync{ID: id, Next: 5}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPurgedLog: a replica that needs writes which the log no longer contains is refused.
 func TestPurgedLog(t *testing.T) {
 	o := engine.DefaultRocksOptions()

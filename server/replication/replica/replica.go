@@ -350,11 +350,9 @@ func (l *link) lastWritten() (id string, next uint64) {
 	if !l.r.settings.Load().SendID || l.short {
 		return "", next
 	}
-	if id = history.IDBefore(l.db, next); id == "" {
-		var err error
-		if id, err = l.db.StoredReplicationID(); err != nil {
-			l.log.Warn("the replication id cannot be read", zap.Error(err))
-		}
+	id, err := history.IDBefore(l.db, next)
+	if err != nil {
+		l.log.Warn("the replication id cannot be read", zap.Error(err))
 	}
 	return id, next
 }
