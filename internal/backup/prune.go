@@ -45,7 +45,11 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := keep(backups, o, r.now())
+	lines, err := r.timelines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := keep(backups, lines, o, r.now())
 	p := &Pruned{Kept: []string{}, Removed: []string{}}
 	remove := func(name string) error {
 		if o.DryRun {
@@ -87,15 +91,15 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		p.Files++
 		p.Bytes += g.Size
 	}
-	if err := r.pruneLog(ctx, kept, o, lock.name, p, remove); err != nil || o.DryRun {
+	if err := r.pruneLog(ctx, kept, lines, o, lock.name, p, remove); err != nil || o.DryRun {
 		return p, err
 	}
 	return p, r.CleanUp(ctx, r.now().Add(-tmpAge))
 }
 
-// keep returns the backups that are kept. Backups are sorted, the oldest first. The one that any time within KeepLog
-// begins with is kept too.
-func keep(backups []*Backup, o PruneOptions, now time.Time) (kept []*Backup) {
+// keep returns the backups that are kept. Backups are sorted, the oldest first. Those that the times within KeepLog begin
+// with are kept too.
+func keep(backups []*Backup, lines []*Timeline, o PruneOptions, now time.Time) (kept []*Backup) {
 	days := map[string]bool{}
 	for i := len(backups) - 1; i >= 0; i-- {
 		b := backups[i]
@@ -108,32 +112,50 @@ func keep(backups []*Backup, o PruneOptions, now time.Time) (kept []*Backup) {
 			kept = append(kept, b)
 		}
 	}
-	if o.KeepLog > 0 {
-		var first *Backup // the newest backup with a log that is older than KeepLog
-		for _, b := range backups {
-			if b.Timeline == "" {
-				continue
-			}
-			if b.Time.After(now.Add(-o.KeepLog)) {
-				break
-			}
-			first = b
-		}
-		if first != nil && !slices.Contains(kept, first) {
-			kept = append(kept, first)
+	if o.KeepLog <= 0 {
+		return kept
+	}
+	for _, b := range loggedSince(backups, lines, now.Add(-o.KeepLog)) {
+		if !slices.Contains(kept, b) {
+			kept = append(kept, b)
 		}
 	}
 	return kept
 }
 
+// loggedSince returns the backups with which the restorable times from since on begin: of each timeline that reaches
+// them, the newest backup that is not later than since, or otherwise the oldest one; and what was restorable at since
+// itself.
+func loggedSince(backups []*Backup, lines []*Timeline, since time.Time) (list []*Backup) {
+	var before *Backup // the newest one of all timelines that is not later than since
+	first := map[string]*Backup{}
+	for _, b := range backups {
+		if b.Timeline == "" {
+			continue
+		}
+		if !b.Time.After(since) {
+			before, first[b.Timeline] = b, b
+		} else if first[b.Timeline] == nil {
+			first[b.Timeline] = b
+		}
+	}
+	for _, b := range first {
+		if b == before || b.Time.After(since) {
+			list = append(list, b)
+		}
+	}
+	for _, t := range lines {
+		if b := first[t.ID]; b != nil && t.Until.After(since) && !slices.Contains(list, b) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
 // pruneLog removes segments. A timeline needs the segments after a backup: after the oldest kept one, or with KeepLog
 // after the newest one that is older.
-func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, o PruneOptions, own string, p *Pruned,
+func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, lines []*Timeline, o PruneOptions, own string, p *Pruned,
 	remove func(string) error) error {
-	lines, err := r.timelines(ctx)
-	if err != nil {
-		return err
-	}
 	// A timeline that has just begun has no backup yet.
 	locks, err := r.locks(ctx, own)
 	if err != nil {

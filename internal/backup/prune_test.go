@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,10 +30,10 @@ func TestKeep(t *testing.T) {
 		{PruneOptions{KeepLast: 1, KeepLog: 2 * time.Hour}, "04T02 04T03", "04T02"},
 		{PruneOptions{KeepLast: 1, KeepLog: 30 * time.Hour}, "02T01 04T03", "02T01"},
 		{PruneOptions{KeepLast: 9, KeepLog: 30 * time.Hour}, "01T01 01T02 02T01 04T01 04T02 04T03", "02T01"},
-		{PruneOptions{KeepLast: 1, KeepLog: 900 * time.Hour}, "04T03", "04T03"},
+		{PruneOptions{KeepLast: 1, KeepLog: 900 * time.Hour}, "01T01 04T03", "01T01"}, // the log is younger
 	} {
 		var ids []string
-		kept := keep(all, tt.o, now)
+		kept := keep(all, []*Timeline{{ID: "t", Until: now}}, tt.o, now)
 		for _, b := range kept {
 			ids = append(ids, b.ID)
 		}
@@ -42,6 +43,41 @@ func TestKeep(t *testing.T) {
 		}
 		if b := logBegin(kept, "t", tt.o, now); b == nil || b.ID != tt.log {
 			t.Errorf("%+v: the log begins behind %v, want %s", tt.o, b, tt.log)
+		}
+	}
+}
+
+// TestKeepTimelines: each timeline that reaches the times to be kept has a backup with which they begin.
+func TestKeepTimelines(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC) }
+	backup := func(line string, hour int) *Backup {
+		return &Backup{ID: fmt.Sprintf("%s%02d", line, hour), Timeline: line, Time: at(hour)}
+	}
+	all := []*Backup{backup("a", 1), backup("a", 2), backup("b", 4), backup("b", 5), backup("c", 7), backup("", 8),
+		backup("c", 9), backup("c", 10)}
+	lines := []*Timeline{{ID: "a", Until: at(3)}, {ID: "b", Until: at(6)}, {ID: "c", Until: at(11)}}
+	for _, tt := range []struct {
+		since int
+		want  string
+	}{
+		{0, "a01 b04 c07 c10"},
+		{1, "a01 b04 c07 c10"},
+		{2, "a02 b04 c07 c10"},
+		{3, "a02 b04 c07 c10"}, // at 3 there was nothing newer than the end of a
+		{4, "b04 c07 c10"},
+		{5, "b05 c07 c10"},
+		{7, "c07 c10"},
+		{8, "c07 c10"},
+		{9, "c09 c10"},
+		{10, "c10"},
+	} {
+		var ids []string
+		for _, b := range keep(all, lines, PruneOptions{KeepLast: 1, KeepLog: at(11).Sub(at(tt.since))}, at(11)) {
+			ids = append(ids, b.ID)
+		}
+		slices.Sort(ids)
+		if got := strings.Join(ids, " "); got != tt.want {
+			t.Errorf("since %d: %s, want %s", tt.since, got, tt.want)
 		}
 	}
 }
