@@ -30,7 +30,7 @@ type load struct {
 	texts  map[string]map[string]int // the number of errors by phase and text
 }
 
-func newLoad(nodes []*server) *load {
+func newLoad(nodes []*harness.Server) *load {
 	var addrs []string
 	for _, n := range nodes {
 		addrs = append(addrs, n.Addr())
@@ -139,7 +139,7 @@ func (l *load) stop() {
 }
 
 // eachShard waits until each of the given masters has acknowledged a write that begins from now on.
-func (l *load) eachShard(masters ...*server) error {
+func (l *load) eachShard(masters ...*harness.Server) error {
 	from := l.Number()
 	return harness.Await("a write at each master", func() error {
 		l.Mu.Lock()
@@ -175,7 +175,7 @@ func (s *set) compare(l *load) (string, error) {
 		if role != "master" {
 			continue
 		}
-		keys, err := n.keys()
+		keys, err := keysOf(n)
 		if err != nil {
 			return "", err
 		}
@@ -197,7 +197,7 @@ func (s *set) compare(l *load) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		var master *server
+		var master *harness.Server
 		for _, m := range s.nodes {
 			if strconv.Itoa(m.Port) == port {
 				master = m
@@ -207,11 +207,11 @@ func (s *set) compare(l *load) (string, error) {
 			return "", errors.New(n.Name + " has no master")
 		}
 		if err := harness.Await(n.Name+" has what "+master.Name+" has", func() error {
-			a, err := n.keys()
+			a, err := keysOf(n)
 			if err != nil {
 				return err
 			}
-			b, err := master.keys()
+			b, err := keysOf(master)
 			if err == nil && strings.Join(a, " ") != strings.Join(b, " ") {
 				err = fmt.Errorf("%d and %d keys", len(a), len(b))
 			}
@@ -224,8 +224,8 @@ func (s *set) compare(l *load) (string, error) {
 		len(at), len(confirmed), l.errors), nil
 }
 
-// keys returns all keys of a node in the order of the scan.
-func (s *server) keys() (all []string, err error) {
+// keysOf returns all keys of a node in the order of the scan.
+func keysOf(s *harness.Server) (all []string, err error) {
 	for cursor := uint64(0); ; {
 		var some []string
 		some, cursor, err = s.Client.Scan(context.Background(), cursor, "", 1000).Result()

@@ -134,7 +134,7 @@ func (s *set) failover(load *load) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("new master after %v, all shards written to after %v, ", took, wentOn),
-		harness.Await(old.Name+" is a replica", func() error { return old.Replicates(s.nodes[1].Server) })
+		harness.Await(old.Name+" is a replica", func() error { return old.Replicates(s.nodes[1]) })
 }
 
 // restart kills the controllers and etcd.
@@ -143,7 +143,7 @@ func (s *set) restart() (string, error) {
 		c.Kill()
 	}
 	s.etcd.Kill()
-	for _, p := range append([]*server{s.etcd}, s.controllers...) {
+	for _, p := range append([]*harness.Server{s.etcd}, s.controllers...) {
 		if err := p.Start(); err != nil {
 			return "", err
 		}
@@ -223,10 +223,10 @@ func (s *set) speed(perSecond string) error {
 func (s *set) noFault() (func() error, error) { return func() error { return nil }, nil }
 
 // otherLeads waits until another controller is the leader.
-func (s *set) otherLeads(c *server) error {
+func (s *set) otherLeads(c *harness.Server) error {
 	return harness.Await(c.Name+" leads", func() error {
-		leads, err := c.leads()
-		if err == nil && !leads {
+		ok, err := leads(c)
+		if err == nil && !ok {
 			err = errors.New("it does not")
 		}
 		return err
@@ -258,11 +258,11 @@ func (s *set) stopLeader() (func() error, error) {
 			return err
 		}
 		return harness.Await("one controller leads", func() error {
-			a, err := leader.leads()
+			a, err := leads(leader)
 			if err != nil {
 				return err
 			}
-			if b, err := other.leads(); err != nil || a == b {
+			if b, err := leads(other); err != nil || a == b {
 				return fmt.Errorf("%v %v: %v", a, b, err)
 			}
 			return nil

@@ -17,24 +17,11 @@ import (
 	"github.com/basaltdb/basalt/scripts/compat/goredis/internal/harness"
 )
 
-// server is a process of this set.
-type server struct {
-	*harness.Server
-}
-
-func newServer(dir, name string) (*server, error) {
-	s, err := harness.NewServer(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	return &server{Server: s}, nil
-}
-
 // set is etcd, two controllers, one of which etcd elects, and eight basalts: two for each of four shards.
 type set struct {
-	etcd        *server
-	controllers []*server
-	nodes       []*server
+	etcd        *harness.Server
+	controllers []*harness.Server
+	nodes       []*harness.Server
 }
 
 func (s *set) stop() {
@@ -54,7 +41,7 @@ func start(dir, controller, basalt string) (s *set, err error) {
 			return s, err
 		}
 	}
-	if s.etcd, err = newServer(dir, "etcd"); err != nil {
+	if s.etcd, err = harness.NewServer(dir, "etcd"); err != nil {
 		return s, err
 	}
 	peer, err := harness.FreePort()
@@ -70,7 +57,7 @@ func start(dir, controller, basalt string) (s *set, err error) {
 		return s, err
 	}
 	for _, name := range []string{"controller1", "controller2"} {
-		c, err := newServer(dir, name)
+		c, err := harness.NewServer(dir, name)
 		if err != nil {
 			return s, err
 		}
@@ -81,14 +68,14 @@ func start(dir, controller, basalt string) (s *set, err error) {
 		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 			return s, err
 		}
-		c.Ready = func() error { _, err := c.leads(); return err }
+		c.Ready = func() error { _, err := leads(c); return err }
 		if err := c.Start(); err != nil {
 			return s, err
 		}
 		s.controllers = append(s.controllers, c)
 	}
 	for i := range 8 {
-		n, err := newServer(dir, "basalt"+strconv.Itoa(i+1))
+		n, err := harness.NewServer(dir, "basalt"+strconv.Itoa(i+1))
 		if err != nil {
 			return s, err
 		}
@@ -135,7 +122,10 @@ func bounds(slots string) (first, last int) {
 	return first, last
 }
 
-func (s *server) api(path string) string { return "http://" + s.Addr() + "/api/v1" + path }
+// api returns the URL of a path of a controller's API.
+func api(controller *harness.Server, path string) string {
+	return "http://" + controller.Addr() + "/api/v1" + path
+}
 
 // client calls the controllers. A controller that is not the leader redirects to the leader, but gives a wrong address
 // for a POST; a stopped controller does not reply.
@@ -145,8 +135,8 @@ var client = http.Client{
 }
 
 // leads reports whether a controller is the leader. It returns an error if the controller does not know the leader.
-func (s *server) leads() (bool, error) {
-	r, err := client.Get(s.api("/namespaces"))
+func leads(controller *harness.Server) (bool, error) {
+	r, err := client.Get(api(controller, "/namespaces"))
 	if err != nil {
 		return false, err
 	}
@@ -159,11 +149,11 @@ func (s *server) leads() (bool, error) {
 }
 
 // leader returns the leading controller and the other one.
-func (s *set) leader() (leader, other *server, err error) {
+func (s *set) leader() (leader, other *harness.Server, err error) {
 	err = errors.New("no controller leads")
 	for i, c := range s.controllers {
-		leads, e := c.leads()
-		if leads {
+		ok, e := leads(c)
+		if ok {
 			return c, s.controllers[1-i], nil
 		}
 		err = errors.Join(err, e)
@@ -178,7 +168,7 @@ func (s *set) topology() (c cluster, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, get(leader.api("/namespaces/test/clusters/c"), &reply)
+	return c, get(api(leader, "/namespaces/test/clusters/c"), &reply)
 }
 
 // get requests a URL, and parses the JSON reply into reply unless that is nil.
@@ -199,7 +189,7 @@ func (s *set) post(path string, body any) error {
 	if err != nil {
 		return err
 	}
-	r, err := client.Post(leader.api(path), "application/json", bytes.NewReader(data))
+	r, err := client.Post(api(leader, path), "application/json", bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
@@ -234,7 +224,7 @@ func (s *set) create() error {
 		return err
 	}
 	for i := 0; i < 6; i += 2 {
-		replicates := func() error { return s.nodes[i+1].Replicates(s.nodes[i].Server) }
+		replicates := func() error { return s.nodes[i+1].Replicates(s.nodes[i]) }
 		if err := harness.Await("the replicas", replicates); err != nil {
 			return err
 		}
