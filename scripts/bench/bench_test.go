@@ -73,17 +73,6 @@ func TestMeansAndVerdicts(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, tt := range []struct {
-		in   []float64
-		want float64
-	}{{[]float64{3}, 3}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 2, 100}, 3}} {
-		if got := median(tt.in); got != tt.want {
-			t.Errorf("median(%v) = %v, want %v", tt.in, got, tt.want)
-		}
-	}
-}
-
 func TestPick(t *testing.T) {
 	got, scripts, err := pick("get, SET, lua fib")
 	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" || len(scripts) != 1 ||

@@ -19,18 +19,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 type options struct {
@@ -58,13 +60,10 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the rows and exit")
 	flag.Parse()
 	o.extra = flag.Args()
-	if err := run(o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	tool.Main("bench", func(ctx context.Context) error { return run(ctx, o) })
 }
 
-func run(o options) error {
+func run(ctx context.Context, o options) error {
 	if o.list {
 		for _, r := range rows() {
 			fmt.Println(r.name)
@@ -111,10 +110,6 @@ func run(o options) error {
 	}
 	defer redis.stop()
 
-	// Ctrl-C ends the run between two rows, so that the servers and their data are removed.
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
-
 	fmt.Printf("%s; basalt with %s; %d cores; redis-benchmark -c %d -r %d -d %d; median of %d\n",
 		redisVersion(), basalt.rocksDB(), runtime.NumCPU(), connections, keyspace, valueSize, o.plan.reps)
 	var results []result
@@ -128,10 +123,8 @@ func run(o options) error {
 		var family []result // rows of the family of the last row
 		headed := false
 		for i, r := range picked {
-			select {
-			case <-interrupted:
-				return fmt.Errorf("interrupted")
-			default:
+			if ctx.Err() != nil { // between two rows, so that the servers and their data are removed
+				return errors.New("interrupted")
 			}
 			res := compare(basalt.side, redis.side, r, p, o.plan)
 			results = append(results, res)
@@ -153,7 +146,7 @@ func run(o options) error {
 		printMeans(os.Stdout, ms)
 		allMeans = append(allMeans, ms...)
 	}
-	scriptResults, err := compareScripts(basalt.side, redis.side, scripts, o.plan, interrupted)
+	scriptResults, err := compareScripts(ctx, basalt.side, redis.side, scripts, o.plan)
 	if err != nil {
 		return err
 	}

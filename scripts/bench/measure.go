@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 const (
@@ -152,7 +154,7 @@ type result struct {
 	spreadRange bool
 }
 
-func (r result) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
+func (r result) ratio() float64 { return tool.Median(r.Basalt) / tool.Median(r.Redis) }
 
 // plan describes how long to measure.
 type plan struct {

@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
+
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 // targets are the min ratios to redis-server at the pipeline lengths of targetPipelines. A row without an entry counts
@@ -48,22 +49,6 @@ func target(t [3]float64, pipeline int) float64 {
 	return 0
 }
 
-// median returns the median of a non-empty list.
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
-}
-
-// geometricMean returns the geometric mean of positive numbers; NaN for an empty list.
-func geometricMean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += math.Log(x)
-	}
-	return math.Exp(sum / float64(len(v)))
-}
-
 // mean is a geometric mean over the rows of one pipeline length.
 type mean struct {
 	Pipeline int     `json:"pipeline"`
@@ -100,7 +85,7 @@ func means(results []result, pipeline int) []mean {
 		{"spread range reads", spread, spreadTarget},
 	} {
 		if len(m.ratios) > 0 {
-			out = append(out, mean{pipeline, m.over, len(m.ratios), geometricMean(m.ratios), m.target})
+			out = append(out, mean{pipeline, m.over, len(m.ratios), tool.GeometricMean(m.ratios), m.target})
 		}
 	}
 	return out
@@ -128,10 +113,10 @@ func printResult(w io.Writer, r result) {
 		return
 	}
 	if len(r.Redis) == 0 {
-		fmt.Fprintf(w, "%-18s %12.0f %12s\n", r.Command, median(r.Basalt), "-")
+		fmt.Fprintf(w, "%-18s %12.0f %12s\n", r.Command, tool.Median(r.Basalt), "-")
 		return
 	}
-	fmt.Fprintf(w, "%-18s %12.0f %12.0f %8.2f %s\n", r.Command, median(r.Basalt), median(r.Redis), r.ratio(),
+	fmt.Fprintf(w, "%-18s %12.0f %12.0f %8.2f %s\n", r.Command, tool.Median(r.Basalt), tool.Median(r.Redis), r.ratio(),
 		verdict(r.ratio(), r.target))
 }
 
@@ -161,7 +146,7 @@ func printFamily(w io.Writer, results []result) {
 			continue
 		}
 		r := results[i]
-		fmt.Fprintf(w, " %10.0f %10.0f %6.2f", median(r.Basalt), median(r.Redis), r.ratio())
+		fmt.Fprintf(w, " %10.0f %10.0f %6.2f", tool.Median(r.Basalt), tool.Median(r.Redis), r.ratio())
 		end += verdict(r.ratio(), r.target)
 	}
 	fmt.Fprintln(w, end)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 // script is a Lua script whose CPU time is measured: that of the whole server process, divided by the calls. EVALSHA
@@ -80,7 +82,7 @@ type scriptResult struct {
 	Error  string    `json:"error,omitempty"`
 }
 
-func (r scriptResult) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
+func (r scriptResult) ratio() float64 { return tool.Median(r.Basalt) / tool.Median(r.Redis) }
 
 // processorTime returns the CPU time that the server's process has used. The server must run on this host.
 func (s *side) processorTime() (time.Duration, error) {
@@ -148,13 +150,11 @@ func compareScript(basalt, redis *side, r script, p plan) scriptResult {
 }
 
 // compareScripts measures scripts and prints the results.
-func compareScripts(basalt, redis *side, scripts []script, p plan, interrupted <-chan os.Signal) (all []scriptResult,
-	err error) {
+func compareScripts(ctx context.Context, basalt, redis *side, scripts []script, p plan) ([]scriptResult, error) {
+	var all []scriptResult
 	for i, r := range scripts {
-		select {
-		case <-interrupted:
+		if ctx.Err() != nil {
 			return all, errors.New("interrupted")
-		default:
 		}
 		if i == 0 {
 			printScriptHeader(os.Stdout)
@@ -176,7 +176,7 @@ func printScript(w io.Writer, r scriptResult) {
 		fmt.Fprintf(w, "%-22s %.100s\n", r.Script, r.Error)
 		return
 	}
-	fmt.Fprintf(w, "%-22s %10.2f %10.2f %8.2f", r.Script, median(r.Basalt), median(r.Redis), r.ratio())
+	fmt.Fprintf(w, "%-22s %10.2f %10.2f %8.2f", r.Script, tool.Median(r.Basalt), tool.Median(r.Redis), r.ratio())
 	switch {
 	case r.Target == 0:
 	case r.ratio() > r.Target:

@@ -12,13 +12,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 type options struct {
@@ -73,12 +73,7 @@ func main() {
 	flag.StringVar(&o.json, "json", "", "also write the results to this file")
 	flag.Parse()
 	o.extra = flag.Args()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "benchdisk:", err)
-		os.Exit(1)
-	}
+	tool.Main("benchdisk", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) error {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"slices"
+
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 // report contains all results.
@@ -96,27 +98,15 @@ func p99(f figures) float64  { return f.P99 }
 
 // median returns the median of one figure over the rounds; NaN if it has none.
 func median(all []figures, of func(figures) float64) float64 {
-	if len(all) == 0 {
-		return math.NaN()
-	}
 	v := make([]float64, len(all))
 	for i, f := range all {
 		v[i] = of(f)
 	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return tool.Median(v)
 }
 
 // ratio returns NaN unless both servers were measured.
 func (r *rowResult) ratio() float64 { return median(r.Basalt, rate) / median(r.Kvrocks, rate) }
-
-func geometricMean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += math.Log(x)
-	}
-	return math.Exp(sum / float64(len(v)))
-}
 
 // strayBytes is the max number of bytes that a blind write may read apart from compactions: less than a block in a
 // hundred requests, for other work of the server.
@@ -140,7 +130,7 @@ func (rep *report) judge() {
 		bar(r.Name+": p99 to Kvrocks", median(r.Basalt, p99)/median(r.Kvrocks, p99), 1, true)
 	}
 	if len(ratios) > 0 {
-		bar(fmt.Sprintf("geometric mean of %d rows", len(ratios)), geometricMean(ratios), meanBar, false)
+		bar(fmt.Sprintf("geometric mean of %d rows", len(ratios)), tool.GeometricMean(ratios), meanBar, false)
 	}
 	for _, name := range []string{"SET uniform P=1", "SET uniform P=16"} {
 		if r := rep.row("large", name); r != nil {
@@ -211,7 +201,7 @@ func (rep *report) print(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	if len(ratios) > 0 {
-		fmt.Fprintf(w, "geometric mean over %d rows: %.2f\n", len(ratios), geometricMean(ratios))
+		fmt.Fprintf(w, "geometric mean over %d rows: %.2f\n", len(ratios), tool.GeometricMean(ratios))
 	}
 	rep.printSpace(w)
 	if len(rep.Bars) > 0 {

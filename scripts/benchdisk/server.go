@@ -7,11 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
-	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
 // sizes are the sizes that both products get.
@@ -150,17 +148,11 @@ type compaction struct {
 
 // compact starts COMPACT.
 func (s *server) compact() (*compaction, error) {
-	conn, err := redisclient.Dial(s.Addr, time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.Do("COMPACT"); err != nil {
-		conn.Close()
+	if _, err := s.Do("COMPACT"); err != nil {
 		return nil, err
 	}
 	c := &compaction{ended: make(chan struct{}), stop: make(chan struct{})}
 	go func() {
-		defer conn.Close()
 		defer close(c.ended)
 		for {
 			select {
@@ -168,8 +160,7 @@ func (s *server) compact() (*compaction, error) {
 				return
 			case <-time.After(100 * time.Millisecond):
 			}
-			v, err := conn.Do("INFO", "rocksdb")
-			if err != nil || !strings.Contains(v.String(), "is_compacting:yes") {
+			if compacting, err := s.Info("rocksdb", "is_compacting"); err != nil || compacting != "yes" {
 				c.err = err
 				return
 			}

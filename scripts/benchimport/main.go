@@ -18,7 +18,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,7 +26,7 @@ import (
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
-	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -45,12 +44,7 @@ const elements = 4 // of a collection
 
 func main() {
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "benchimport:", err)
-		os.Exit(1)
-	}
+	tool.Main("benchimport", run)
 }
 
 func run(ctx context.Context) error {
@@ -81,9 +75,8 @@ func run(ctx context.Context) error {
 	if *client == "" {
 		return nil
 	}
-	slices.Sort(ratios)
-	fmt.Printf("basalt import is %.2f times as fast (%.2f to %.2f)\n", ratios[len(ratios)/2], ratios[0],
-		ratios[len(ratios)-1])
+	fmt.Printf("basalt import is %.2f times as fast (%.2f to %.2f)\n", tool.Median(ratios), slices.Min(ratios),
+		slices.Max(ratios))
 	return nil
 }
 
@@ -121,7 +114,7 @@ func load(ctx context.Context, by int, dir, file, commands string) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	if size, err := redisclient.Do(s.Addr, time.Minute, "DBSIZE"); err != nil || size.Integer() != *keys {
+	if size, err := s.Do("DBSIZE"); err != nil || size.Integer() != *keys {
 		return 0, fmt.Errorf("DBSIZE: %v, %v", size, err)
 	}
 	state := cmd.ProcessState

@@ -18,7 +18,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 const (
@@ -45,15 +45,7 @@ var (
 
 func main() {
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	bad, err := run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "benchmetrics:", err)
-	}
-	if bad || err != nil {
-		os.Exit(1)
-	}
+	tool.Main("benchmetrics", run)
 }
 
 var (
@@ -79,10 +71,10 @@ type pair [2]server
 // address matches the address of the metrics in the log.
 var address = regexp.MustCompile(`HTTP \{"address": "([^"]+)"`)
 
-func run(ctx context.Context) (bad bool, err error) {
+func run(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "basalt-metrics-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	var servers pair
@@ -90,7 +82,7 @@ func run(ctx context.Context) (bad bool, err error) {
 		args := slices.Concat(flag.Args(), extra)
 		s, err := launch.Start(launch.Basalt(*program, args...), filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil {
-			return false, err
+			return err
 		}
 		defer s.Kill()
 		servers[i].Server = s
@@ -99,8 +91,9 @@ func run(ctx context.Context) (bad bool, err error) {
 		}
 	}
 	if servers[1].metrics == "" {
-		return false, errors.New("the log does not say where the metrics are")
+		return errors.New("the log does not say where the metrics are")
 	}
+	bad := false
 	fmt.Println("processor time a request   without, us   scraped, us   ratio (quartiles)")
 	for _, l := range []struct {
 		name     string
@@ -113,7 +106,7 @@ func run(ctx context.Context) (bad bool, err error) {
 			for i := range servers {
 				i ^= round & 1
 				if took[i], err = servers[i].load(ctx, l.op, l.pipeline); err != nil {
-					return bad, err
+					return err
 				}
 			}
 			alone, scraped = append(alone, took[0]), append(scraped, took[1])
@@ -130,45 +123,45 @@ func run(ctx context.Context) (bad bool, err error) {
 		fmt.Printf("%-24s %14.3f %13.3f   %.3f (%.3f to %.3f)%s\n", l.name, alone[n/2], scraped[n/2], ratios[n/2],
 			ratios[n/4], ratios[3*n/4], verdict)
 	}
-	return bad, servers.rest(ctx)
+	if err := servers.rest(ctx); err != nil {
+		return err
+	}
+	if bad {
+		return fmt.Errorf("a ratio is above %g", most)
+	}
+	return nil
 }
 
 // rest prints the cost of a second without load, and of a scrape.
 func (s *pair) rest(ctx context.Context) error {
 	var idle [2]time.Duration
 	for i := range s {
-		before, err := s[i].CPUTime()
-		if err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
+		var err error
+		if idle[i], err = s[i].Spent(func() error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(*during):
+			}
 			return ctx.Err()
-		case <-time.After(*during):
-		}
-		after, err := s[i].CPUTime()
-		if err != nil {
+		}); err != nil {
 			return err
 		}
-		idle[i] = after - before
 	}
 	seconds := during.Seconds()
 	fmt.Printf("a second without load, not scraped: %.2f ms without admin-listen, %.2f ms with it\n",
 		idle[0].Seconds()*1000/seconds, idle[1].Seconds()*1000/seconds)
-	before, err := s[1].CPUTime()
-	if err != nil {
-		return err
-	}
-	for range scrapes {
-		if err := s[1].read(); err != nil {
-			return err
+	spent, err := s[1].Spent(func() error {
+		for range scrapes {
+			if err := s[1].read(); err != nil {
+				return err
+			}
 		}
-	}
-	after, err := s[1].CPUTime()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	each := (after - before) / scrapes
+	each := spent / scrapes
 	fmt.Printf("a scrape: %.2f ms, one every %v: %.3f %% of a processor\n", each.Seconds()*1000, *every,
 		100*each.Seconds()/every.Seconds())
 	return nil
@@ -180,21 +173,20 @@ func (s *server) load(ctx context.Context, op *loadgen.Op, pipeline int) (float6
 	defer cancel()
 	scraping := make(chan error, 1)
 	go func() { scraping <- s.scrape(ctx) }()
-	before, err := s.CPUTime()
-	if err != nil {
-		return 0, err
-	}
-	r, err := loadgen.Run(ctx, loadgen.Load{Addr: s.Addr, Connections: 50, Pipeline: pipeline, Duration: *during,
-		Seed: rand.Uint64(), Next: func(r *rand.Rand) (*loadgen.Op, int) { return op, r.IntN(keys) }})
-	if err != nil {
-		return 0, err
-	}
-	after, err := s.CPUTime()
+	var requests int64
+	spent, err := s.Spent(func() error {
+		r, err := loadgen.Run(ctx, loadgen.Load{Addr: s.Addr, Connections: 50, Pipeline: pipeline, Duration: *during,
+			Seed: rand.Uint64(), Next: func(r *rand.Rand) (*loadgen.Op, int) { return op, r.IntN(keys) }})
+		if err == nil {
+			requests = r.Requests
+		}
+		return err
+	})
 	cancel()
 	if e := <-scraping; err == nil {
 		err = e
 	}
-	return float64((after - before).Nanoseconds()) / 1000 / float64(r.Requests), err
+	return float64(spent.Nanoseconds()) / 1000 / float64(requests), err
 }
 
 // scrape reads the metrics until ctx is done.

@@ -126,5 +126,5 @@ func (b *bench) rate() (int, error) {
 	time.Sleep(fullTime)
 	full, err := w.end()
 	fmt.Printf("full load: %.0f writes/s, %v\n", full, w)
-	return int(b.part * full), errors.Join(err, b.settled(b.source))
+	return int(b.part * full), errors.Join(err, b.source.Settled(b.ctx))
 }

@@ -28,7 +28,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -37,7 +36,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
-	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 type bench struct {
@@ -75,13 +74,10 @@ func main() {
 	flag.Parse()
 	b.extra = flag.Args()
 	b.keys = *mb * 1e6 / (keyLen + b.value)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	b.ctx = ctx
-	if err := b.run(*dir, strings.Split(*runs, ","), strings.Split(*slots, ",")); err != nil {
-		fmt.Fprintln(os.Stderr, "benchmigrate:", err)
-		os.Exit(1)
-	}
+	tool.Main("benchmigrate", func(ctx context.Context) error {
+		b.ctx = ctx
+		return b.run(*dir, strings.Split(*runs, ","), strings.Split(*slots, ","))
+	})
 }
 
 func (b *bench) run(dir string, runs, ranges []string) (err error) {
@@ -117,15 +113,6 @@ func (b *bench) start(name string) (*launch.Server, error) {
 	return launch.Start(launch.Basalt(b.basalt, append(args, b.extra...)...), filepath.Join(b.dir, name))
 }
 
-// order sends a command to a server.
-func order(addr string, args ...string) (string, error) {
-	v, err := redisclient.Do(addr, patience, args...)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)
-	}
-	return v.String(), nil
-}
-
 // topology assigns all slots to the source, the first server. With replica, the second server gets a replica that is
 // never started.
 func (b *bench) topology(replica bool, servers ...*launch.Server) error {
@@ -146,10 +133,10 @@ func (b *bench) topology(replica bool, servers ...*launch.Server) error {
 		text = append(text, fmt.Sprintf("%s 127.0.0.1 1 slave %s", thirdID, destID))
 	}
 	for i, s := range servers {
-		if _, err := order(s.Addr, "CLUSTERX", "SETNODEID", []string{sourceID, destID}[i]); err != nil {
+		if _, err := s.Do("CLUSTERX", "SETNODEID", []string{sourceID, destID}[i]); err != nil {
 			return err
 		}
-		if _, err := order(s.Addr, "CLUSTERX", "SETNODES", strings.Join(text, "\n"), strconv.Itoa(b.version)); err != nil {
+		if _, err := s.Do("CLUSTERX", "SETNODES", strings.Join(text, "\n"), strconv.Itoa(b.version)); err != nil {
 			return err
 		}
 	}
@@ -168,7 +155,7 @@ func (b *bench) fill() error {
 	if err != nil {
 		return err
 	}
-	return b.settled(b.source)
+	return b.source.Settled(b.ctx)
 }
 
 // fresh restarts the source with its settings, so that it forgets where its slots have moved.
@@ -181,26 +168,6 @@ func (b *bench) fresh() (err error) {
 	}
 	b.source, err = b.start("source")
 	return err
-}
-
-// settled waits until no compaction or flush is running.
-func (b *bench) settled(s *launch.Server) error {
-	for quiet := 0; quiet < 25; {
-		info, err := order(s.Addr, "INFO", "rocksdb")
-		if err != nil {
-			return err
-		}
-		if quiet++; !strings.Contains(info, "num_running_compactions:0\r") ||
-			!strings.Contains(info, "num_running_flushes:0\r") {
-			quiet = 0
-		}
-		select {
-		case <-b.ctx.Done():
-			return b.ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil
 }
 
 // used is what a process has used.
@@ -267,7 +234,7 @@ func (b *bench) migrate(run, slots string) error {
 	}
 	for _, s := range append(strings.Fields(settings), "migrate-type="+types[kind]) {
 		name, value, _ := strings.Cut(s, "=")
-		if _, err := order(b.source.Addr, "CONFIG", "SET", name, value); err != nil {
+		if _, err := b.source.Do("CONFIG", "SET", name, value); err != nil {
 			return err
 		}
 	}
@@ -288,12 +255,12 @@ func (b *bench) migrate(run, slots string) error {
 		load = b.startWriters(rate)
 		time.Sleep(time.Second)
 	}
-	keys, err := order(b.source.Addr, "DBSIZE")
+	keys, err := b.source.Do("DBSIZE")
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	result, err := order(b.source.Addr, "CLUSTERX", "MIGRATE", slots, destID, "SYNC")
+	result, err := b.source.Do("CLUSTERX", "MIGRATE", slots, destID, "SYNC")
 	if err != nil {
 		return err
 	}
@@ -312,21 +279,18 @@ func (b *bench) migrate(run, slots string) error {
 		}
 		noticed = fmt.Sprintf("  %.0f writes/s meanwhile of %d, %v", wrote, rate, load)
 	}
-	got, err := order(dest.Addr, "DBSIZE")
+	got, err := dest.Do("DBSIZE")
 	if err != nil {
 		return err
 	}
-	if err := b.settled(dest); err != nil {
+	if err := dest.Settled(b.ctx); err != nil {
 		return err
 	}
 	later, err := usage(dest)
 	if err != nil {
 		return err
 	}
-	n, err := strconv.Atoi(got)
-	if err != nil {
-		return err
-	}
+	n := got.Integer()
 	pause := "?"
 	if all := pauseLine.FindAllStringSubmatch(b.source.Output(), -1); len(all) > 0 {
 		pause = all[len(all)-1][1]

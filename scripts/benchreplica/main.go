@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 type options struct {
@@ -64,16 +64,7 @@ func main() {
 	flag.IntVar(&o.rdbKeys, "rdb-keys", 10_000_000, "how many keys arrive in rdb")
 	flag.Parse()
 	o.extra = flag.Args()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	b := &bench{options: o, ctx: ctx}
-	if err := b.run(); err != nil {
-		fmt.Fprintln(os.Stderr, "benchreplica:", err)
-		os.Exit(1)
-	}
-	if b.bad > 0 {
-		os.Exit(1)
-	}
+	tool.Main("benchreplica", func(ctx context.Context) error { return (&bench{options: o, ctx: ctx}).run() })
 }
 
 func (b *bench) run() error {
@@ -95,6 +86,9 @@ func (b *bench) run() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	if b.bad > 0 {
+		return fmt.Errorf("%d bars are missed", b.bad)
 	}
 	return nil
 }
@@ -158,20 +152,15 @@ func (b *bench) write(dir string) error {
 		alone, fed = append(alone, pair[false]), append(fed, pair[true])
 		ratios = append(ratios, pair[true]/pair[false])
 	}
-	m := median(ratios) // sorts
-	b.report("write: rate with a replica / without", m, 0.9, false, fmt.Sprintf(
+	slices.Sort(ratios)
+	b.report("write: rate with a replica / without", tool.Median(ratios), 0.9, false, fmt.Sprintf(
 		"%.0f and %.0f writes a second, medians of %d rounds, of which the middle half had %.2f to %.2f",
-		median(fed), median(alone), writeRounds, ratios[writeRounds/4], ratios[writeRounds-1-writeRounds/4]))
+		tool.Median(fed), tool.Median(alone), writeRounds, ratios[writeRounds/4], ratios[writeRounds-1-writeRounds/4]))
 	return nil
 }
 
 // writeRounds is the number of rounds in which write loads the master with and without a replica.
 const writeRounds = 11
-
-func median(list []float64) float64 {
-	slices.Sort(list)
-	return list[len(list)/2]
-}
 
 // pair starts a master and its replica, and waits until the link is up.
 func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
@@ -193,7 +182,7 @@ func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
 // linked waits until the link of a replica is up.
 func (b *bench) linked(replica *launch.Server) error {
 	return b.await(func() (bool, error) {
-		up, err := info(replica.Addr, "replication", "master_link_status")
+		up, err := replica.Info("replication", "master_link_status")
 		return up == "up", err
 	})
 }

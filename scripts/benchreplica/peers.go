@@ -22,18 +22,12 @@ import (
 // reply is the max time for a reply.
 const reply = time.Minute
 
-// info returns a field of a section of INFO; "" = missing.
-func info(addr, section, field string) (string, error) {
-	v, err := redisclient.Do(addr, reply, "INFO", section)
-	return redisclient.Field(v.String(), field), err
-}
-
 // offset returns the sequence number of the newest write of a server.
 func offset(s *launch.Server) (int64, error) { return position(s, "master_repl_offset") }
 
 // position returns a number of INFO replication.
 func position(s *launch.Server, field string) (int64, error) {
-	text, err := info(s.Addr, "replication", field)
+	text, err := s.Info("replication", field)
 	if err != nil {
 		return 0, err
 	}

@@ -23,7 +23,7 @@ func (b *bench) startRedis(dir, name string) (*launch.Server, error) {
 // follow makes a server the replica of another one, and waits until the link is up.
 func (b *bench) follow(replica, master *launch.Server) error {
 	host, port, _ := strings.Cut(master.Addr, ":")
-	if err := order(replica.Addr, "REPLICAOF", host, port); err != nil {
+	if _, err := replica.Do("REPLICAOF", host, port); err != nil {
 		return err
 	}
 	return b.linked(replica)
@@ -64,8 +64,7 @@ func (b *bench) rdb(dir string) error {
 		return err
 	}
 	defer master.Kill()
-	err = order(master.Addr, "DEBUG", "POPULATE", strconv.Itoa(b.rdbKeys), "key", strconv.Itoa(smallValue))
-	if err != nil {
+	if _, err := master.Do("DEBUG", "POPULATE", strconv.Itoa(b.rdbKeys), "key", strconv.Itoa(smallValue)); err != nil {
 		return err
 	}
 	var took [2]time.Duration

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
-	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
 const mib = 1 << 20
@@ -25,13 +24,13 @@ func (b *bench) sync(dir string) error {
 		return err
 	}
 	defer master.Kill()
-	if err := fill(master.Addr, int64(b.syncMB)*mib); err != nil {
+	if err := b.fill(master.Addr); err != nil {
 		return fmt.Errorf("filling: %w", err)
 	}
-	if err := order(master.Addr, "FLUSHMEMTABLE"); err != nil {
+	if _, err := master.Do("FLUSHMEMTABLE"); err != nil {
 		return err
 	}
-	if err := b.settled(master.Addr); err != nil {
+	if err := master.Settled(b.ctx); err != nil {
 		return err
 	}
 	var took, cps, synced []float64
@@ -49,10 +48,10 @@ func (b *bench) sync(dir string) error {
 		}
 	}
 	rate := func(seconds float64) float64 { return float64(size) / mib / seconds }
-	t := median(took)
-	b.report("sync: rate of a full synchronisation / cp and sync", median(synced)/t, 0.8, false,
+	t := tool.Median(took)
+	b.report("sync: rate of a full synchronisation / cp and sync", tool.Median(synced)/t, 0.8, false,
 		fmt.Sprintf("%d MiB in %.2f s; %.0f MiB a second, cp and sync %.0f, cp alone %.0f (%.2f)", size/mib, t, rate(t),
-			rate(median(synced)), rate(median(cps)), median(cps)/t))
+			rate(tool.Median(synced)), rate(tool.Median(cps)), tool.Median(cps)/t))
 	for i, who := range []string{"master", "replica"} {
 		b.report("sync: MiB of memory more, "+who, float64(memory[i])/mib, 100, true, "")
 	}
@@ -73,7 +72,7 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	}
 	defer os.RemoveAll(filepath.Join(dir, "replica"))
 	defer replica.Kill()
-	if err := order(replica.Addr, "SET", "own", "write"); err != nil { // so that only a full synchronisation removes it
+	if _, err := replica.Do("SET", "own", "write"); err != nil { // so that only a full synchronisation removes it
 		return r, err
 	}
 	both := [2]*launch.Server{master, replica}
@@ -87,11 +86,11 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	}
 	began := time.Now()
 	host, port, _ := strings.Cut(master.Addr, ":")
-	if err := order(replica.Addr, "SLAVEOF", host, port); err != nil {
+	if _, err := replica.Do("SLAVEOF", host, port); err != nil {
 		return r, err
 	}
 	if err := b.await(func() (bool, error) {
-		n, err := info(replica.Addr, "replication", "slave_full_syncs")
+		n, err := replica.Info("replication", "slave_full_syncs")
 		return n == "1", err
 	}); err != nil {
 		return r, err
@@ -117,54 +116,13 @@ func (b *bench) syncOnce(dir string, master *launch.Server) (r syncResult, err e
 	return r, err
 }
 
-// fill writes incompressible values of 4 KiB.
-func fill(addr string, bytes int64) error {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	const size, pipeline = 4096, 64
-	r := rand.New(rand.NewPCG(1, 1))
-	in := make([]byte, pipeline*len("+OK\r\n"))
-	var out []byte
-	for key := 0; int64(key)*size < bytes; {
-		out = out[:0]
-		for range pipeline {
-			out = loadgen.AppendSet(out, r, key, size)
-			key++
-		}
-		c.SetDeadline(time.Now().Add(reply))
-		if _, err := c.Write(out); err != nil {
-			return err
-		}
-		for got := 0; got < len(in); {
-			n, err := c.Read(in[got:])
-			if err != nil {
-				return err
-			}
-			got += n
-		}
-	}
-	return nil
-}
-
-// order sends a command.
-func order(addr string, args ...string) error {
-	_, err := redisclient.Do(addr, reply, args...)
+// fill writes incompressible values of 4 KiB, in the order of their keys.
+func (b *bench) fill(addr string) error {
+	const size = 4096
+	next, set := 0, loadgen.Set(size)
+	_, err := loadgen.Run(b.ctx, loadgen.Load{Addr: addr, Connections: 1, Pipeline: 64,
+		Requests: int64(b.syncMB) * mib / size, Next: func(*rand.Rand) (*loadgen.Op, int) { next++; return set, next - 1 }})
 	return err
-}
-
-// settled waits until no compaction is running.
-func (b *bench) settled(addr string) error {
-	quiet := 0
-	return b.await(func() (bool, error) {
-		n, err := info(addr, "rocksdb", "num_running_compactions")
-		if quiet++; n != "0" {
-			quiet = 0
-		}
-		return quiet > 25, err
-	})
 }
 
 // treeSize returns the size in bytes of all files in a directory tree.

@@ -11,10 +11,12 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -207,17 +209,10 @@ func judge(samples []tenth, limit int) error {
 		return fmt.Errorf("memory grows: %d MiB resident in the last tenth, %d MiB in the first: a factor of %.3f, max %.2f",
 			last.mean/mib, first.mean/mib, ratio, maxGrowth)
 	}
+	highest := slices.MaxFunc(samples, func(a, b tenth) int { return cmp.Compare(a.peak, b.peak) })
 	fmt.Printf("memory is flat: %.3f times the first tenth in the last; peak %d MiB of the limit of %d\n",
-		float64(last.mean)/float64(first.mean), peakOf(samples)/mib, limit/mib)
+		float64(last.mean)/float64(first.mean), highest.peak/mib, limit/mib)
 	return nil
-}
-
-// peakOf returns the highest peak in bytes.
-func peakOf(samples []tenth) (peak int) {
-	for _, s := range samples {
-		peak = max(peak, s.peak)
-	}
-	return peak
 }
 
 func residentOrZero(server *launch.Server) int64 {

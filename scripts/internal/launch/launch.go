@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tidwall/resp"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -166,6 +169,44 @@ func (s *Server) answers() bool {
 	}
 	v, err = c.Do("PING")
 	return err == nil && v.String() == "PONG"
+}
+
+// patience bounds the time of a command. Migrations and compactions of much data take minutes.
+const patience = 10 * time.Minute
+
+// Do sends a command over a connection of its own.
+func (s *Server) Do(args ...string) (resp.Value, error) {
+	v, err := redisclient.Do(s.Addr, patience, args...)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)
+	}
+	return v, err
+}
+
+// Info returns a field of a section of INFO; "" = missing.
+func (s *Server) Info(section, field string) (string, error) {
+	v, err := s.Do("INFO", section)
+	return redisclient.Field(v.String(), field), err
+}
+
+// Settled waits until a basalt has had no compaction or flush for half a second.
+func (s *Server) Settled(ctx context.Context) error {
+	for quiet := 0; quiet < 25; quiet++ {
+		info, err := s.Do("INFO", "rocksdb")
+		if err != nil {
+			return err
+		}
+		if redisclient.Field(info.String(), "num_running_compactions") != "0" ||
+			redisclient.Field(info.String(), "num_running_flushes") != "0" {
+			quiet = -1
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // Pid is the process's id.

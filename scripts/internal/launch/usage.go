@@ -20,6 +20,19 @@ func CPUTime(pid int) (time.Duration, error) {
 // CPUTime returns the CPU time that the process has used.
 func (s *Server) CPUTime() (time.Duration, error) { return CPUTime(s.Pid()) }
 
+// Spent returns the CPU time that the process uses during a call.
+func (s *Server) Spent(call func() error) (time.Duration, error) {
+	before, err := s.CPUTime()
+	if err != nil {
+		return 0, err
+	}
+	if err := call(); err != nil {
+		return 0, err
+	}
+	after, err := s.CPUTime()
+	return after - before, err
+}
+
 // Fields parses a file in the process's directory in /proc with lines such as "name: 123" or "name: 123 kB", whose
 // value is in bytes. It skips lines without a number.
 func (s *Server) Fields(file string) (map[string]int64, error) {

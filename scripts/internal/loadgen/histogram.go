@@ -21,14 +21,6 @@ func (h *Histogram) Add(d time.Duration, n int64) {
 	h.total += n
 }
 
-// Merge adds the durations of another histogram.
-func (h *Histogram) Merge(other *Histogram) {
-	for i, n := range other.counts {
-		h.counts[i] += n
-	}
-	h.total += other.total
-}
-
 // Total is the number of durations counted.
 func (h *Histogram) Total() int64 { return h.total }
 
