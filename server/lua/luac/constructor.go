@@ -28,9 +28,7 @@ func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	var parts []ast.Expr
 	from := 0
 	add := func(to int) {
-		part := &ast.TableExpr{Fields: e.Fields[from:to:to]}
-		setLines(part, e)
-		parts = append(parts, part)
+		parts = append(parts, like(&ast.TableExpr{Fields: e.Fields[from:to:to]}, e))
 		from = to
 	}
 	for i, f := range e.Fields {
@@ -52,16 +50,13 @@ func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 		elements--
 	}
 	args := []ast.Expr{r.count(e, elements), r.count(e, keyed)}
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: JoinName}, Args: append(args, parts...), AdjustRet: true}
-	setLines(call, e)
-	setLines(call.Func, e)
-	return call
+	return like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: JoinName}, e), Args: append(args, parts...),
+		AdjustRet: true}, e)
 }
 
 // count returns the expression of a number that is an argument of join.
 func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
-	count := &ast.NumberExpr{Value: strconv.Itoa(n)}
-	setLines(count, e)
+	count := like(&ast.NumberExpr{Value: strconv.Itoa(n)}, e)
 	r.cost.constant(e, 'n', count.Value)
 	return count
 }
@@ -75,9 +70,4 @@ func isMultiple(e ast.Expr) bool {
 		return !e.AdjustRet
 	}
 	return false
-}
-
-func setLines(e, like ast.Expr) {
-	e.SetLine(like.Line())
-	e.SetLastLine(like.LastLine())
 }

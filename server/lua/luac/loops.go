@@ -37,16 +37,10 @@ func header(e ast.Expr) ast.Expr {
 	return e
 }
 
-// leading returns the part of an expression that is evaluated first, nil if it has no parts.
+// leading returns the part of an expression that is evaluated first, nil if it has no parts, or makes a table of them.
 func leading(e ast.Expr) ast.Expr {
-	switch e := e.(type) {
-	case *ast.FuncCallExpr:
-		if e.Func == nil {
-			return e.Receiver
-		}
-		return e.Func
-	case *ast.AttrGetExpr:
-		return e.Object
+	if _, ok := e.(*ast.TableExpr); ok {
+		return nil
 	}
 	if o := operands(e); o != nil {
 		return *o[0]
@@ -63,12 +57,8 @@ func (r *rewriter) while(s *ast.WhileStmt) {
 	switch s.Condition.(type) {
 	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr: // constant conditions
 	default:
-		end := &ast.BreakStmt{}
-		is := &ast.IfStmt{Condition: s.Condition, Then: s.Stmts, Else: []ast.Stmt{end}}
-		for _, n := range []ast.Stmt{end, is} {
-			n.SetLine(s.Line())
-			n.SetLastLine(s.LastLine())
-		}
+		end := like(&ast.BreakStmt{}, s)
+		is := like(&ast.IfStmt{Condition: s.Condition, Then: s.Stmts, Else: []ast.Stmt{end}}, s)
 		s.Condition = like(&ast.TrueExpr{}, s.Condition)
 		s.Stmts = []ast.Stmt{is}
 	}
@@ -115,20 +105,11 @@ func leads(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
 		return isConstant(first(e)) || leads(first(e))
-	case *ast.AttrGetExpr:
-		return leads(e.Object)
-	case *ast.FuncCallExpr:
-		return e.Func != nil && leads(e.Func) || e.Receiver != nil && leads(e.Receiver)
-	case *ast.RelationalOpExpr:
-		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
-	case *ast.ArithmeticOpExpr:
-		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		return leads(e.Expr)
-	case *ast.UnaryNotOpExpr:
-		return leads(e.Expr)
-	case *ast.UnaryLenOpExpr:
-		return leads(e.Expr)
+	case *ast.RelationalOpExpr, *ast.ArithmeticOpExpr:
+		o := operands(e)
+		return leads(*o[0]) || isConstant(*o[0]) && leads(*o[1])
+	case *ast.AttrGetExpr, *ast.FuncCallExpr, *ast.UnaryMinusOpExpr, *ast.UnaryNotOpExpr, *ast.UnaryLenOpExpr:
+		return leads(leading(e))
 	}
 	return false
 }

@@ -182,33 +182,6 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		return e
 	}
 	switch e := e.(type) {
-	case *ast.AttrGetExpr:
-		e.Object, e.Key = r.expr(e.Object), r.expr(e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			if f.Key != nil {
-				f.Key = r.expr(f.Key)
-			}
-			f.Value = r.expr(f.Value)
-			if f.Key != nil {
-				single(f.Value) // otherwise the compiler appends all values of the last one
-			}
-		}
-		return r.constructor(e)
-	case *ast.FuncCallExpr:
-		if e.Func != nil {
-			e.Func = r.expr(e.Func)
-		}
-		if e.Receiver != nil {
-			e.Receiver = r.expr(e.Receiver)
-			r.cost.constant(e, 's', e.Method)
-		}
-		r.exprs(e.Args)
-	case *ast.ArithmeticOpExpr:
-		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-		if (e.Operator == "%" || e.Operator == "^") && isNumber(e.Lhs) && isNumber(e.Rhs) {
-			e.Lhs = callOf(SameName, e.Lhs) // otherwise the compiler folds it differently
-		}
 	case *ast.FunctionExpr:
 		outer := r.cost.constants
 		r.cost.constants = nil
@@ -216,26 +189,60 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		e.Stmts = r.block(e.Stmts)
 		r.outer = r.outer[:len(r.outer)-1]
 		r.cost.constants = outer
+		return e
+	case *ast.StringConcatOpExpr:
+		return r.concat(e)
+	}
+	for _, o := range operands(e) {
+		*o = r.expr(*o)
+	}
+	switch e := e.(type) {
+	case *ast.TableExpr:
+		for _, f := range e.Fields {
+			if f.Key != nil {
+				single(f.Value) // otherwise the compiler appends all values of the last one
+			}
+		}
+		return r.constructor(e)
+	case *ast.FuncCallExpr:
+		if e.Receiver != nil {
+			r.cost.constant(e, 's', e.Method)
+		}
+	case *ast.ArithmeticOpExpr:
+		if (e.Operator == "%" || e.Operator == "^") && isNumber(e.Lhs) && isNumber(e.Rhs) {
+			e.Lhs = callOf(SameName, e.Lhs) // otherwise the compiler folds it differently
+		}
 	case *ast.NumberExpr:
 		r.cost.constant(e, 'n', e.Value)
 	case *ast.StringExpr:
 		r.cost.constant(e, 's', e.Value)
 	case *ast.IdentExpr: // a local or global variable
 		r.cost.constant(e, 's', e.Value)
-	case *ast.StringConcatOpExpr:
-		return r.concat(e)
-	default:
-		for _, o := range operands(e) {
-			*o = r.expr(*o)
-		}
 	}
 	return e
 }
 
-// operands returns where an operator's expression has its operands, in the order of their evaluation; nil if it is no
-// operator.
-func operands(e ast.Expr) []*ast.Expr {
+// operands returns where an expression has the expressions that it consists of, in the order of their evaluation.
+func operands(e ast.Expr) (list []*ast.Expr) {
 	switch e := e.(type) {
+	case *ast.AttrGetExpr:
+		return []*ast.Expr{&e.Object, &e.Key}
+	case *ast.TableExpr:
+		for _, f := range e.Fields {
+			if f.Key != nil {
+				list = append(list, &f.Key)
+			}
+			list = append(list, &f.Value)
+		}
+	case *ast.FuncCallExpr:
+		if e.Func != nil {
+			list = append(list, &e.Func)
+		} else {
+			list = append(list, &e.Receiver)
+		}
+		for i := range e.Args {
+			list = append(list, &e.Args[i])
+		}
 	case *ast.LogicalOpExpr:
 		return []*ast.Expr{&e.Lhs, &e.Rhs}
 	case *ast.RelationalOpExpr:
@@ -251,7 +258,7 @@ func operands(e ast.Expr) []*ast.Expr {
 	case *ast.UnaryLenOpExpr:
 		return []*ast.Expr{&e.Expr}
 	}
-	return nil
+	return list
 }
 
 // concat rewrites the operands of a chain of concatenations, which is nested to the right. It splits a long chain.

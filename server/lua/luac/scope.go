@@ -164,29 +164,12 @@ func (m *marker) exprs(list []ast.Expr) {
 }
 
 func (m *marker) expr(e ast.Expr) {
-	if e == nil {
-		return
-	}
 	m.mark(e)
-	switch e := e.(type) {
-	case *ast.AttrGetExpr:
-		m.expr(e.Object)
-		m.expr(e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			m.expr(f.Key)
-			m.expr(f.Value)
-		}
-	case *ast.FuncCallExpr:
-		m.expr(e.Func)
-		m.expr(e.Receiver)
-		m.exprs(e.Args)
-	case *ast.FunctionExpr:
-		m.function(e, false)
-	default:
-		for _, o := range operands(e) {
-			m.expr(*o)
-		}
+	if f, ok := e.(*ast.FunctionExpr); ok {
+		m.function(f, false)
+	}
+	for _, o := range operands(e) {
+		m.expr(*o)
 	}
 }
 

@@ -198,30 +198,14 @@ func (s *spiller) expr(e ast.Expr) ast.Expr {
 				break
 			}
 		}
-	case *ast.AttrGetExpr:
-		e.Object, e.Key = s.expr(e.Object), s.expr(e.Key)
-	case *ast.TableExpr:
-		for _, f := range e.Fields {
-			if f.Key != nil {
-				f.Key = s.expr(f.Key)
-			}
-			f.Value = s.expr(f.Value)
-		}
-	case *ast.FuncCallExpr:
-		if e.Func != nil {
-			e.Func = s.expr(e.Func)
-		}
-		if e.Receiver != nil {
-			e.Receiver = s.expr(e.Receiver)
-		}
-		s.exprs(e.Args)
-		e.Args = spreadValues(e.Args)
 	case *ast.FunctionExpr:
 		s.function(e, false)
-	default:
-		for _, o := range operands(e) {
-			*o = s.expr(*o)
-		}
+	}
+	for _, o := range operands(e) {
+		*o = s.expr(*o)
+	}
+	if call, ok := e.(*ast.FuncCallExpr); ok {
+		call.Args = spreadValues(call.Args)
 	}
 	return e
 }

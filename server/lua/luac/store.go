@@ -84,9 +84,7 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 		if e != nil {
 			list.Exprs = append(list.Exprs, single(e))
 		}
-		id := &ast.IdentExpr{Value: name}
-		setLines(id, at)
-		return id
+		return like(&ast.IdentExpr{Value: name}, at)
 	}
 	for _, l := range s.Lhs {
 		var one ast.Stmt
@@ -96,8 +94,7 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 			if !isConstant(l.Key) {
 				to.Key = local(l.Key, places)
 			}
-			setLines(to, l)
-			one = &ast.AssignStmt{Lhs: []ast.Expr{to}, Rhs: []ast.Expr{local(nil, values)}}
+			one = &ast.AssignStmt{Lhs: []ast.Expr{like(to, l)}, Rhs: []ast.Expr{local(nil, values)}}
 		default:
 			one = &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{local(nil, values)}}
 		}
@@ -107,12 +104,10 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 	if len(places.Names) == 0 {
 		block.Stmts = block.Stmts[1:]
 	}
-	for i := len(stores) - 1; i >= 0; i-- {
-		block.Stmts = append(block.Stmts, stores[i])
-	}
+	slices.Reverse(stores)
+	block.Stmts = append(block.Stmts, stores...)
 	for _, st := range append(block.Stmts, block) {
-		st.SetLine(s.Line())
-		st.SetLastLine(s.LastLine())
+		like(st, s)
 	}
 	return block
 }
@@ -180,8 +175,7 @@ func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 	slices.Reverse(stores)
 	block.Stmts = append(block.Stmts, stores...)
 	for _, st := range append(block.Stmts, block) {
-		st.SetLine(s.Line())
-		st.SetLastLine(s.LastLine())
+		like(st, s)
 	}
 	return block
 }
