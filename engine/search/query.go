@@ -359,31 +359,26 @@ func vectorOf[T string | []byte](b T) []float64 {
 	return v
 }
 
-func (s *scanner) or() (*expr, error) {
+// joined reads conditions as long as more follow.
+func joined(o op, condition func() (*expr, error), more func() bool) (*expr, error) {
 	var of []*expr
 	for {
-		e, err := s.and()
+		e, err := condition()
 		if err != nil {
 			return nil, err
 		}
-		if of = append(of, e); !s.eat("|") {
-			return join(opOr, of), nil
+		if of = append(of, e); !more() {
+			return join(o, of), nil
 		}
 	}
 }
 
+func (s *scanner) or() (*expr, error) {
+	return joined(opOr, s.and, func() bool { return s.eat("|") })
+}
+
 func (s *scanner) and() (*expr, error) {
-	var of []*expr
-	for {
-		e, err := s.unary()
-		if err != nil {
-			return nil, err
-		}
-		of = append(of, e)
-		if s.end() || s.text[s.at] == '|' || s.text[s.at] == ')' {
-			return join(opAnd, of), nil
-		}
-	}
+	return joined(opAnd, s.unary, func() bool { return !s.end() && s.text[s.at] != '|' && s.text[s.at] != ')' })
 }
 
 func (s *scanner) unary() (*expr, error) {

@@ -113,29 +113,11 @@ func (s *scanner) literal() (v []float64, err error) {
 }
 
 func (s *scanner) either() (*expr, error) {
-	var of []*expr
-	for {
-		e, err := s.both()
-		if err != nil {
-			return nil, err
-		}
-		if of = append(of, e); !s.keyword("or") {
-			return join(opOr, of), nil
-		}
-	}
+	return joined(opOr, s.both, func() bool { return s.keyword("or") })
 }
 
 func (s *scanner) both() (*expr, error) {
-	var of []*expr
-	for {
-		e, err := s.condition()
-		if err != nil {
-			return nil, err
-		}
-		if of = append(of, e); !s.keyword("and") {
-			return join(opAnd, of), nil
-		}
-	}
+	return joined(opAnd, s.condition, func() bool { return s.keyword("and") })
 }
 
 func (s *scanner) condition() (*expr, error) {

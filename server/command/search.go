@@ -143,11 +143,7 @@ func ftCreate(c *Ctx) error {
 		return errIndexCluster
 	}
 	ix.Namespace = c.Tx.Namespace()
-	if err := c.Srv.Indexes.Create(ix, c.Sess.Control.Update); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Indexes.Create(ix, c.Sess.Control.Update))
 }
 
 // parseIndex reads name [ON HASH | JSON] [PREFIX n prefix ...] SCHEMA field type option ... and so on.
@@ -254,19 +250,19 @@ func parseVector(w *ftWords, f *search.Field) error {
 	case n%2 != 0:
 		return errOddAttribute
 	}
-	var dim, metric, more = false, false, true
-	for more {
+	dim, metric := false, false
+	for more := true; more; n -= 2 {
 		var x uint64
-		more = false
 		switch {
 		case w.eat("NOINDEX"):
-			f.NoIndex, more, n = true, true, n+2
+			f.NoIndex, n = true, n+2
 		case n == 0:
+			more = false
 		case w.eat("TYPE"):
 			if !w.eat("FLOAT64") {
 				return errVectorType
 			}
-			v.VectorType, more = search.Float64Vector, true
+			v.VectorType = search.Float64Vector
 		case w.eat("DISTANCE_METRIC"):
 			switch {
 			case w.eat("L2"):
@@ -278,30 +274,30 @@ func parseVector(w *ftWords, f *search.Field) error {
 			default:
 				return errMetric
 			}
-			metric, more = true, true
+			metric = true
 		case w.eat("DIM"):
 			x, err = w.uint(16)
-			v.Dim, dim, more = uint16(x), true, true
+			v.Dim, dim = uint16(x), true
 		case w.eat("M"):
 			x, err = w.uint(16)
-			v.M, more = uint16(x), true
+			v.M = uint16(x)
 		case w.eat("EF_CONSTRUCTION"):
 			x, err = w.uint(32)
-			v.EFConstruction, more = uint32(x), true
+			v.EFConstruction = uint32(x)
 		case w.eat("EF_RUNTIME"):
 			x, err = w.uint(32)
-			v.EFRuntime, more = uint32(x), true
+			v.EFRuntime = uint32(x)
 		case w.eat("INITIAL_CAP"):
 			x, err = w.uint(32)
-			v.InitialCap, more = uint32(x), true
+			v.InitialCap = uint32(x)
 		case w.eat("EPSILON"):
 			v.Epsilon, err = w.float()
-			more = true
+		default:
+			more = false
 		}
 		if err != nil {
 			return err
 		}
-		n -= 2
 	}
 	switch {
 	case v.VectorType == 0:
@@ -318,11 +314,7 @@ func ftDropIndex(c *Ctx) error {
 	if !c.Srv.Indexes.Any() {
 		return search.ErrMissing
 	}
-	if err := c.Srv.Indexes.Drop(c.Tx, string(c.Args[1])); err != nil {
-		return err
-	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, c.Srv.Indexes.Drop(c.Tx, string(c.Args[1])))
 }
 
 func ftList(c *Ctx) error {
@@ -560,11 +552,7 @@ func ftExplainSQL(c *Ctx) error {
 
 func explain(c *Ctx, q *search.Query) error {
 	text, err := c.Srv.Indexes.Explain(c.Tx.Namespace(), q)
-	if err != nil {
-		return err
-	}
-	c.Out.BulkString(text)
-	return nil
+	return replyString(c, text, err)
 }
 
 func ftTagVals(c *Ctx) error {
