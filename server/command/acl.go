@@ -32,8 +32,6 @@ var aclCommands = []Spec{{Name: "acl", Arity: -2, Sub: []Spec{
 	{Name: "whoami", Handler: aclWhoAmI, Arity: 2, Flags: aclFlags},
 }}}
 
-func init() { register(aclCommands...) }
-
 // aclArity is the error for too many arguments of the subcommands that Redis checks itself.
 func aclArity(sub []byte) error {
 	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub,

@@ -24,8 +24,6 @@ var adminCommands = []Spec{
 		Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | Solo | AdminOnly},
 }
 
-func init() { register(adminCommands...) }
-
 func timeNow(c *Ctx) error {
 	now := c.Clock
 	if now.IsZero() {

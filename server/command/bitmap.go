@@ -19,8 +19,6 @@ var bitmapCommands = []Spec{
 	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast},
 }
 
-func init() { register(bitmapCommands...) }
-
 // parseBitOffset reads the number of a bit.
 func parseBitOffset(b []byte) (uint64, bool) {
 	n, ok := ParseUint(b)

@@ -26,8 +26,6 @@ var blockingCommands = []Spec{
 	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
 }
 
-func init() { register(blockingCommands...) }
-
 // The errors of the handler of a blocking command that is tried again for a blocked client.
 var (
 	// ErrNotReady: there is still no data.

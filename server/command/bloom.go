@@ -20,8 +20,6 @@ var bloomCommands = []Spec{
 	{Name: "bf.loadchunk", Handler: bfLoadChunk, Arity: 4, Flags: Write | DenyOOM},
 }
 
-func init() { register(bloomCommands...) }
-
 // The error texts are those of Kvrocks.
 var (
 	errBadErrorRate     = engine.NewError("ERR", "Bad error rate")

@@ -34,8 +34,6 @@ var clientCommands = []Spec{{Name: "client", Arity: -2, Sub: []Spec{
 	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
-func init() { register(clientCommands...) }
-
 func clientID(c *Ctx) error {
 	c.Out.Int(c.Sess.ID)
 	return nil

@@ -67,8 +67,6 @@ func clusterGossip() []Spec {
 	}
 }
 
-func init() { register(clusterCommands...) }
-
 var (
 	errNoCluster       = engine.NewError("ERR", "This instance has cluster support disabled")
 	errClusterSlot     = engine.NewError("ERR", "Invalid or out of range slot")

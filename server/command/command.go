@@ -231,8 +231,25 @@ var (
 	ordered []*Spec // by ID, subcommands included
 )
 
-// register adds rows to the table; families call it from init.
-func register(specs ...Spec) {
+func init() {
+	for _, family := range [][]Spec{
+		aclCommands, adminCommands, bitmapCommands, blockingCommands, bloomCommands, clientCommands, clusterCommands,
+		configCommands, connectionCommands, cuckooCommands, databaseCommands, debugCommands, dumpCommands,
+		failoverCommands, functionCommands, genericCommands, geoCommands, hashCommands, hashExpireCommands, hllCommands,
+		infoCommands, introspectCommands, jsonCommands, jsonReadCommands, latencyCommands, lcsCommands, listCommands,
+		logCommands, memoryCommands, migrateCommands, moduleCommands, monitorCommands, namespaceCommands, objectCommands,
+		pubsubCommands, rdbCommands, replicaCommands, replicaOfCommands, replicateCommands, replicationCommands,
+		scanCommands, scriptCommands, searchCommands, setCommands, sortCommands, sortedintCommands, sstCommands,
+		statsCommands, streamCommands, streamGroupCommands, streamInfoCommands, streamReadCommands, streamRefCommands,
+		stringCommands, tdigestCommands, transactionCommands, tsCommands, zsetCommands, zsetOpCommands, zsetPopCommands,
+		zsetRangeCommands,
+	} {
+		register(family)
+	}
+}
+
+// register adds rows to the table.
+func register(specs []Spec) {
 	for i := range specs {
 		s := &specs[i]
 		if table[s.Name] != nil {

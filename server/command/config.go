@@ -17,8 +17,6 @@ var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
 	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
-func init() { register(configCommands...) }
-
 // configGet returns each setting once, however many patterns it matches. As in Redis, a setting requested by its name
 // is returned under the name as it was first written.
 func configGet(c *Ctx) error {

@@ -26,8 +26,6 @@ var connectionCommands = []Spec{
 // sessionFlags are the flags of the commands that set up a session.
 const sessionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | Solo
 
-func init() { register(connectionCommands...) }
-
 var (
 	errWrongPass = engine.NewError("WRONGPASS", "invalid username-password pair or user is disabled.")
 	errNoPass    = engine.NewError("ERR",

@@ -22,8 +22,6 @@ var cuckooCommands = []Spec{
 	{Name: "cf.loadchunk", Handler: cfLoadChunk, Arity: 4, Flags: Write | DenyOOM},
 }
 
-func init() { register(cuckooCommands...) }
-
 // The error texts are those of Kvrocks.
 var (
 	errCuckooCapacity     = engine.NewError("ERR", "invalid capacity")

@@ -20,8 +20,6 @@ var databaseCommands = []Spec{
 	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast | Solo | Exclusive},
 }
 
-func init() { register(databaseCommands...) }
-
 var (
 	errDBIndex  = engine.NewError("ERR", "DB index is out of range")
 	errNotInt32 = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d",

@@ -17,8 +17,6 @@ var debugCommands = []Spec{
 	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast},
 }
 
-func init() { register(debugCommands...) }
-
 // debugSub is a subcommand of DEBUG; args counts the arguments after its name, most < 0 = no limit.
 type debugSub struct {
 	name        string

@@ -21,8 +21,6 @@ var dumpCommands = []Spec{
 	{Name: "restore-asking", Handler: restore, Arity: -4, Flags: Write | DenyOOM | Asking},
 }
 
-func init() { register(dumpCommands...) }
-
 var errDumpSize = engine.NewError("ERR", "the value is too large to be dumped, see proto-max-bulk-len")
 
 // dump is DUMP. All types that Redis has are written in plain forms, which Redis can RESTORE since 5.0; a bitmap and

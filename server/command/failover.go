@@ -19,8 +19,6 @@ var failoverCommands = []Spec{
 	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly},
 }
 
-func init() { register(failoverCommands...) }
-
 var (
 	errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
 	errFailoverReplica = engine.NewError("ERR", "FAILOVER is not valid when server is a replica.")

@@ -29,8 +29,6 @@ var functionCommands = []Spec{
 	})},
 }
 
-func init() { register(functionCommands...) }
-
 var (
 	errNoFunction    = engine.NewError("ERR", "Function not found")
 	errBadKeys       = engine.NewError("ERR", "Bad number of keys provided")

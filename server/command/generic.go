@@ -28,8 +28,6 @@ var genericCommands = []Spec{
 	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, Keys: copyKeys, OtherNamespace: copyOther},
 }
 
-func init() { register(genericCommands...) }
-
 func del(c *Ctx) error {
 	n, err := keys.Del(c.Tx, c.Args[1:]...)
 	return replyInt(c, n, err)

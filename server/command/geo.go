@@ -26,8 +26,6 @@ var geoCommands = []Spec{
 	{Name: "georadiusbymember_ro", Handler: georadiusbymemberRO, Arity: -5, Flags: ReadOnly | Repeatable},
 }
 
-func init() { register(geoCommands...) }
-
 // georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. As in
 // Redis, keys after STORE come first.
 func georadiusKeys(args [][]byte, add func(argIndex int, write bool)) error {

@@ -37,8 +37,6 @@ var hashCommands = []Spec{
 	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable},
 }
 
-func init() { register(hashCommands...) }
-
 // pairArgs returns the field and value arguments, or an error when their number is odd.
 func pairArgs(c *Ctx) ([][]byte, error) {
 	if len(c.Args)%2 != 0 {

@@ -24,8 +24,6 @@ var hashExpireCommands = []Spec{
 	{Name: "hgetdel", Handler: hgetdel, Arity: -5, Flags: Write | Fast},
 }
 
-func init() { register(hashExpireCommands...) }
-
 // The units of a time, in milliseconds.
 const (
 	milliseconds = 1

@@ -16,8 +16,6 @@ var hllCommands = []Spec{
 	{Name: "pfselftest", Handler: pfselftest, Arity: 1, Flags: Admin},
 }
 
-func init() { register(hllCommands...) }
-
 func pfadd(c *Ctx) error {
 	changed, err := hll.Add(c.Tx, c.Args[1], c.Args[2:])
 	if err != nil {

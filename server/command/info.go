@@ -5,9 +5,7 @@ import (
 	"strings"
 )
 
-func init() {
-	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo})
-}
+var infoCommands = []Spec{{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo}}
 
 // info takes any number of sections; no section and default mean all but the long section of percentiles, all and
 // everything mean all. FORMAT TXT or FORMAT JSON may stand anywhere among them, as in Kvrocks.

@@ -20,8 +20,6 @@ var introspectCommands = []Spec{{Name: "command", Handler: commandAll, Arity: -1
 	{Name: "help", Handler: help, Arity: 2, Flags: commandFlags},
 }}}
 
-func init() { register(introspectCommands...) }
-
 func commandCount(c *Ctx) error {
 	c.Out.Int(int64(c.Srv.Table.Len()))
 	return nil

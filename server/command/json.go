@@ -27,8 +27,6 @@ var jsonCommands = []Spec{
 	{Name: "json.arrtrim", Handler: jsonArrTrim, Arity: 5, Flags: Write},
 }
 
-func init() { register(jsonCommands...) }
-
 var (
 	errFormat      = engine.NewError("ERR", "wrong format")
 	errReplyFormat = engine.NewError("ERR", "wrong reply format")

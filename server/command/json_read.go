@@ -22,8 +22,6 @@ var jsonReadCommands = []Spec{
 	}},
 }
 
-func init() { register(jsonReadCommands...) }
-
 // jsonBudget returns the budget of a command.
 func jsonBudget(c *Ctx) *json.Budget {
 	n := 0

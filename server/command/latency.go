@@ -31,8 +31,6 @@ var latencyCommands = []Spec{{Name: "latency", Arity: -2, Sub: []Spec{
 	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 }}}
 
-func init() { register(latencyCommands...) }
-
 func latencyLatest(c *Ctx) error {
 	events := c.Srv.Latency.Events(nil)
 	c.Out.Array(len(events))

@@ -9,8 +9,6 @@ var lcsCommands = []Spec{
 	{Name: "lcs", Handler: lcs, Arity: -3, Flags: ReadOnly | Single},
 }
 
-func init() { register(lcsCommands...) }
-
 var (
 	errLCSType  = engine.NewError("ERR", "The specified keys must contain string values")
 	errLCSBoth  = engine.NewError("ERR", "If you want both the length and indexes, please just use IDX.")

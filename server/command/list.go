@@ -25,8 +25,6 @@ var listCommands = []Spec{
 	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
 }
 
-func init() { register(listCommands...) }
-
 func push(c *Ctx, left, existing bool) error {
 	n, err := list.Push(c.Tx, c.Args[1], c.Args[2:], left, existing)
 	return replyInt(c, n, err)

@@ -21,8 +21,6 @@ var memoryCommands = []Spec{
 	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly},
 }
 
-func init() { register(memoryCommands...) }
-
 var (
 	errOnlyMemory = engine.NewError("ERR", "only supports MEMORY subcommand")
 	errMemoryOps  = engine.NewError("ERR", "MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP")

@@ -19,8 +19,6 @@ var migrateCommands = []Spec{
 	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, Keys: migrateKeys},
 }
 
-func init() { register(migrateCommands...) }
-
 // The errors of MIGRATE. Their texts are those of Redis.
 var (
 	errMigrateKey = engine.NewError("ERR",

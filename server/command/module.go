@@ -1,12 +1,10 @@
 package command
 
 // MODULE: no modules exist, and clients that ask for modules (RedisInsight, redis-py's cluster) get an empty list.
-var moduleCommand = Spec{Name: "module", Arity: -2, Sub: []Spec{
+var moduleCommands = []Spec{{Name: "module", Arity: -2, Sub: []Spec{
 	{Name: "list", Handler: moduleList, Arity: 2, Flags: Admin | NoScript},
 	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-}}
-
-func init() { register(moduleCommand) }
+}}}
 
 func moduleList(c *Ctx) error {
 	c.Out.Array(0)

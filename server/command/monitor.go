@@ -6,8 +6,6 @@ var monitorCommands = []Spec{
 	{Name: "monitor", Handler: monitor, Arity: 1, Flags: Admin | NoScript | Loading | Stale | Solo},
 }
 
-func init() { register(monitorCommands...) }
-
 var errMonitorInside = engine.NewError("ERR", "MONITOR isn't allowed for DENY BLOCKING client")
 
 // ErrMonitoring: a client that has sent MONITOR is a replica to Redis.

@@ -7,8 +7,6 @@ var namespaceCommands = []Spec{
 		Flags: Admin | NoScript | SkipMonitor | SkipSlowlog | Solo},
 }
 
-func init() { register(namespaceCommands...) }
-
 var (
 	errNamespaceSub       = engine.NewError("ERR", "NAMESPACE subcommand must be one of GET, SET, DEL, ADD, CURRENT")
 	errNamespaceDatabases = engine.NewError("ERR", "namespace command is not allowed when redis-databases > 0")

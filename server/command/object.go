@@ -11,22 +11,16 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-var objectCommands = []Spec{{Name: "object", Arity: -2, Sub: []Spec{
-	{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly},
-	{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly},
-	{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly},
-	{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-	{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly},
-	{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly},
-}}}
-
-var kmetadataCommands = []Spec{
+var objectCommands = []Spec{
+	{Name: "object", Arity: -2, Sub: []Spec{
+		{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly},
+		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly},
+		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly},
+		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
+		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly},
+		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly},
+	}},
 	{Name: "kmetadata", Handler: kmetadata, Arity: 2, Flags: ReadOnly | Single},
-}
-
-func init() {
-	register(objectCommands...)
-	register(kmetadataCommands...)
 }
 
 // ofObject calls f with the record of the key, or replies that the key does not exist.

@@ -43,8 +43,6 @@ var pubsubCommands = []Spec{
 	}},
 }
 
-func init() { register(pubsubCommands...) }
-
 func publish(c *Ctx) error {
 	c.Out.Int(int64(c.publish(c.Args[1], c.Args[2], false)))
 	return nil

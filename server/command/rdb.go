@@ -21,8 +21,6 @@ var rdbCommands = []Spec{
 	}},
 }
 
-func init() { register(rdbCommands...) }
-
 // The bounds of a piece, which is written in one transaction: its most keys, and the size of the write batch in bytes
 // at which no further key is added.
 const (

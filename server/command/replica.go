@@ -14,8 +14,6 @@ var replicaCommands = []Spec{
 	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits},
 }
 
-func init() { register(replicaCommands...) }
-
 // role replies as Redis does; the offsets are sequence numbers, as in Kvrocks.
 func role(c *Ctx) error {
 	r := c.Srv.Replication.Role()

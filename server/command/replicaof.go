@@ -11,8 +11,6 @@ var replicaOfCommands = []Spec{
 	{Name: "slaveof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
 }
 
-func init() { register(replicaOfCommands...) }
-
 var errMasterPort = engine.NewError("ERR", "Invalid master port")
 
 // replicaOf is REPLICAOF host port, and REPLICAOF NO ONE. CONFIG REWRITE keeps which.

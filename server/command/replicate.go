@@ -16,8 +16,6 @@ var replicateCommands = []Spec{
 		Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly},
 }
 
-func init() { register(replicateCommands...) }
-
 // applyBatch is APPLYBATCH batch [LOWPRI].
 func applyBatch(c *Ctx) error {
 	switch {

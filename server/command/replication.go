@@ -65,8 +65,6 @@ var replicationCommands = []Spec{
 	{Name: "_fetch_file", Handler: fetchFile, Arity: 2, Flags: detaching | AdminOnly},
 }
 
-func init() { register(replicationCommands...) }
-
 // dbName replies with a line that is not RESP.
 func dbName(c *Ctx) error {
 	name, _ := c.Srv.Settings.Get("db-name")

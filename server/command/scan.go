@@ -13,8 +13,6 @@ var scanCommands = []Spec{
 	{Name: "randomkey", Handler: randomKey, Arity: 1, Flags: ReadOnly},
 }
 
-func init() { register(scanCommands...) }
-
 func keysMatching(c *Ctx) error {
 	pattern := glob.Compile(c.Args[1])
 	mark, n := c.Out.Mark(), 0

@@ -66,8 +66,6 @@ var scriptCommands = []Spec{
 	}},
 }
 
-func init() { register(scriptCommands...) }
-
 var (
 	errManyKeys     = engine.NewError("ERR", "Number of keys can't be greater than number of args")
 	errNegativeKeys = engine.NewError("ERR", "Number of keys can't be negative")

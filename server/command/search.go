@@ -20,8 +20,6 @@ var searchCommands = []Spec{
 	{Name: "ft.tagvals", Handler: ftTagVals, Arity: 3, Flags: ReadOnly},
 }
 
-func init() { register(searchCommands...) }
-
 var (
 	errIndexCluster = engine.NewError("ERR", "currently index cannot work in cluster mode")
 	errIndexName    = engine.NewError("ERR", "index name cannot be empty")

@@ -31,8 +31,6 @@ var setCommands = []Spec{
 	{Name: "sscan", Handler: sscan, Arity: -3, Flags: ReadOnly},
 }
 
-func init() { register(setCommands...) }
-
 func sadd(c *Ctx) error {
 	n, err := sets.Add(c.Tx, c.Args[1], c.Args[2:])
 	return replyInt(c, n, err)

@@ -44,8 +44,6 @@ var logCommands = []Spec{
 	}},
 }
 
-func init() { register(logCommands...) }
-
 // logCount reads how many entries are asked for: 10 by default, -1 or * for all.
 func logCount(c *Ctx) (int, error) {
 	switch {

@@ -17,8 +17,6 @@ var sortCommands = []Spec{
 	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys},
 }
 
-func init() { register(sortCommands...) }
-
 // The errors of SORT. Their texts are those of Redis, except errSortSize.
 var (
 	errSortNumber    = engine.NewError("ERR", "One or more scores can't be converted into double")

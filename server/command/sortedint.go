@@ -19,8 +19,6 @@ var sortedintCommands = []Spec{
 	{Name: "sirevrangebyvalue", Handler: sirevrangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable},
 }
 
-func init() { register(sortedintCommands...) }
-
 // parseSortedInts reads ids, which are unsigned.
 func parseSortedInts(args [][]byte) ([]uint64, error) {
 	ids := make([]uint64, len(args))

@@ -10,8 +10,6 @@ var sstCommands = []Spec{
 	}},
 }
 
-func init() { register(sstCommands...) }
-
 var (
 	errSSTCluster = engine.NewError("ERR", "SST LOAD is not supported in cluster mode")
 	errSSTMove    = engine.NewError("ERR", "MOVEFILES value must be 'yes' or 'no'")

@@ -11,8 +11,6 @@ var statsCommands = []Spec{
 	{Name: "stats", Handler: stats, Arity: 1, Flags: ReadOnly},
 }
 
-func init() { register(statsCommands...) }
-
 // stats is Kvrocks's STATS.
 func stats(c *Ctx) error {
 	c.Out.Bulk(appendStatistics(nil, c.Srv.DB.Statistics()))

@@ -17,8 +17,6 @@ var streamCommands = []Spec{
 	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast},
 }
 
-func init() { register(streamCommands...) }
-
 var (
 	errTrimTwice    = engine.NewError("ERR", "syntax error, MAXLEN and MINID options at the same time are not compatible")
 	errMaxLen       = engine.NewError("ERR", "The MAXLEN argument must be >= 0.")

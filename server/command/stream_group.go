@@ -24,8 +24,6 @@ var streamGroupCommands = []Spec{
 	{Name: "xpending", Handler: xpending, Arity: -3, Flags: ReadOnly},
 }
 
-func init() { register(streamGroupCommands...) }
-
 var (
 	errEntriesRead    = engine.NewError("ERR", "value for ENTRIESREAD must be positive or -1")
 	errClaimMinIdle   = engine.NewError("ERR", "Invalid min-idle-time argument for XCLAIM")

@@ -13,8 +13,6 @@ var streamInfoCommands = []Spec{
 	}},
 }
 
-func init() { register(streamInfoCommands...) }
-
 // aboutStream returns the information about the stream that a subcommand of XINFO names.
 func aboutStream(c *Ctx) (stream.Info, error) {
 	i, found, err := stream.About(c.Tx, c.Args[2])

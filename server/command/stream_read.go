@@ -19,8 +19,6 @@ var streamReadCommands = []Spec{
 		Keys: xreadgroupKeys, Blocks: saysBlock},
 }
 
-func init() { register(streamReadCommands...) }
-
 var (
 	errGroupInRead  = engine.NewError("ERR", "The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoAckInRead  = engine.NewError("ERR", "The NOACK option is only supported by XREADGROUP. You called XREAD instead.")

@@ -10,8 +10,6 @@ var streamRefCommands = []Spec{
 	{Name: "xackdel", Handler: xackDel, Arity: -6, Flags: Write | Fast},
 }
 
-func init() { register(streamRefCommands...) }
-
 var (
 	errNumIDs      = engine.NewError("ERR", "Number of IDs must be a positive integer")
 	errNumIDsMatch = engine.NewError("ERR", "The `numids` parameter must match the number of arguments")

@@ -37,8 +37,6 @@ var stringCommands = []Spec{
 		Keys: msetExKeys},
 }
 
-func init() { register(stringCommands...) }
-
 func get(c *Ctx) error {
 	value, found, err := stringValue(c, c.Args[1])
 	return replyBulkOrNull(c, value, found, err)

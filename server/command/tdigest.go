@@ -25,8 +25,6 @@ var tdigestCommands = []Spec{
 	{Name: "tdigest.info", Handler: tdigestInfo, Arity: 2, Flags: ReadOnly | Fast | Single},
 }
 
-func init() { register(tdigestCommands...) }
-
 // The error texts are those of RedisBloom.
 var (
 	errTDKeyword     = engine.NewError("ERR", "T-Digest: wrong keyword")

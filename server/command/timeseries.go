@@ -31,8 +31,6 @@ var tsCommands = []Spec{
 	{Name: "ts.queryindex", Handler: tsQueryIndex, Arity: -2, Flags: ReadOnly},
 }
 
-func init() { register(tsCommands...) }
-
 // The error texts are those of Kvrocks.
 var (
 	errTSRetention = engine.NewError("ERR", "Couldn't parse RETENTION")

@@ -18,8 +18,6 @@ var transactionCommands = []Spec{
 	{Name: "unwatch", Handler: unwatch, Arity: 1, Flags: transactionFlags &^ NotQueued},
 }
 
-func init() { register(transactionCommands...) }
-
 // What EXEC answers when it does not run.
 var (
 	ErrExecAbort    = engine.NewError("EXECABORT", "Transaction discarded because of previous errors.")

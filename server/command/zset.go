@@ -22,8 +22,6 @@ var zsetCommands = []Spec{
 	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly},
 }
 
-func init() { register(zsetCommands...) }
-
 var (
 	errZaddNXXX = engine.NewError("ERR", "XX and NX options at the same time are not compatible")
 	errZaddGTLT = engine.NewError("ERR", "GT, LT, and/or NX options at the same time are not compatible")

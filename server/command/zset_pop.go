@@ -8,8 +8,6 @@ var zsetPopCommands = []Spec{
 	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
 }
 
-func init() { register(zsetPopCommands...) }
-
 func zpopmin(c *Ctx) error { return zpop(c, false) }
 
 func zpopmax(c *Ctx) error { return zpop(c, true) }

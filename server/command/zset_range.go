@@ -25,8 +25,6 @@ var zsetRangeCommands = []Spec{
 	{Name: "zremrangebylex", Handler: zremrangebylex, Arity: 4, Flags: Write},
 }
 
-func init() { register(zsetRangeCommands...) }
-
 var (
 	errScoreRange = engine.NewError("ERR", "min or max is not a float")
 	errLexRange   = engine.NewError("ERR", "min or max not valid string range item")

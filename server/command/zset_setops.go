@@ -20,8 +20,6 @@ var zsetOpCommands = []Spec{
 	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
 }
 
-func init() { register(zsetOpCommands...) }
-
 var (
 	errWeight   = engine.NewError("ERR", "weight value is not a float")
 	errNegLimit = engine.NewError("ERR", "LIMIT can't be negative")
