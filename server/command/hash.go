@@ -32,7 +32,7 @@ var hashCommands = []Spec{
 		Prefetch: prefetchMember(cf.TypeHash, 2, 4)},
 	{Name: "hincrbyfloat", Handler: hincrbyfloat, Arity: 4, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeHash, 2, 4)},
-	{Name: "hrandfield", Handler: hrandfield, Arity: -2, Flags: ReadOnly},
+	{Name: "hrandfield", Handler: random("WITHVALUES", drawHash, (*resp.Writer).Bulk), Arity: -2, Flags: ReadOnly},
 	{Name: "hscan", Handler: hscan, Arity: -3, Flags: ReadOnly},
 	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable},
 }
@@ -191,69 +191,11 @@ func hincrbyfloat(c *Ctx) error {
 	return replyBulk(c, sum, err)
 }
 
-func hrandfield(c *Ctx) error {
-	if len(c.Args) == 2 {
-		found := false
-		err := hash.Random(c.Tx, c.Args[1], 1, false, func(field, _ []byte) bool {
-			found = true
-			c.Out.Bulk(field)
-			return true
-		})
-		if err == nil && !found {
-			c.Out.Null()
-		}
-		return err
+func drawHash(c *Ctx, n uint64, distinct, values bool, f func(field, value []byte) bool) error {
+	if distinct {
+		return hash.RandomDistinct(c.Tx, c.Args[1], n, values, f)
 	}
-	n, values, err := randomCount(c, "WITHVALUES")
-	if err != nil {
-		return err
-	}
-	mark, count, fits := c.Out.Mark(), 0, true
-	nested := values && c.Out.Proto == 3
-	emit := func(field, value []byte) bool {
-		if nested {
-			c.Out.Array(2)
-		}
-		c.Out.Bulk(field)
-		count++
-		if values {
-			c.Out.Bulk(value)
-			if !nested {
-				count++
-			}
-		}
-		fits = n >= 0 || fitsRandom(c, n, mark)
-		return fits
-	}
-	if n >= 0 {
-		err = hash.RandomDistinct(c.Tx, c.Args[1], uint64(n), values, emit)
-	} else {
-		err = hash.Random(c.Tx, c.Args[1], uint64(-n), values, emit)
-	}
-	if err == nil && !fits {
-		err = errReplySize
-	}
-	c.Out.InsertArray(mark, count)
-	return err
-}
-
-// randomCount reads the count of a command that draws random elements, and the optional word (such as WITHVALUES).
-func randomCount(c *Ctx, with string) (n int64, more bool, err error) {
-	n, ok := ParseInt(c.Args[2])
-	const most = 1<<63 - 1
-	switch {
-	case !ok:
-		return 0, false, ErrNotInteger
-	case n < -most:
-		return 0, false, errRandomCount
-	case len(c.Args) > 4 || len(c.Args) == 4 && !EqualFold(c.Args[3], with):
-		return 0, false, ErrSyntax
-	}
-	more = len(c.Args) == 4
-	if more && (n > most/2 || n < -(most/2)) {
-		return 0, false, ErrOutOfRange
-	}
-	return n, more, nil
+	return hash.Random(c.Tx, c.Args[1], n, values, f)
 }
 
 func hscan(c *Ctx) error {

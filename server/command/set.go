@@ -19,7 +19,7 @@ var setCommands = []Spec{
 		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
 	{Name: "smismember", Handler: smismember, Arity: -3, Flags: ReadOnly | Fast | Repeatable},
 	{Name: "spop", Handler: spop, Arity: -2, Flags: Write | Fast},
-	{Name: "srandmember", Handler: srandmember, Arity: -2, Flags: ReadOnly},
+	{Name: "srandmember", Handler: random("", drawSet, nil), Arity: -2, Flags: ReadOnly},
 	{Name: "smove", Handler: smove, Arity: 4, Flags: Write | Fast},
 	{Name: "sunion", Handler: sunion, Arity: -2, Flags: ReadOnly},
 	{Name: "sinter", Handler: sinter, Arity: -2, Flags: ReadOnly},
@@ -95,43 +95,11 @@ func spop(c *Ctx) error {
 	return err
 }
 
-func srandmember(c *Ctx) error {
-	if len(c.Args) > 3 {
-		return ErrSyntax
+func drawSet(c *Ctx, n uint64, distinct, _ bool, f func(member, none []byte) bool) error {
+	if distinct {
+		return sets.RandomDistinct(c.Tx, c.Args[1], n, func(member []byte) { f(member, nil) })
 	}
-	if len(c.Args) == 2 {
-		found := false
-		err := sets.Random(c.Tx, c.Args[1], 1, func(m []byte) bool {
-			found = true
-			c.Out.Bulk(m)
-			return true
-		})
-		if err == nil && !found {
-			c.Out.Null()
-		}
-		return err
-	}
-	n, _, err := randomCount(c, "")
-	if err != nil {
-		return err
-	}
-	mark, count, fits := c.Out.Mark(), 0, true
-	emit := func(m []byte) bool {
-		count++
-		c.Out.Bulk(m)
-		fits = n >= 0 || fitsRandom(c, n, mark)
-		return fits
-	}
-	if n >= 0 {
-		err = sets.RandomDistinct(c.Tx, c.Args[1], uint64(n), func(m []byte) { emit(m) })
-	} else {
-		err = sets.Random(c.Tx, c.Args[1], uint64(-n), emit)
-	}
-	if err == nil && !fits {
-		err = errReplySize
-	}
-	c.Out.InsertArray(mark, count)
-	return err
+	return sets.Random(c.Tx, c.Args[1], n, func(member []byte) bool { return f(member, nil) })
 }
 
 func smove(c *Ctx) error {

@@ -18,7 +18,7 @@ var zsetCommands = []Spec{
 	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast},
-	{Name: "zrandmember", Handler: zrandmember, Arity: -2, Flags: ReadOnly},
+	{Name: "zrandmember", Handler: random("WITHSCORES", drawZSet, (*resp.Writer).Double), Arity: -2, Flags: ReadOnly},
 	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly},
 }
 
@@ -170,67 +170,11 @@ func zrankGeneric(c *Ctx, reverse bool) error {
 	return nil
 }
 
-var (
-	errRandomCount = engine.NewError("ERR",
-		"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
-	errReplySize = engine.NewError("ERR", "the reply would be too large")
-)
-
-// maxRandomReply bounds the reply of ZRANDMEMBER with a negative count, in bytes: it is as long as the client likes,
-// however small the sorted set is.
-const maxRandomReply = 1 << 30
-
-// fitsRandom reports whether a reply that began at mark has room for more of n random elements. A negative n may exceed
-// the bound from the first element on, because even an empty element takes six bytes.
-func fitsRandom(c *Ctx, n int64, mark int) bool {
-	const least = int64(len("$0\r\n\r\n"))
-	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply
-}
-
-func zrandmember(c *Ctx) error {
-	if len(c.Args) == 2 {
-		found := false
-		err := zset.Random(c.Tx, c.Args[1], 1, false, func(member []byte, _ float64) bool {
-			found = true
-			c.Out.Bulk(member)
-			return true
-		})
-		if err == nil && !found {
-			c.Out.Null()
-		}
-		return err
+func drawZSet(c *Ctx, n uint64, distinct, scores bool, f func(member []byte, score float64) bool) error {
+	if distinct {
+		return zset.RandomDistinct(c.Tx, c.Args[1], n, scores, func(member []byte, score float64) { f(member, score) })
 	}
-	n, ok := ParseInt(c.Args[2])
-	const most = 1<<63 - 1
-	switch {
-	case !ok:
-		return ErrNotInteger
-	case n < -most:
-		return errRandomCount
-	case len(c.Args) > 4 || len(c.Args) == 4 && !EqualFold(c.Args[3], "WITHSCORES"):
-		return ErrSyntax
-	}
-	scores := len(c.Args) == 4
-	if scores && (n > most/2 || n < -(most/2)) {
-		return ErrOutOfRange
-	}
-	mark, e := c.Out.Mark(), newPairs(c.Out, scores)
-	var err error
-	fits := true
-	if n >= 0 {
-		err = zset.RandomDistinct(c.Tx, c.Args[1], uint64(n), scores, e.add)
-	} else {
-		err = zset.Random(c.Tx, c.Args[1], uint64(-n), scores, func(member []byte, score float64) bool {
-			e.add(member, score)
-			fits = fitsRandom(c, n, mark)
-			return fits
-		})
-		if err == nil && !fits {
-			err = errReplySize
-		}
-	}
-	e.end()
-	return err
+	return zset.Random(c.Tx, c.Args[1], n, scores, f)
 }
 
 func zscan(c *Ctx) error {
@@ -249,34 +193,3 @@ func zscan(c *Ctx) error {
 		return 2, nil
 	})
 }
-
-// pairs writes members, or members and scores, whose number is not known beforehand: a flat array in RESP2, in
-// RESP3 an array of [member, score] arrays.
-type pairs struct {
-	w      *resp.Writer
-	mark   int
-	n      int // elements of the outer array
-	scores bool
-	nested bool
-}
-
-func newPairs(w *resp.Writer, scores bool) *pairs {
-	return &pairs{w: w, mark: w.Mark(), scores: scores, nested: scores && w.Proto == 3}
-}
-
-func (p *pairs) add(member []byte, score float64) {
-	p.n++
-	if p.nested {
-		p.w.Array(2)
-	}
-	p.w.Bulk(member)
-	if p.scores {
-		p.w.Double(score)
-		if !p.nested {
-			p.n++
-		}
-	}
-}
-
-// end puts the header in front.
-func (p *pairs) end() { p.w.InsertArray(p.mark, p.n) }
