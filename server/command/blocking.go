@@ -16,14 +16,16 @@ import (
 const blockingFlags = Write | Blocking
 
 var blockingCommands = []Spec{
-	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags},
-	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags},
+	{Name: "blpop", Handler: blockingPop(true), Arity: -3, Flags: blockingFlags},
+	{Name: "brpop", Handler: blockingPop(false), Arity: -3, Flags: blockingFlags},
 	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM},
 	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM},
-	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
-	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast},
-	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast},
-	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
+	{Name: "blmpop", Handler: bmpop("LEFT", "RIGHT", cf.TypeList, popList), Arity: -5,
+		Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
+	{Name: "bzpopmin", Handler: blockingZPop(false), Arity: -3, Flags: blockingFlags | Fast},
+	{Name: "bzpopmax", Handler: blockingZPop(true), Arity: -3, Flags: blockingFlags | Fast},
+	{Name: "bzmpop", Handler: bmpop("MIN", "MAX", cf.TypeZSet, popZSet), Arity: -5,
+		Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
 }
 
 // The errors of the handler of a blocking command that is tried again for a blocked client.
@@ -75,15 +77,20 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 	return time.Duration(min(ms, 1e12)) * time.Millisecond, nil // 1e12 are more than thirty years
 }
 
-// firstReady calls try with the keys in their order until a try has replied. Without a reply the client waits for one
-// of the keys; inside EXEC or a script it gets the reply that denied writes.
-func firstReady(c *Ctx, w Wait, denied func(*resp.Writer), try func(key []byte) (done bool, err error)) error {
-	for _, key := range w.Keys {
+// firstReady calls try with the keys in their order until a try has replied. Without a reply the client waits until one
+// of the keys is of a type, or the timeout has passed; inside EXEC or a script it gets the reply that denied writes.
+func firstReady(c *Ctx, keys [][]byte, t cf.Type, timeoutArg []byte, denied func(*resp.Writer),
+	try func(key []byte) (done bool, err error)) error {
+	timeout, err := parseTimeout(timeoutArg)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
 		if c.Retry {
 			if !c.Tx.Holds(key) {
 				continue
 			}
-			if rec, err := c.Tx.LoadHead(key); err != nil || !rec.Exists || rec.Type != w.Type {
+			if rec, err := c.Tx.LoadHead(key); err != nil || !rec.Exists || rec.Type != t {
 				continue
 			}
 		}
@@ -98,35 +105,25 @@ func firstReady(c *Ctx, w Wait, denied func(*resp.Writer), try func(key []byte) 
 		denied(c.Out)
 		return nil
 	}
-	if w.Args == nil {
-		w.Args = c.Args
-	}
-	return c.Sess.Control.Block(w)
+	return c.Sess.Control.Block(Wait{Args: c.Args, Keys: keys, Timeout: timeout, Type: t, Null: nullArray})
 }
 
 func nullArray(w *resp.Writer) { w.NullArray() }
 
 func null(w *resp.Writer) { w.Null() }
 
-func blpop(c *Ctx) error { return blockingPop(c, true) }
-
-func brpop(c *Ctx) error { return blockingPop(c, false) }
-
-func blockingPop(c *Ctx, left bool) error {
-	last := len(c.Args) - 1
-	timeout, err := parseTimeout(c.Args[last])
-	if err != nil {
-		return err
+func blockingPop(left bool) Handler {
+	return func(c *Ctx) error {
+		last := len(c.Args) - 1
+		return firstReady(c, c.Args[1:last], cf.TypeList, c.Args[last], nullArray, func(key []byte) (found bool, err error) {
+			err = list.Pop(c.Tx, key, 1, left, func(n uint64) {
+				found = true
+				c.Out.Array(2)
+				c.Out.Bulk(key)
+			}, c.Out.Bulk)
+			return found, err
+		})
 	}
-	w := Wait{Keys: c.Args[1:last], Timeout: timeout, Type: cf.TypeList, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (found bool, err error) {
-		err = list.Pop(c.Tx, key, 1, left, func(n uint64) {
-			found = true
-			c.Out.Array(2)
-			c.Out.Bulk(key)
-		}, c.Out.Bulk)
-		return found, err
-	})
 }
 
 func blmove(c *Ctx) error {
@@ -140,12 +137,7 @@ func blmove(c *Ctx) error {
 func brpoplpush(c *Ctx) error { return blockingMove(c, false, true, c.Args[3]) }
 
 func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
-	timeout, err := parseTimeout(timeoutArg)
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: c.Args[1:2], Timeout: timeout, Type: cf.TypeList, Null: nullArray}
-	return firstReady(c, w, null, func(key []byte) (bool, error) {
+	return firstReady(c, c.Args[1:2], cf.TypeList, timeoutArg, null, func(key []byte) (bool, error) {
 		if c.Retry && !c.Tx.TryLock(c.Args[2]) {
 			return false, ErrNeedLocks
 		}
@@ -158,32 +150,21 @@ func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
 	})
 }
 
-func blmpop(c *Ctx) error { return bmpop(c, "LEFT", "RIGHT", cf.TypeList, popList) }
-
-func bzpopmin(c *Ctx) error { return blockingZPop(c, false) }
-
-func bzpopmax(c *Ctx) error { return blockingZPop(c, true) }
-
-func blockingZPop(c *Ctx, highest bool) error {
-	last := len(c.Args) - 1
-	timeout, err := parseTimeout(c.Args[last])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: c.Args[1:last], Timeout: timeout, Type: cf.TypeZSet, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (found bool, err error) {
-		err = zset.Pop(c.Tx, key, 1, highest, func(member []byte, score float64) {
-			found = true
-			c.Out.Array(3)
-			c.Out.Bulk(key)
-			c.Out.Bulk(member)
-			c.Out.Double(score)
+func blockingZPop(highest bool) Handler {
+	return func(c *Ctx) error {
+		last := len(c.Args) - 1
+		return firstReady(c, c.Args[1:last], cf.TypeZSet, c.Args[last], nullArray, func(key []byte) (found bool, err error) {
+			err = zset.Pop(c.Tx, key, 1, highest, func(member []byte, score float64) {
+				found = true
+				c.Out.Array(3)
+				c.Out.Bulk(key)
+				c.Out.Bulk(member)
+				c.Out.Double(score)
+			})
+			return found, err
 		})
-		return found, err
-	})
+	}
 }
-
-func bzmpop(c *Ctx) error { return bmpop(c, "MIN", "MAX", cf.TypeZSet, popZSet) }
 
 // clientUnblock is CLIENT UNBLOCK: the client gets the reply for a timeout, or an error.
 func clientUnblock(c *Ctx) error {

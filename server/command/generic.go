@@ -14,14 +14,14 @@ var genericCommands = []Spec{
 	{Name: "exists", Handler: exists, Arity: -2, Flags: ReadOnly | Fast | Single},
 	{Name: "touch", Handler: exists, Arity: -2, Flags: ReadOnly | Fast | Single},
 	{Name: "type", Handler: typeOf, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "expire", Handler: expire, Arity: -3, Flags: Write | Fast},
-	{Name: "pexpire", Handler: pexpire, Arity: -3, Flags: Write | Fast},
-	{Name: "expireat", Handler: expireAt, Arity: -3, Flags: Write | Fast},
-	{Name: "pexpireat", Handler: pexpireAt, Arity: -3, Flags: Write | Fast},
-	{Name: "ttl", Handler: ttl, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "pttl", Handler: pttl, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "expiretime", Handler: expireTime, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "pexpiretime", Handler: pexpireTime, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "expire", Handler: expire(seconds, true), Arity: -3, Flags: Write | Fast},
+	{Name: "pexpire", Handler: expire(milliseconds, true), Arity: -3, Flags: Write | Fast},
+	{Name: "expireat", Handler: expire(seconds, false), Arity: -3, Flags: Write | Fast},
+	{Name: "pexpireat", Handler: expire(milliseconds, false), Arity: -3, Flags: Write | Fast},
+	{Name: "ttl", Handler: ttl(seconds, true), Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "pttl", Handler: ttl(milliseconds, true), Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "expiretime", Handler: ttl(seconds, false), Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "pexpiretime", Handler: ttl(milliseconds, false), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "persist", Handler: persist, Arity: 2, Flags: Write | Fast},
 	{Name: "rename", Handler: rename, Arity: 3, Flags: Write},
 	{Name: "renamenx", Handler: renameNX, Arity: 3, Flags: Write | Fast},
@@ -48,41 +48,43 @@ func typeOf(c *Ctx) error {
 	return nil
 }
 
-func expire(c *Ctx) error { return setExpiry(c, true, c.Tx.Clock()) }
-
-func pexpire(c *Ctx) error { return setExpiry(c, false, c.Tx.Clock()) }
-
-func expireAt(c *Ctx) error { return setExpiry(c, true, 0) }
-
-func pexpireAt(c *Ctx) error { return setExpiry(c, false, 0) }
-
 var (
 	errExpireNone = engine.NewError("ERR", "NX and XX, GT or LT options at the same time are not compatible")
 	errExpireBoth = engine.NewError("ERR", "GT and LT options at the same time are not compatible")
 )
 
-// setExpiry is the EXPIRE family: the time in the second argument counts from base, in milliseconds since the
-// epoch.
-func setExpiry(c *Ctx, seconds bool, base int64) error {
-	when, err := expireCondition(c.Args[3:])
-	if err != nil {
-		return err
+// The units of a time, in milliseconds.
+const (
+	milliseconds = 1
+	seconds      = 1000
+)
+
+// timeBase returns the time from which times of a command count, in milliseconds since the epoch.
+func timeBase(c *Ctx, relative bool) int64 {
+	if relative {
+		return c.Tx.Clock()
 	}
-	at, ok := ParseInt(c.Args[2])
-	if !ok {
-		return ErrNotInteger
-	}
-	if seconds {
-		if at > math.MaxInt64/1000 || at < math.MinInt64/1000 {
+	return 0
+}
+
+// expire makes the handler of [P]EXPIRE[AT] key time [NX | XX | GT | LT] ...
+func expire(unit int64, relative bool) Handler {
+	return func(c *Ctx) error {
+		when, err := expireCondition(c.Args[3:])
+		if err != nil {
+			return err
+		}
+		n, ok := ParseInt(c.Args[2])
+		if !ok {
+			return ErrNotInteger
+		}
+		base := timeBase(c, relative)
+		if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base {
 			return invalidExpire(c.Spec.FullName())
 		}
-		at *= 1000
+		done, err := keys.Expire(c.Tx, c.Args[1], n*unit+base, when)
+		return replyBool(c, done, err)
 	}
-	if at > math.MaxInt64-base {
-		return invalidExpire(c.Spec.FullName())
-	}
-	done, err := keys.Expire(c.Tx, c.Args[1], at+base, when)
-	return replyBool(c, done, err)
 }
 
 func expireCondition(args [][]byte) (when keys.Condition, err error) {
@@ -109,33 +111,24 @@ func expireCondition(args [][]byte) (when keys.Condition, err error) {
 	return when, nil
 }
 
-func ttl(c *Ctx) error { return replyExpiry(c, true, c.Tx.Clock()) }
-
-func pttl(c *Ctx) error { return replyExpiry(c, false, c.Tx.Clock()) }
-
-func expireTime(c *Ctx) error { return replyExpiry(c, true, 0) }
-
-func pexpireTime(c *Ctx) error { return replyExpiry(c, false, 0) }
-
-// replyExpiry writes how long after base a key expires; -1 when the key does not expire, -2 when the key does not
-// exist. Seconds are rounded to the nearest.
-func replyExpiry(c *Ctx, seconds bool, base int64) error {
-	at, exists, err := keys.ExpireTime(c.Tx, c.Args[1])
-	switch {
-	case err != nil:
-		return err
-	case !exists:
-		c.Out.Int(-2)
-	case at == 0:
-		c.Out.Int(-1)
-	default:
-		ms := max(int64(min(at, math.MaxInt64))-base, 0)
-		if seconds {
-			ms = ms/1000 + ms%1000/500
+// ttl makes the handler of [P]TTL and [P]EXPIRETIME key: the reply is -1 when the key does not expire, -2 when the key
+// does not exist. Seconds are rounded to the nearest.
+func ttl(unit int64, relative bool) Handler {
+	return func(c *Ctx) error {
+		at, exists, err := keys.ExpireTime(c.Tx, c.Args[1])
+		switch {
+		case err != nil:
+			return err
+		case !exists:
+			c.Out.Int(-2)
+		case at == 0:
+			c.Out.Int(-1)
+		default:
+			ms := max(int64(min(at, math.MaxInt64))-timeBase(c, relative), 0)
+			c.Out.Int(ms/unit + ms%unit*2/unit)
 		}
-		c.Out.Int(ms)
+		return nil
 	}
-	return nil
 }
 
 func persist(c *Ctx) error {

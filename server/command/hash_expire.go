@@ -24,12 +24,6 @@ var hashExpireCommands = []Spec{
 	{Name: "hgetdel", Handler: hgetdel, Arity: -5, Flags: Write | Fast},
 }
 
-// The units of a time, in milliseconds.
-const (
-	milliseconds = 1
-	seconds      = 1000
-)
-
 // maxFieldExpire is the latest time at which Redis lets a field expire, in milliseconds since the epoch.
 const maxFieldExpire = 1<<46 - 1
 
@@ -55,10 +49,7 @@ func fieldExpire(c *Ctx, arg []byte, unit int64, relative bool) (int64, error) {
 	if n < 0 {
 		return 0, errNegativeExpire
 	}
-	base := int64(0)
-	if relative {
-		base = c.Tx.Clock()
-	}
+	base := timeBase(c, relative)
 	if n > maxFieldExpire/unit || n*unit > maxFieldExpire-base {
 		return 0, invalidExpire(c.Spec.FullName())
 	}
@@ -152,13 +143,9 @@ func httl(unit int64, relative bool) Handler {
 		}
 		times, err := hash.ExpireTimes(c.Tx, c.Args[1], fields)
 		for i, at := range times {
-			if at < 0 {
-				continue
+			if at >= 0 {
+				times[i] = (at - timeBase(c, relative) + unit - 1) / unit
 			}
-			if relative {
-				at -= c.Tx.Clock()
-			}
-			times[i] = (at + unit - 1) / unit
 		}
 		return writeInts(c, times, err)
 	}

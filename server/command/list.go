@@ -6,12 +6,12 @@ import (
 )
 
 var listCommands = []Spec{
-	{Name: "lpush", Handler: lpush, Arity: -3, Flags: Write | DenyOOM | Fast},
-	{Name: "rpush", Handler: rpush, Arity: -3, Flags: Write | DenyOOM | Fast},
-	{Name: "lpushx", Handler: lpushx, Arity: -3, Flags: Write | DenyOOM | Fast},
-	{Name: "rpushx", Handler: rpushx, Arity: -3, Flags: Write | DenyOOM | Fast},
-	{Name: "lpop", Handler: lpop, Arity: -2, Flags: Write | Fast},
-	{Name: "rpop", Handler: rpop, Arity: -2, Flags: Write | Fast},
+	{Name: "lpush", Handler: push(true, false), Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "rpush", Handler: push(false, false), Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "lpushx", Handler: push(true, true), Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "rpushx", Handler: push(false, true), Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "lpop", Handler: pop(true), Arity: -2, Flags: Write | Fast},
+	{Name: "rpop", Handler: pop(false), Arity: -2, Flags: Write | Fast},
 	{Name: "llen", Handler: llen, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "lindex", Handler: lindex, Arity: 3, Flags: ReadOnly | Repeatable},
 	{Name: "lrange", Handler: lrange, Arity: 4, Flags: ReadOnly | Repeatable},
@@ -22,49 +22,46 @@ var listCommands = []Spec{
 	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM},
 	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM},
-	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
+	{Name: "lmpop", Handler: mpop("LEFT", "RIGHT", popList), Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
 }
 
-func push(c *Ctx, left, existing bool) error {
-	n, err := list.Push(c.Tx, c.Args[1], c.Args[2:], left, existing)
-	return replyInt(c, n, err)
-}
-
-func lpush(c *Ctx) error  { return push(c, true, false) }
-func rpush(c *Ctx) error  { return push(c, false, false) }
-func lpushx(c *Ctx) error { return push(c, true, true) }
-func rpushx(c *Ctx) error { return push(c, false, true) }
-
-func lpop(c *Ctx) error { return pop(c, true) }
-func rpop(c *Ctx) error { return pop(c, false) }
-
-func pop(c *Ctx, left bool) error {
-	if len(c.Args) > 3 {
-		return wrongArgs(c.Spec.FullName())
+// push makes the handler of a command that adds elements; existing: only to an existing list.
+func push(left, existing bool) Handler {
+	return func(c *Ctx) error {
+		n, err := list.Push(c.Tx, c.Args[1], c.Args[2:], left, existing)
+		return replyInt(c, n, err)
 	}
-	n := int64(1)
-	if len(c.Args) == 3 {
-		var ok bool
-		if n, ok = ParseInt(c.Args[2]); !ok || n < 0 {
-			return ErrNotPositive
+}
+
+func pop(left bool) Handler {
+	return func(c *Ctx) error {
+		if len(c.Args) > 3 {
+			return wrongArgs(c.Spec.FullName())
 		}
-	}
-	found := false
-	err := list.Pop(c.Tx, c.Args[1], uint64(n), left, func(n uint64) {
-		found = true
+		n := int64(1)
 		if len(c.Args) == 3 {
-			c.Out.Array(int(n))
+			var ok bool
+			if n, ok = ParseInt(c.Args[2]); !ok || n < 0 {
+				return ErrNotPositive
+			}
 		}
-	}, c.Out.Bulk)
-	switch {
-	case err != nil:
-		return err
-	case !found && len(c.Args) == 3:
-		c.Out.NullArray()
-	case !found:
-		c.Out.Null()
+		found := false
+		err := list.Pop(c.Tx, c.Args[1], uint64(n), left, func(n uint64) {
+			found = true
+			if len(c.Args) == 3 {
+				c.Out.Array(int(n))
+			}
+		}, c.Out.Bulk)
+		switch {
+		case err != nil:
+			return err
+		case !found && len(c.Args) == 3:
+			c.Out.NullArray()
+		case !found:
+			c.Out.Null()
+		}
+		return nil
 	}
-	return nil
 }
 
 func llen(c *Ctx) error {
@@ -257,8 +254,6 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 	}
 	return nil
 }
-
-func lmpop(c *Ctx) error { return mpop(c, "LEFT", "RIGHT", popList) }
 
 // popList replies with elements of one list, unless the list is empty.
 func popList(c *Ctx, key []byte, p *multiPop) (found bool, err error) {

@@ -51,31 +51,31 @@ func parseMultiPop(args [][]byte, first, second string) (p multiPop, err error) 
 	return p, nil
 }
 
-// mpop is LMPOP or ZMPOP.
-func mpop(c *Ctx, first, second string, pop popKey) error {
-	p, err := parseMultiPop(c.Args[1:], first, second)
-	if err != nil {
-		return err
-	}
-	for _, key := range p.keys {
-		if found, err := pop(c, key, &p); err != nil || found {
+// mpop makes the handler of LMPOP or ZMPOP.
+func mpop(first, second string, pop popKey) Handler {
+	return func(c *Ctx) error {
+		p, err := parseMultiPop(c.Args[1:], first, second)
+		if err != nil {
 			return err
 		}
+		for _, key := range p.keys {
+			if found, err := pop(c, key, &p); err != nil || found {
+				return err
+			}
+		}
+		c.Out.NullArray()
+		return nil
 	}
-	c.Out.NullArray()
-	return nil
 }
 
-// bmpop is BLMPOP or BZMPOP, which have a timeout as first argument. As in Redis the timeout is parsed last.
-func bmpop(c *Ctx, first, second string, t cf.Type, pop popKey) error {
-	p, err := parseMultiPop(c.Args[2:], first, second)
-	if err != nil {
-		return err
+// bmpop makes the handler of BLMPOP or BZMPOP, which have a timeout as first argument. As in Redis the timeout is parsed
+// last.
+func bmpop(first, second string, t cf.Type, pop popKey) Handler {
+	return func(c *Ctx) error {
+		p, err := parseMultiPop(c.Args[2:], first, second)
+		if err != nil {
+			return err
+		}
+		return firstReady(c, p.keys, t, c.Args[1], nullArray, func(key []byte) (bool, error) { return pop(c, key, &p) })
 	}
-	timeout, err := parseTimeout(c.Args[1])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: p.keys, Timeout: timeout, Type: t, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return pop(c, key, &p) })
 }

@@ -21,13 +21,13 @@ var setCommands = []Spec{
 	{Name: "spop", Handler: spop, Arity: -2, Flags: Write | Fast},
 	{Name: "srandmember", Handler: random("", drawSet, nil), Arity: -2, Flags: ReadOnly},
 	{Name: "smove", Handler: smove, Arity: 4, Flags: Write | Fast},
-	{Name: "sunion", Handler: sunion, Arity: -2, Flags: ReadOnly},
-	{Name: "sinter", Handler: sinter, Arity: -2, Flags: ReadOnly},
-	{Name: "sdiff", Handler: sdiff, Arity: -2, Flags: ReadOnly},
+	{Name: "sunion", Handler: setOp(sets.Union), Arity: -2, Flags: ReadOnly},
+	{Name: "sinter", Handler: setOp(intersect), Arity: -2, Flags: ReadOnly},
+	{Name: "sdiff", Handler: setOp(sets.Diff), Arity: -2, Flags: ReadOnly},
 	{Name: "sintercard", Handler: sintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
-	{Name: "sunionstore", Handler: sunionstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
+	{Name: "sunionstore", Handler: setOpStore(sets.Union), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
-	{Name: "sdiffstore", Handler: sdiffstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
+	{Name: "sdiffstore", Handler: setOpStore(sets.Diff), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sscan", Handler: sscan, Arity: -3, Flags: ReadOnly},
 }
 
@@ -113,21 +113,28 @@ func smove(c *Ctx) error {
 	return err
 }
 
-// setOp is a command that replies with the members that op yields.
-func setOp(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error) error {
-	mark, n := c.Out.Mark(), 0
-	err := op(c.Tx, c.Args[1:], func(m []byte) {
-		c.Out.Bulk(m)
-		n++
-	})
-	c.Out.InsertSet(mark, n)
-	return err
+// setOperation calls f with the members of a union, an intersection or a difference.
+type setOperation = func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error
+
+// setOp makes the handler of a command that replies with the members that op yields.
+func setOp(op setOperation) Handler {
+	return func(c *Ctx) error {
+		mark, n := c.Out.Mark(), 0
+		err := op(c.Tx, c.Args[1:], func(m []byte) {
+			c.Out.Bulk(m)
+			n++
+		})
+		c.Out.InsertSet(mark, n)
+		return err
+	}
 }
 
-// setOpStore keeps what op yields in the first key.
-func setOpStore(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error) error {
-	n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error { return op(c.Tx, c.Args[2:], add) })
-	return replyInt(c, n, err)
+// setOpStore makes the handler of a command that keeps what op yields in the first key.
+func setOpStore(op setOperation) Handler {
+	return func(c *Ctx) error {
+		n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error { return op(c.Tx, c.Args[2:], add) })
+		return replyInt(c, n, err)
+	}
 }
 
 func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
@@ -137,18 +144,12 @@ func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	})
 }
 
-func sunion(c *Ctx) error      { return setOp(c, sets.Union) }
-func sinter(c *Ctx) error      { return setOp(c, intersect) }
-func sdiff(c *Ctx) error       { return setOp(c, sets.Diff) }
-func sunionstore(c *Ctx) error { return setOpStore(c, sets.Union) }
-func sdiffstore(c *Ctx) error  { return setOpStore(c, sets.Diff) }
-
 // sinterstore repeats what a master before Redis 6.2 has done: after a missing key it looked at no other key, even one
 // of the wrong type, and stored an empty set.
 func sinterstore(c *Ctx) error {
-	err := setOpStore(c, intersect)
+	err := setOpStore(intersect)(c)
 	if errors.Is(err, engine.ErrWrongType) && c.Tx.IsFromMaster() {
-		err = setOpStore(c, func(*engine.Tx, [][]byte, func([]byte)) error { return nil })
+		err = setOpStore(func(*engine.Tx, [][]byte, func([]byte)) error { return nil })(c)
 	}
 	return err
 }

@@ -24,8 +24,8 @@ var stringCommands = []Spec{
 	{Name: "getrange", Handler: getRange, Arity: 4, Flags: ReadOnly | Single},
 	{Name: "substr", Handler: getRange, Arity: 4, Flags: ReadOnly | Single},
 	{Name: "setrange", Handler: setRange, Arity: 4, Flags: Write | DenyOOM},
-	{Name: "incr", Handler: incr, Arity: 2, Flags: Write | DenyOOM | Fast},
-	{Name: "decr", Handler: decr, Arity: 2, Flags: Write | DenyOOM | Fast},
+	{Name: "incr", Handler: add(1), Arity: 2, Flags: Write | DenyOOM | Fast},
+	{Name: "decr", Handler: add(-1), Arity: 2, Flags: Write | DenyOOM | Fast},
 	{Name: "incrby", Handler: incrBy, Arity: 3, Flags: Write | DenyOOM | Fast},
 	{Name: "decrby", Handler: decrBy, Arity: 3, Flags: Write | DenyOOM | Fast},
 	{Name: "incrbyfloat", Handler: incrByFloat, Arity: 3, Flags: Write | DenyOOM | Fast},
@@ -297,16 +297,12 @@ func setRange(c *Ctx) error {
 	})
 }
 
-func incr(c *Ctx) error { return add(c, 1) }
-
-func decr(c *Ctx) error { return add(c, -1) }
-
 func incrBy(c *Ctx) error {
 	n, ok := ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
 	}
-	return add(c, n)
+	return add(n)(c)
 }
 
 var errDecrement = engine.NewError("ERR", "decrement would overflow")
@@ -319,14 +315,16 @@ func decrBy(c *Ctx) error {
 	if n == math.MinInt64 { // has no negative
 		return errDecrement
 	}
-	return add(c, -n)
+	return add(-n)(c)
 }
 
-func add(c *Ctx, by int64) error {
-	return onString(c, func() error {
-		n, err := str.IncrBy(c.Tx, c.Args[1], by)
-		return replyInt(c, n, err)
-	})
+func add(by int64) Handler {
+	return func(c *Ctx) error {
+		return onString(c, func() error {
+			n, err := str.IncrBy(c.Tx, c.Args[1], by)
+			return replyInt(c, n, err)
+		})
+	}
 }
 
 func incrByFloat(c *Ctx) error {

@@ -10,14 +10,14 @@ import (
 var zsetCommands = []Spec{
 	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
-	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast,
+	{Name: "zincrby", Handler: zadd, Arity: 4, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
 	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
 	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
 	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast},
-	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast},
-	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast},
+	{Name: "zrank", Handler: zrank(false), Arity: -3, Flags: ReadOnly | Fast},
+	{Name: "zrevrank", Handler: zrank(true), Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrandmember", Handler: random("WITHSCORES", drawZSet, (*resp.Writer).Double), Arity: -2, Flags: ReadOnly},
 	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly},
 }
@@ -28,12 +28,10 @@ var (
 	errZaddIncr = engine.NewError("ERR", "INCR option supports a single increment-element pair")
 )
 
-func zadd(c *Ctx) error { return zaddGeneric(c, false) }
-
-// zincrby takes, as in Redis, the options of ZADD too; but then the number of arguments never fits.
-func zincrby(c *Ctx) error { return zaddGeneric(c, true) }
-
-func zaddGeneric(c *Ctx, incr bool) error {
+// zadd is ZADD, and ZINCRBY, which is ZADD with INCR. As in Redis ZINCRBY takes the options of ZADD too; but then the
+// number of arguments never fits.
+func zadd(c *Ctx) error {
+	incr := c.Spec.Name == "zincrby"
 	var f zset.Flags
 	ch := false
 	i := 2
@@ -75,15 +73,7 @@ options:
 			return ErrNotFloat
 		}
 		score, ok, err := zset.Incr(c.Tx, c.Args[1], f, pairs[1], by)
-		if err != nil {
-			return err
-		}
-		if ok {
-			c.Out.Double(score)
-		} else {
-			c.Out.Null()
-		}
-		return nil
+		return replyScore(c, score, ok, err)
 	}
 	var few [4]zset.Entry
 	entries := few[:0]
@@ -98,14 +88,10 @@ options:
 		entries = append(entries, zset.Entry{Member: pairs[1], Score: score})
 	}
 	added, changed, err := zset.Add(c.Tx, c.Args[1], f, entries)
-	if err != nil {
-		return err
-	}
 	if ch {
 		added += changed
 	}
-	c.Out.Int(int64(added))
-	return nil
+	return replyInt(c, added, err)
 }
 
 func zrem(c *Ctx) error {
@@ -120,11 +106,14 @@ func zcard(c *Ctx) error {
 
 func zscore(c *Ctx) error {
 	score, found, err := zset.Score(c.Tx, c.Args[1], c.Args[2])
-	if err != nil {
-		return err
+	return replyScore(c, score, found, err)
+}
+
+func replyScore(c *Ctx, score float64, found bool, err error) error {
+	if err == nil {
+		writeScore(c.Out, score, found)
 	}
-	writeScore(c.Out, score, found)
-	return nil
+	return err
 }
 
 func writeScore(w *resp.Writer, score float64, found bool) {
@@ -140,34 +129,32 @@ func zmscore(c *Ctx) error {
 	return zset.Scores(c.Tx, c.Args[1], c.Args[2:], func(score float64, found bool) { writeScore(c.Out, score, found) })
 }
 
-func zrank(c *Ctx) error { return zrankGeneric(c, false) }
-
-func zrevrank(c *Ctx) error { return zrankGeneric(c, true) }
-
-func zrankGeneric(c *Ctx, reverse bool) error {
-	if len(c.Args) > 4 {
-		return wrongArgs(c.Spec.FullName())
+func zrank(reverse bool) Handler {
+	return func(c *Ctx) error {
+		if len(c.Args) > 4 {
+			return wrongArgs(c.Spec.FullName())
+		}
+		withScore := len(c.Args) == 4
+		if withScore && !EqualFold(c.Args[3], "WITHSCORE") {
+			return ErrSyntax
+		}
+		rank, score, found, err := zset.Rank(c.Tx, c.Args[1], c.Args[2], reverse)
+		switch {
+		case err != nil:
+			return err
+		case !found && withScore:
+			c.Out.NullArray()
+		case !found:
+			c.Out.Null()
+		case withScore:
+			c.Out.Array(2)
+			c.Out.Int(int64(rank))
+			c.Out.Double(score)
+		default:
+			c.Out.Int(int64(rank))
+		}
+		return nil
 	}
-	withScore := len(c.Args) == 4
-	if withScore && !EqualFold(c.Args[3], "WITHSCORE") {
-		return ErrSyntax
-	}
-	rank, score, found, err := zset.Rank(c.Tx, c.Args[1], c.Args[2], reverse)
-	switch {
-	case err != nil:
-		return err
-	case !found && withScore:
-		c.Out.NullArray()
-	case !found:
-		c.Out.Null()
-	case withScore:
-		c.Out.Array(2)
-		c.Out.Int(int64(rank))
-		c.Out.Double(score)
-	default:
-		c.Out.Int(int64(rank))
-	}
-	return nil
 }
 
 func drawZSet(c *Ctx, n uint64, distinct, scores bool, f func(member []byte, score float64) bool) error {

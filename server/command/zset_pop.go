@@ -3,36 +3,33 @@ package command
 import "github.com/basaltdb/basalt/engine/zset"
 
 var zsetPopCommands = []Spec{
-	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast},
-	{Name: "zpopmax", Handler: zpopmax, Arity: -2, Flags: Write | Fast},
-	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
+	{Name: "zpopmin", Handler: zpop(false), Arity: -2, Flags: Write | Fast},
+	{Name: "zpopmax", Handler: zpop(true), Arity: -2, Flags: Write | Fast},
+	{Name: "zmpop", Handler: mpop("MIN", "MAX", popZSet), Arity: -4, Flags: Write | MovableKeys,
+		Keys: numKeysAt(1, true)},
 }
 
-func zpopmin(c *Ctx) error { return zpop(c, false) }
-
-func zpopmax(c *Ctx) error { return zpop(c, true) }
-
-func zpop(c *Ctx, highest bool) error {
-	n := int64(1)
-	counted := len(c.Args) == 3
-	if len(c.Args) > 3 {
-		return ErrSyntax
-	}
-	if counted {
-		var err error
-		if n, err = ParseCount(c.Args[2]); err != nil {
-			return err
+func zpop(highest bool) Handler {
+	return func(c *Ctx) error {
+		n := int64(1)
+		counted := len(c.Args) == 3
+		if len(c.Args) > 3 {
+			return ErrSyntax
 		}
+		if counted {
+			var err error
+			if n, err = ParseCount(c.Args[2]); err != nil {
+				return err
+			}
+		}
+		// Without a count, the popped member and its score are not nested in RESP3 either.
+		out := newPairs(c.Out, true)
+		out.nested = out.nested && counted
+		err := zset.Pop(c.Tx, c.Args[1], uint64(n), highest, out.add)
+		out.end()
+		return err
 	}
-	// Without a count, the popped member and its score are not nested in RESP3 either.
-	out := newPairs(c.Out, true)
-	out.nested = out.nested && counted
-	err := zset.Pop(c.Tx, c.Args[1], uint64(n), highest, out.add)
-	out.end()
-	return err
 }
-
-func zmpop(c *Ctx) error { return mpop(c, "MIN", "MAX", popZSet) }
 
 // popZSet replies with members of one sorted set, unless the set is empty.
 func popZSet(c *Ctx, key []byte, p *multiPop) (found bool, err error) {

@@ -11,18 +11,22 @@ import (
 )
 
 var zsetRangeCommands = []Spec{
-	{Name: "zrange", Handler: zrange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "zrange", Handler: zrange(rangeForm{}), Arity: -4, Flags: ReadOnly | Repeatable},
 	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, Keys: destinationAndSource},
-	{Name: "zrevrange", Handler: zrevrange, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "zrangebyscore", Handler: zrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "zrevrangebyscore", Handler: zrevrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "zrangebylex", Handler: zrangebylex, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "zrevrangebylex", Handler: zrevrangebylex, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "zrevrange", Handler: zrange(rangeForm{reverse: true, fixed: true}), Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "zrangebyscore", Handler: zrange(rangeForm{by: zset.ByScore, fixed: true}), Arity: -4,
+		Flags: ReadOnly | Repeatable},
+	{Name: "zrevrangebyscore", Handler: zrange(rangeForm{by: zset.ByScore, reverse: true, fixed: true}), Arity: -4,
+		Flags: ReadOnly | Repeatable},
+	{Name: "zrangebylex", Handler: zrange(rangeForm{by: zset.ByLex, fixed: true}), Arity: -4,
+		Flags: ReadOnly | Repeatable},
+	{Name: "zrevrangebylex", Handler: zrange(rangeForm{by: zset.ByLex, reverse: true, fixed: true}), Arity: -4,
+		Flags: ReadOnly | Repeatable},
 	{Name: "zcount", Handler: zcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable},
 	{Name: "zlexcount", Handler: zlexcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable},
-	{Name: "zremrangebyrank", Handler: zremrangebyrank, Arity: 4, Flags: Write},
-	{Name: "zremrangebyscore", Handler: zremrangebyscore, Arity: 4, Flags: Write},
-	{Name: "zremrangebylex", Handler: zremrangebylex, Arity: 4, Flags: Write},
+	{Name: "zremrangebyrank", Handler: zremrange(zset.ByRank), Arity: 4, Flags: Write},
+	{Name: "zremrangebyscore", Handler: zremrange(zset.ByScore), Arity: 4, Flags: Write},
+	{Name: "zremrangebylex", Handler: zremrange(zset.ByLex), Arity: 4, Flags: Write},
 }
 
 var (
@@ -167,37 +171,17 @@ func lexBound(b []byte) (l zset.LexBound, ok bool) {
 	return l, false
 }
 
-func zrange(c *Ctx) error { return zrangeGeneric(c, rangeForm{}) }
-
-func zrevrange(c *Ctx) error {
-	return zrangeGeneric(c, rangeForm{reverse: true, fixed: true})
-}
-
-func zrangebyscore(c *Ctx) error {
-	return zrangeGeneric(c, rangeForm{by: zset.ByScore, fixed: true})
-}
-
-func zrevrangebyscore(c *Ctx) error {
-	return zrangeGeneric(c, rangeForm{by: zset.ByScore, reverse: true, fixed: true})
-}
-
-func zrangebylex(c *Ctx) error {
-	return zrangeGeneric(c, rangeForm{by: zset.ByLex, fixed: true})
-}
-
-func zrevrangebylex(c *Ctx) error {
-	return zrangeGeneric(c, rangeForm{by: zset.ByLex, reverse: true, fixed: true})
-}
-
-func zrangeGeneric(c *Ctx, form rangeForm) error {
-	q, withScores, err := parseRange(c.Args[2:], form)
-	if err != nil {
+func zrange(form rangeForm) Handler {
+	return func(c *Ctx) error {
+		q, withScores, err := parseRange(c.Args[2:], form)
+		if err != nil {
+			return err
+		}
+		out := newPairs(c.Out, withScores)
+		err = zset.Range(c.Tx, c.Args[1], &q, out.add)
+		out.end()
 		return err
 	}
-	out := newPairs(c.Out, withScores)
-	err = zset.Range(c.Tx, c.Args[1], &q, out.add)
-	out.end()
-	return err
 }
 
 func zrangestore(c *Ctx) error {
@@ -209,11 +193,7 @@ func zrangestore(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := zset.Store(c.Tx, c.Args[1], entries); err != nil {
-		return err
-	}
-	c.Out.Int(int64(len(entries)))
-	return nil
+	return replyInt(c, len(entries), zset.Store(c.Tx, c.Args[1], entries))
 }
 
 func zcount(c *Ctx) error {
@@ -234,17 +214,13 @@ func zlexcount(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-func zremrangebyrank(c *Ctx) error { return zremrange(c, zset.ByRank) }
-
-func zremrangebyscore(c *Ctx) error { return zremrange(c, zset.ByScore) }
-
-func zremrangebylex(c *Ctx) error { return zremrange(c, zset.ByLex) }
-
-func zremrange(c *Ctx, by zset.By) error {
-	q := zset.Query{By: by}
-	if err := parseBounds(&q, c.Args[2], c.Args[3]); err != nil {
-		return err
+func zremrange(by zset.By) Handler {
+	return func(c *Ctx) error {
+		q := zset.Query{By: by}
+		if err := parseBounds(&q, c.Args[2], c.Args[3]); err != nil {
+			return err
+		}
+		n, err := zset.RemoveRange(c.Tx, c.Args[1], &q)
+		return replyInt(c, n, err)
 	}
-	n, err := zset.RemoveRange(c.Tx, c.Args[1], &q)
-	return replyInt(c, n, err)
 }

@@ -8,14 +8,14 @@ import (
 )
 
 var zsetOpCommands = []Spec{
-	{Name: "zunion", Handler: zunion, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
-	{Name: "zinter", Handler: zinter, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
-	{Name: "zdiff", Handler: zdiff, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
-	{Name: "zunionstore", Handler: zunionstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
+	{Name: "zunion", Handler: zop(opUnion), Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "zinter", Handler: zop(opInter), Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "zdiff", Handler: zop(opDiff), Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "zunionstore", Handler: zopStore(opUnion), Arity: -4, Flags: Write | DenyOOM | MovableKeys,
 		Keys: destinationNumKeys},
-	{Name: "zinterstore", Handler: zinterstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
+	{Name: "zinterstore", Handler: zopStore(opInter), Arity: -4, Flags: Write | DenyOOM | MovableKeys,
 		Keys: destinationNumKeys},
-	{Name: "zdiffstore", Handler: zdiffstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
+	{Name: "zdiffstore", Handler: zopStore(opDiff), Arity: -4, Flags: Write | DenyOOM | MovableKeys,
 		Keys: destinationNumKeys},
 	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
 }
@@ -25,8 +25,8 @@ var (
 	errNegLimit = engine.NewError("ERR", "LIMIT can't be negative")
 )
 
-// zop is a parsed ZUNION, ZINTER, ZDIFF, their STORE forms or ZINTERCARD.
-type zop struct {
+// zopArgs are the arguments of ZUNION, ZINTER, ZDIFF, their STORE forms or ZINTERCARD.
+type zopArgs struct {
 	kind       zopKind
 	sets       *zset.Operands
 	weights    []float64
@@ -46,7 +46,7 @@ const (
 
 // parseZop reads the arguments from the number of keys on. The operands are loaded before the options are looked
 // at: Redis, too, reports a wrong type first.
-func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zop, error) {
+func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zopArgs, error) {
 	n, ok := ParseInt(args[0])
 	switch {
 	case !ok:
@@ -56,7 +56,7 @@ func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zop, error) {
 	case n > int64(len(args)-1):
 		return nil, ErrSyntax
 	}
-	op := &zop{kind: kind}
+	op := &zopArgs{kind: kind}
 	var err error
 	if op.sets, err = zset.Open(c.Tx, args[1:1+n]); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zop, error) {
 	return op, nil
 }
 
-func (op *zop) run() ([]zset.Entry, error) {
+func (op *zopArgs) run() ([]zset.Entry, error) {
 	switch op.kind {
 	case opUnion:
 		return op.sets.Union(op.weights, op.agg)
@@ -112,56 +112,45 @@ func (op *zop) run() ([]zset.Entry, error) {
 	return op.sets.Diff()
 }
 
-func zunion(c *Ctx) error { return zopReply(c, opUnion) }
-
-func zinter(c *Ctx) error { return zopReply(c, opInter) }
-
-func zdiff(c *Ctx) error { return zopReply(c, opDiff) }
-
-func zopReply(c *Ctx, kind zopKind) error {
-	op, err := parseZop(c, kind, c.Args[1:], false)
-	if err != nil {
-		return err
+// zop makes the handler of a command that replies with a union, an intersection or a difference.
+func zop(kind zopKind) Handler {
+	return func(c *Ctx) error {
+		op, err := parseZop(c, kind, c.Args[1:], false)
+		if err != nil {
+			return err
+		}
+		entries, err := op.run()
+		if err != nil {
+			return err
+		}
+		c.Tx.ReadsDone()
+		zset.SortByScore(entries)
+		out := newPairs(c.Out, op.withScores)
+		for i := range entries {
+			out.add(entries[i].Member, entries[i].Score)
+		}
+		out.end()
+		return nil
 	}
-	entries, err := op.run()
-	if err != nil {
-		return err
-	}
-	c.Tx.ReadsDone()
-	zset.SortByScore(entries)
-	out := newPairs(c.Out, op.withScores)
-	for i := range entries {
-		out.add(entries[i].Member, entries[i].Score)
-	}
-	out.end()
-	return nil
 }
 
-func zunionstore(c *Ctx) error { return zopStore(c, opUnion) }
-
-func zinterstore(c *Ctx) error { return zopStore(c, opInter) }
-
-func zdiffstore(c *Ctx) error { return zopStore(c, opDiff) }
-
-// zopStore writes the members in the order in which Kvrocks writes them: those of a difference by score, the
-// others by member.
-func zopStore(c *Ctx, kind zopKind) error {
-	op, err := parseZop(c, kind, c.Args[2:], true)
-	if err != nil {
-		return err
+// zopStore makes the handler of a command that stores it. The members are written in the order in which Kvrocks writes
+// them: those of a difference by score, the others by member.
+func zopStore(kind zopKind) Handler {
+	return func(c *Ctx) error {
+		op, err := parseZop(c, kind, c.Args[2:], true)
+		if err != nil {
+			return err
+		}
+		entries, err := op.run()
+		if err != nil {
+			return err
+		}
+		if kind == opDiff {
+			zset.SortByScore(entries)
+		}
+		return replyInt(c, len(entries), zset.Store(c.Tx, c.Args[1], entries))
 	}
-	entries, err := op.run()
-	if err != nil {
-		return err
-	}
-	if kind == opDiff {
-		zset.SortByScore(entries)
-	}
-	if err := zset.Store(c.Tx, c.Args[1], entries); err != nil {
-		return err
-	}
-	c.Out.Int(int64(len(entries)))
-	return nil
 }
 
 func zintercard(c *Ctx) error {
