@@ -54,33 +54,33 @@ func dbsize(c *Ctx) error {
 }
 
 func flushDB(c *Ctx) error {
-	if err := flushOption(c); err != nil {
-		return err
+	if !isFlushMode(c.Args[1:]) {
+		return ErrSyntax
 	}
 	if err := c.Tx.FlushNamespace(); err != nil {
 		return err
 	}
-	if c.Srv.Indexes.Any() {
-		c.Srv.Indexes.Flush(c.Tx, c.Tx.Namespace())
-	}
+	c.Srv.Indexes.Flush(c.Tx, c.Tx.Namespace())
 	tellOfChange(c)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func flushAll(c *Ctx) error {
-	if err := flushOption(c); err != nil {
-		return err
+	if !isFlushMode(c.Args[1:]) {
+		return ErrSyntax
 	}
 	if err := c.Tx.FlushAll(); err != nil {
 		return err
 	}
-	if c.Srv.Indexes.Any() {
-		c.Srv.Indexes.FlushAll(c.Tx)
-	}
+	c.Srv.Indexes.FlushAll(c.Tx)
 	tellOfChange(c)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
+}
+
+// isFlushMode reports whether the arguments are SYNC, ASYNC or none. They make no difference: a flush is one range
+// tombstone.
+func isFlushMode(args [][]byte) bool {
+	return len(args) == 0 || len(args) == 1 && (EqualFold(args[0], "SYNC") || EqualFold(args[0], "ASYNC"))
 }
 
 // tellOfChange notifies the server of a change of all keys after its commit, whether the command runs alone or within a
@@ -89,14 +89,6 @@ func tellOfChange(c *Ctx) {
 	if changed := c.Srv.KeyspaceChanged; changed != nil {
 		c.Tx.OnCommit(changed)
 	}
-}
-
-// flushOption checks for SYNC or ASYNC, which make no difference: a flush is one range tombstone.
-func flushOption(c *Ctx) error {
-	if len(c.Args) == 1 || len(c.Args) == 2 && (EqualFold(c.Args[1], "SYNC") || EqualFold(c.Args[1], "ASYNC")) {
-		return nil
-	}
-	return ErrSyntax
 }
 
 func bgsave(c *Ctx) error {

@@ -150,10 +150,8 @@ func bfAdd(c *Ctx) error {
 
 // bfAddAll adds items; each of them has its element in the reply.
 func bfAddAll(c *Ctx, items [][]byte, create *bloom.Options) error {
-	mark := c.Out.Mark()
-	err := bloom.Add(c.Tx, c.Args[1], items, create, func(r bloom.Result) { writeAdded(c, r) })
-	c.Out.InsertArray(mark, len(items))
-	return err
+	c.Out.Array(len(items))
+	return bloom.Add(c.Tx, c.Args[1], items, create, func(r bloom.Result) { writeAdded(c, r) })
 }
 
 func bfMAdd(c *Ctx) error { return bfAddAll(c, c.Args[2:], &bloom.DefaultOptions) }
@@ -244,10 +242,10 @@ func bfInfo(c *Ctx) error {
 		}
 	}
 	info, found, err := bloom.Describe(c.Tx, c.Args[1])
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !found {
+	case !found:
 		return bloom.ErrNotFound
 	}
 	if only != nil {

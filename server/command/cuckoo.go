@@ -11,8 +11,8 @@ var cuckooCommands = []Spec{
 	{Name: "cf.reserve", Handler: cfReserve, Arity: -3, Flags: Write | DenyOOM | Fast},
 	{Name: "cf.add", Handler: cfAdd, Arity: 3, Flags: Write | DenyOOM},
 	{Name: "cf.addnx", Handler: cfAddNX, Arity: 3, Flags: Write | DenyOOM},
-	{Name: "cf.insert", Handler: cfInsert, Arity: -4, Flags: Write | DenyOOM},
-	{Name: "cf.insertnx", Handler: cfInsertNX, Arity: -4, Flags: Write | DenyOOM},
+	{Name: "cf.insert", Handler: cfInsert(false), Arity: -4, Flags: Write | DenyOOM},
+	{Name: "cf.insertnx", Handler: cfInsert(true), Arity: -4, Flags: Write | DenyOOM},
 	{Name: "cf.exists", Handler: cfExists, Arity: 3, Flags: ReadOnly | Fast},
 	{Name: "cf.mexists", Handler: cfMExists, Arity: -3, Flags: ReadOnly},
 	{Name: "cf.del", Handler: cfDel, Arity: 3, Flags: Write | Fast},
@@ -104,44 +104,38 @@ func cfAddOne(c *Ctx, unique bool, reply func(added bool)) error {
 	return err
 }
 
-func cfInsert(c *Ctx) error { return cfInsertAll(c, false) }
-
-func cfInsertNX(c *Ctx) error { return cfInsertAll(c, true) }
-
-func cfInsertAll(c *Ctx, unique bool) error {
-	o := cuckoo.DefaultOptions
-	create := &o
-	for rest := c.Args[2:]; len(rest) > 0; rest = rest[1:] {
-		switch {
-		case EqualFold(rest[0], "CAPACITY"):
-			if err := parseCuckooCapacity(rest[1:], &o); err != nil {
-				return err
-			}
-			rest = rest[1:]
-		case EqualFold(rest[0], "NOCREATE"):
-			create = nil
-		case EqualFold(rest[0], "ITEMS"):
-			items := rest[1:]
-			if len(items) == 0 {
-				return errNoItems
-			}
-			mark := c.Out.Mark()
-			err := cuckoo.Add(c.Tx, c.Args[1], items, unique, create, func(r cuckoo.Result) {
-				if r == cuckoo.Full {
-					c.Out.Int(-1) // no error, as in Redis's module
-				} else {
-					c.Out.Bool(r == cuckoo.Added)
+func cfInsert(unique bool) Handler {
+	return func(c *Ctx) error {
+		o := cuckoo.DefaultOptions
+		create := &o
+		for rest := c.Args[2:]; len(rest) > 0; rest = rest[1:] {
+			switch {
+			case EqualFold(rest[0], "CAPACITY"):
+				if err := parseCuckooCapacity(rest[1:], &o); err != nil {
+					return err
 				}
-			})
-			if err == nil {
-				c.Out.InsertArray(mark, len(items))
+				rest = rest[1:]
+			case EqualFold(rest[0], "NOCREATE"):
+				create = nil
+			case EqualFold(rest[0], "ITEMS"):
+				items := rest[1:]
+				if len(items) == 0 {
+					return errNoItems
+				}
+				c.Out.Array(len(items))
+				return cuckoo.Add(c.Tx, c.Args[1], items, unique, create, func(r cuckoo.Result) {
+					if r == cuckoo.Full {
+						c.Out.Int(-1) // no error, as in Redis's module
+					} else {
+						c.Out.Bool(r == cuckoo.Added)
+					}
+				})
+			default:
+				return ErrSyntax
 			}
-			return err
-		default:
-			return ErrSyntax
 		}
+		return ErrSyntax
 	}
-	return ErrSyntax
 }
 
 func cfExists(c *Ctx) error { return cuckoo.Exists(c.Tx, c.Args[1], c.Args[2:], c.Out.Bool) }

@@ -17,8 +17,8 @@ var objectCommands = []Spec{
 		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly},
 		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly},
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly},
-		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly},
+		{Name: "idletime", Handler: objectConstant(0), Arity: 3, Flags: ReadOnly},
+		{Name: "refcount", Handler: objectConstant(1), Arity: 3, Flags: ReadOnly},
 	}},
 	{Name: "kmetadata", Handler: kmetadata, Arity: 2, Flags: ReadOnly | Single},
 }
@@ -56,18 +56,11 @@ func stringEncoding(rec *engine.Record) string {
 	return str.Encoding(rec.Tail)
 }
 
-func objectRefCount(c *Ctx) error {
-	return ofObject(c, func(*engine.Record) error {
-		c.Out.Int(1)
-		return nil
-	})
-}
-
-func objectIdleTime(c *Ctx) error {
-	return ofObject(c, func(*engine.Record) error {
-		c.Out.Int(0)
-		return nil
-	})
+// objectConstant makes the handler of a subcommand that replies with the same number for every key.
+func objectConstant(n int) Handler {
+	return func(c *Ctx) error {
+		return ofObject(c, func(*engine.Record) error { return replyInt(c, n, nil) })
+	}
 }
 
 var errNoLFU = engine.NewError("ERR",

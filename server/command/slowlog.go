@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // SlowEntry is an entry of the slow log.
@@ -30,18 +31,54 @@ type PerfEntry struct {
 const logFlags = Admin | Loading | Stale | AdminOnly
 
 var logCommands = []Spec{
-	{Name: "slowlog", Arity: -2, Sub: []Spec{
-		{Name: "get", Handler: slowlogGet, Arity: -2, Flags: logFlags},
-		{Name: "len", Handler: slowlogLen, Arity: 2, Flags: logFlags},
-		{Name: "reset", Handler: slowlogReset, Arity: 2, Flags: logFlags},
+	{Name: "slowlog", Arity: -2, Sub: logSubcommands(func(c *Ctx) Log[SlowEntry] { return c.Srv.SlowLog }, writeSlow)},
+	{Name: "perflog", Arity: -2, Sub: logSubcommands(func(c *Ctx) Log[PerfEntry] { return c.Srv.PerfLog }, writePerf)},
+}
+
+func logSubcommands[E any](log func(*Ctx) Log[E], write func(*resp.Writer, *E)) []Spec {
+	return []Spec{
+		{Name: "get", Arity: -2, Flags: logFlags, Handler: func(c *Ctx) error {
+			n, err := logCount(c)
+			if err != nil {
+				return err
+			}
+			list := log(c).Newest(n)
+			c.Out.Array(len(list))
+			for i := range list {
+				write(c.Out, &list[i])
+			}
+			return nil
+		}},
+		{Name: "len", Arity: 2, Flags: logFlags, Handler: func(c *Ctx) error { return replyInt(c, log(c).Len(), nil) }},
+		{Name: "reset", Arity: 2, Flags: logFlags, Handler: func(c *Ctx) error {
+			log(c).Reset()
+			return replyOK(c, nil)
+		}},
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-	}},
-	{Name: "perflog", Arity: -2, Sub: []Spec{
-		{Name: "get", Handler: perflogGet, Arity: -2, Flags: logFlags},
-		{Name: "len", Handler: perflogLen, Arity: 2, Flags: logFlags},
-		{Name: "reset", Handler: perflogReset, Arity: 2, Flags: logFlags},
-		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-	}},
+	}
+}
+
+func writeSlow(w *resp.Writer, e *SlowEntry) {
+	w.Array(6)
+	w.Int(e.ID)
+	w.Int(e.At.Unix())
+	w.Int(e.Took.Microseconds())
+	w.Array(len(e.Args))
+	for _, a := range e.Args {
+		w.BulkString(a)
+	}
+	w.BulkString(e.Addr)
+	w.BulkString(e.Name)
+}
+
+func writePerf(w *resp.Writer, e *PerfEntry) {
+	w.Array(6)
+	w.Int(e.ID)
+	w.Int(e.At.Unix())
+	w.BulkString(e.Command)
+	w.Int(e.Took.Microseconds())
+	w.BulkString(e.Perf)
+	w.BulkString(e.IO)
 }
 
 // logCount reads how many entries are asked for: 10 by default, -1 or * for all.
@@ -70,67 +107,4 @@ func unknownSubcommandOrArgs(c *Ctx) error {
 	return engine.NewError("ERR",
 		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 			shorten(c.Args[1], echoed), strings.ToUpper(parent.Name)))
-}
-
-func slowlogGet(c *Ctx) error {
-	n, err := logCount(c)
-	if err != nil {
-		return err
-	}
-	list := c.Srv.SlowLog.Newest(n)
-	c.Out.Array(len(list))
-	for _, e := range list {
-		c.Out.Array(6)
-		c.Out.Int(e.ID)
-		c.Out.Int(e.At.Unix())
-		c.Out.Int(e.Took.Microseconds())
-		c.Out.Array(len(e.Args))
-		for _, a := range e.Args {
-			c.Out.BulkString(a)
-		}
-		c.Out.BulkString(e.Addr)
-		c.Out.BulkString(e.Name)
-	}
-	return nil
-}
-
-func slowlogLen(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.SlowLog.Len()))
-	return nil
-}
-
-func slowlogReset(c *Ctx) error {
-	c.Srv.SlowLog.Reset()
-	c.Out.OK()
-	return nil
-}
-
-func perflogGet(c *Ctx) error {
-	n, err := logCount(c)
-	if err != nil {
-		return err
-	}
-	list := c.Srv.PerfLog.Newest(n)
-	c.Out.Array(len(list))
-	for _, e := range list {
-		c.Out.Array(6)
-		c.Out.Int(e.ID)
-		c.Out.Int(e.At.Unix())
-		c.Out.BulkString(e.Command)
-		c.Out.Int(e.Took.Microseconds())
-		c.Out.BulkString(e.Perf)
-		c.Out.BulkString(e.IO)
-	}
-	return nil
-}
-
-func perflogLen(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.PerfLog.Len()))
-	return nil
-}
-
-func perflogReset(c *Ctx) error {
-	c.Srv.PerfLog.Reset()
-	c.Out.OK()
-	return nil
 }

@@ -9,14 +9,14 @@ import (
 
 // The commands of Kvrocks's sortedint. Redis does not have them.
 var sortedintCommands = []Spec{
-	{Name: "siadd", Handler: siadd, Arity: -3, Flags: Write | DenyOOM | Fast},
-	{Name: "sirem", Handler: sirem, Arity: -3, Flags: Write | Fast},
+	{Name: "siadd", Handler: sortedintChange(sortedint.Add), Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "sirem", Handler: sortedintChange(sortedint.Remove), Arity: -3, Flags: Write | Fast},
 	{Name: "sicard", Handler: sicard, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "siexists", Handler: siexists, Arity: -3, Flags: ReadOnly | Fast | Repeatable},
-	{Name: "sirange", Handler: sirange, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "sirevrange", Handler: sirevrange, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "sirangebyvalue", Handler: sirangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "sirevrangebyvalue", Handler: sirevrangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirange", Handler: sortedintPage, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirevrange", Handler: sortedintPage, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirangebyvalue", Handler: sortedintByValue, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirevrangebyvalue", Handler: sortedintByValue, Arity: -4, Flags: ReadOnly | Repeatable},
 }
 
 // parseSortedInts reads ids, which are unsigned.
@@ -31,22 +31,15 @@ func parseSortedInts(args [][]byte) ([]uint64, error) {
 	return ids, nil
 }
 
-func siadd(c *Ctx) error {
-	ids, err := parseSortedInts(c.Args[2:])
-	if err != nil {
-		return err
+func sortedintChange(f func(tx *engine.Tx, key []byte, ids []uint64) (int, error)) Handler {
+	return func(c *Ctx) error {
+		ids, err := parseSortedInts(c.Args[2:])
+		if err != nil {
+			return err
+		}
+		n, err := f(c.Tx, c.Args[1], ids)
+		return replyInt(c, n, err)
 	}
-	n, err := sortedint.Add(c.Tx, c.Args[1], ids)
-	return replyInt(c, n, err)
-}
-
-func sirem(c *Ctx) error {
-	ids, err := parseSortedInts(c.Args[2:])
-	if err != nil {
-		return err
-	}
-	n, err := sortedint.Remove(c.Tx, c.Args[1], ids)
-	return replyInt(c, n, err)
 }
 
 func sicard(c *Ctx) error {
@@ -70,15 +63,12 @@ func siexists(c *Ctx) error {
 	return nil
 }
 
-func sirange(c *Ctx) error    { return sortedintPage(c, false) }
-func sirevrange(c *Ctx) error { return sortedintPage(c, true) }
-
 // sortedintPage is SIRANGE and SIREVRANGE key offset limit [CURSOR id]. The page begins behind the cursor; the
 // cursor 0 of SIREVRANGE is that of the first page. Kvrocks takes an absent cursor for 0 and so never returns the
 // id 0, even to those who do not page.
-func sortedintPage(c *Ctx, reverse bool) error {
+func sortedintPage(c *Ctx) error {
 	p := sortedint.All
-	p.Reverse = reverse
+	p.Reverse = c.Spec.Name == "sirevrange"
 	var ok1, ok2 bool
 	p.Offset, ok1 = ParseUint(c.Args[2])
 	p.Limit, ok2 = ParseUint(c.Args[3])
@@ -94,7 +84,7 @@ func sortedintPage(c *Ctx, reverse bool) error {
 		switch {
 		case !ok:
 			return ErrNotInteger
-		case !reverse:
+		case !p.Reverse:
 			p = p.Above(cursor)
 		case cursor > 0:
 			p = p.Below(cursor)
@@ -115,9 +105,6 @@ func replyIDs(c *Ctx, p sortedint.Page) error {
 	return err
 }
 
-func sirangebyvalue(c *Ctx) error    { return sortedintByValue(c, c.Args[2], c.Args[3], false) }
-func sirevrangebyvalue(c *Ctx) error { return sortedintByValue(c, c.Args[3], c.Args[2], true) }
-
 // The errors of a range by value are Kvrocks's.
 var (
 	errSortedIntOrder = engine.NewError("ERR", "min > max")
@@ -127,7 +114,12 @@ var (
 
 // sortedintByValue is SIRANGEBYVALUE and SIREVRANGEBYVALUE with [LIMIT offset count]. A negative offset is 0, a
 // count below 1 no limit.
-func sortedintByValue(c *Ctx, low, high []byte, reverse bool) error {
+func sortedintByValue(c *Ctx) error {
+	low, high := c.Args[2], c.Args[3]
+	reverse := c.Spec.Name == "sirevrangebyvalue"
+	if reverse {
+		low, high = high, low
+	}
 	if string(low) == "+inf" || string(high) == "-inf" {
 		return errSortedIntOrder
 	}

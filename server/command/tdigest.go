@@ -13,14 +13,15 @@ var tdigestCommands = []Spec{
 	{Name: "tdigest.merge", Handler: tdigestMerge, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
 		Keys: destinationNumKeys},
 	{Name: "tdigest.reset", Handler: tdigestReset, Arity: 2, Flags: Write | DenyOOM | Fast},
-	{Name: "tdigest.min", Handler: tdigestMin, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "tdigest.max", Handler: tdigestMax, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "tdigest.quantile", Handler: tdigestQuantile, Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.cdf", Handler: tdigestCDF, Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.rank", Handler: tdigestRank, Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.revrank", Handler: tdigestRevRank, Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.byrank", Handler: tdigestByRank, Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.byrevrank", Handler: tdigestByRevRank, Arity: -3, Flags: ReadOnly},
+	{Name: "tdigest.min", Handler: tdigestEnd, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "tdigest.max", Handler: tdigestEnd, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "tdigest.quantile", Handler: estimate(parseQuantile, (*tdigest.Sketch).Quantile), Arity: -3, Flags: ReadOnly},
+	{Name: "tdigest.cdf", Handler: estimate(floatOr(errTDCDF), (*tdigest.Sketch).CDF), Arity: -3, Flags: ReadOnly},
+	{Name: "tdigest.rank", Handler: estimate(floatOr(errTDValue), (*tdigest.Sketch).Rank), Arity: -3, Flags: ReadOnly},
+	{Name: "tdigest.revrank", Handler: estimate(floatOr(errTDValue), (*tdigest.Sketch).RevRank), Arity: -3,
+		Flags: ReadOnly},
+	{Name: "tdigest.byrank", Handler: estimate(parseRank, (*tdigest.Sketch).ByRank), Arity: -3, Flags: ReadOnly},
+	{Name: "tdigest.byrevrank", Handler: estimate(parseRank, (*tdigest.Sketch).ByRevRank), Arity: -3, Flags: ReadOnly},
 	{Name: "tdigest.trimmed_mean", Handler: tdigestTrimmedMean, Arity: 4, Flags: ReadOnly},
 	{Name: "tdigest.info", Handler: tdigestInfo, Arity: 2, Flags: ReadOnly | Fast | Single},
 }
@@ -149,49 +150,52 @@ func tdigestReset(c *Ctx) error {
 	return nil
 }
 
-// tdigestEnd replies with the smallest or the largest observation, NaN when there are none.
-func tdigestEnd(c *Ctx, end func(d *tdigest.Digest) float64) error {
+// tdigestEnd is TDIGEST.MIN and TDIGEST.MAX. The reply is NaN when there are no observations.
+func tdigestEnd(c *Ctx) error {
 	d, err := tdigest.Open(c.Tx, c.Args[1])
 	if err != nil {
 		return err
 	}
-	f := math.NaN()
-	if d.Meta.TotalWeight > 0 {
-		f = end(&d)
+	switch m := &d.Meta; {
+	case m.TotalWeight <= 0:
+		c.Out.Double(math.NaN())
+	case c.Spec.Name == "tdigest.min":
+		c.Out.Double(m.Min)
+	default:
+		c.Out.Double(m.Max)
 	}
-	c.Out.Double(f)
 	return nil
 }
 
-func tdigestMin(c *Ctx) error {
-	return tdigestEnd(c, func(d *tdigest.Digest) float64 { return d.Meta.Min })
-}
-
-func tdigestMax(c *Ctx) error {
-	return tdigestEnd(c, func(d *tdigest.Digest) float64 { return d.Meta.Max })
-}
-
-// estimate parses all arguments behind the key, and then replies with an estimate for each.
-func estimate[T any](c *Ctx, parse func(arg []byte) (T, error), reply func(s *tdigest.Sketch, arg T)) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
-	list := make([]T, len(c.Args)-2)
-	for i, arg := range c.Args[2:] {
-		if list[i], err = parse(arg); err != nil {
+// estimate makes the handler of a command that parses all arguments behind the key, and then replies with an estimate
+// for each.
+func estimate[T any, R int64 | float64](parse func(arg []byte) (T, error), f func(*tdigest.Sketch, T) R) Handler {
+	return func(c *Ctx) error {
+		d, err := tdigest.Open(c.Tx, c.Args[1])
+		if err != nil {
 			return err
 		}
+		list := make([]T, len(c.Args)-2)
+		for i, arg := range c.Args[2:] {
+			if list[i], err = parse(arg); err != nil {
+				return err
+			}
+		}
+		s, err := d.Sketch()
+		if err != nil {
+			return err
+		}
+		c.Out.Array(len(list))
+		for _, arg := range list {
+			switch x := any(f(s, arg)).(type) {
+			case int64:
+				c.Out.Int(x)
+			case float64:
+				c.Out.Double(x)
+			}
+		}
+		return nil
 	}
-	s, err := d.Sketch()
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(list))
-	for _, arg := range list {
-		reply(s, arg)
-	}
-	return nil
 }
 
 // floatOr returns a parser of floats whose error is err.
@@ -205,27 +209,12 @@ func floatOr(err error) func(arg []byte) (float64, error) {
 	}
 }
 
-func tdigestQuantile(c *Ctx) error {
-	parse := floatOr(errTDQuantile)
-	return estimate(c, func(arg []byte) (float64, error) {
-		q, err := parse(arg)
-		if err == nil && (q < 0 || q > 1) {
-			err = errTDUnit
-		}
-		return q, err
-	}, func(s *tdigest.Sketch, q float64) { c.Out.Double(s.Quantile(q)) })
-}
-
-func tdigestCDF(c *Ctx) error {
-	return estimate(c, floatOr(errTDCDF), func(s *tdigest.Sketch, v float64) { c.Out.Double(s.CDF(v)) })
-}
-
-func tdigestRank(c *Ctx) error {
-	return estimate(c, floatOr(errTDValue), func(s *tdigest.Sketch, v float64) { c.Out.Int(s.Rank(v)) })
-}
-
-func tdigestRevRank(c *Ctx) error {
-	return estimate(c, floatOr(errTDValue), func(s *tdigest.Sketch, v float64) { c.Out.Int(s.RevRank(v)) })
+func parseQuantile(arg []byte) (float64, error) {
+	q, err := floatOr(errTDQuantile)(arg)
+	if err == nil && (q < 0 || q > 1) {
+		err = errTDUnit
+	}
+	return q, err
 }
 
 func parseRank(arg []byte) (uint64, error) {
@@ -237,14 +226,6 @@ func parseRank(arg []byte) (uint64, error) {
 		return 0, errTDNegative
 	}
 	return uint64(n), nil
-}
-
-func tdigestByRank(c *Ctx) error {
-	return estimate(c, parseRank, func(s *tdigest.Sketch, rank uint64) { c.Out.Double(s.ByRank(rank)) })
-}
-
-func tdigestByRevRank(c *Ctx) error {
-	return estimate(c, parseRank, func(s *tdigest.Sketch, rank uint64) { c.Out.Double(s.ByRevRank(rank)) })
 }
 
 func tdigestTrimmedMean(c *Ctx) error {
