@@ -1,6 +1,8 @@
 package command
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
 )
@@ -95,21 +97,15 @@ func parseFieldOps(args [][]byte) (ops []bitmap.FieldOp, err error) {
 	return ops, nil
 }
 
-func bitfield(c *Ctx) error { return bitfields(c, false) }
-
-func bitfieldRO(c *Ctx) error { return bitfields(c, true) }
-
-func bitfields(c *Ctx, readOnly bool) error {
+// bitfield is BITFIELD and BITFIELD_RO.
+func bitfield(c *Ctx) error {
 	ops, err := parseFieldOps(c.Args[2:])
 	if err != nil {
 		return err
 	}
-	if readOnly {
-		for i := range ops {
-			if ops[i].Kind != bitmap.FieldGet {
-				return errFieldReadOnly
-			}
-		}
+	writes := slices.ContainsFunc(ops, func(op bitmap.FieldOp) bool { return op.Kind != bitmap.FieldGet })
+	if writes && c.Spec.Flags&ReadOnly != 0 {
+		return errFieldReadOnly
 	}
 	var few [8]bitmap.FieldResult
 	o := bitmap.FieldOptions{MaxLen: c.Srv.Settings.MaxBulk()}

@@ -16,7 +16,7 @@ var bitmapCommands = []Spec{
 	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, Keys: destinationAt(2)},
 	{Name: "bitfield", Handler: bitfield, Arity: -2, Flags: Write | DenyOOM},
-	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast},
+	{Name: "bitfield_ro", Handler: bitfield, Arity: -2, Flags: ReadOnly | Fast},
 }
 
 // parseBitOffset reads the number of a bit.

@@ -14,8 +14,8 @@ import (
 const functionChange = NoScript | Write | Solo | Exclusive
 
 var functionCommands = []Spec{
-	{Name: "fcall", Handler: fcall, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
-	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: readKeys},
+	{Name: "fcall", Handler: fcall, Arity: -3, Flags: evalFlags, Keys: scriptKeyFinder(true)},
+	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: scriptKeyFinder(false)},
 	{Name: "function", Arity: -2, Sub: slices.Concat(kvrocksFunctionCommands, []Spec{
 		{Name: "load", Handler: functionLoad, Arity: -3, Flags: functionChange | DenyOOM},
 		{Name: "delete", Handler: functionDelete, Arity: 3, Flags: functionChange},
@@ -90,7 +90,7 @@ func functionFlush(c *Ctx) error {
 	if len(c.Args) > 3 {
 		return errFunctionArgs(c)
 	}
-	if len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
+	if !isFlushMode(c.Args[2:]) {
 		return errFunctionFlush
 	}
 	c.Srv.Scripts.FlushLibraries(c.Tx)

@@ -15,15 +15,15 @@ var geoCommands = []Spec{
 	{Name: "geodist", Handler: geodist, Arity: -4, Flags: ReadOnly},
 	{Name: "geohash", Handler: geohash, Arity: -2, Flags: ReadOnly},
 	{Name: "geopos", Handler: geopos, Arity: -2, Flags: ReadOnly | Repeatable},
-	{Name: "geosearch", Handler: geosearch, Arity: -7, Flags: ReadOnly | Repeatable},
-	{Name: "geosearchstore", Handler: geosearchstore, Arity: -8, Flags: Write | DenyOOM,
+	{Name: "geosearch", Handler: geoSearchForm(formSearch), Arity: -7, Flags: ReadOnly | Repeatable},
+	{Name: "geosearchstore", Handler: geoSearchForm(formStore), Arity: -8, Flags: Write | DenyOOM,
 		Keys: destinationAndSource},
-	{Name: "georadius", Handler: georadius, Arity: -6, Flags: Write | DenyOOM | MovableKeys,
+	{Name: "georadius", Handler: geoSearchForm(formPosition), Arity: -6, Flags: Write | DenyOOM | MovableKeys,
 		Keys: georadiusKeys},
-	{Name: "georadius_ro", Handler: georadiusRO, Arity: -6, Flags: ReadOnly | Repeatable},
-	{Name: "georadiusbymember", Handler: georadiusbymember, Arity: -5, Flags: Write | DenyOOM | MovableKeys,
-		Keys: georadiusKeys},
-	{Name: "georadiusbymember_ro", Handler: georadiusbymemberRO, Arity: -5, Flags: ReadOnly | Repeatable},
+	{Name: "georadius_ro", Handler: geoSearchForm(formPosition), Arity: -6, Flags: ReadOnly | Repeatable},
+	{Name: "georadiusbymember", Handler: geoSearchForm(formMember), Arity: -5,
+		Flags: Write | DenyOOM | MovableKeys, Keys: georadiusKeys},
+	{Name: "georadiusbymember_ro", Handler: geoSearchForm(formMember), Arity: -5, Flags: ReadOnly | Repeatable},
 }
 
 // georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. As in
@@ -172,14 +172,10 @@ options:
 		places = append(places, geo.Place{Member: args[2], Lon: lon, Lat: lat})
 	}
 	added, changed, err := geo.Add(c.Tx, c.Args[1], f, places)
-	if err != nil {
-		return err
-	}
 	if changes {
 		added += changed
 	}
-	c.Out.Int(int64(added))
-	return nil
+	return replyInt(c, added, err)
 }
 
 func geodist(c *Ctx) error {

@@ -17,18 +17,6 @@ const (
 	formStore                   // GEOSEARCHSTORE: the same behind the destination
 )
 
-func geosearch(c *Ctx) error { return geoSearchCommand(c, formSearch) }
-
-func geosearchstore(c *Ctx) error { return geoSearchCommand(c, formStore) }
-
-func georadius(c *Ctx) error { return geoSearchCommand(c, formPosition) }
-
-func georadiusRO(c *Ctx) error { return geoSearchCommand(c, formPosition) }
-
-func georadiusbymember(c *Ctx) error { return geoSearchCommand(c, formMember) }
-
-func georadiusbymemberRO(c *Ctx) error { return geoSearchCommand(c, formMember) }
-
 // geoSearch is a search as it is parsed.
 type geoSearch struct {
 	c      *Ctx
@@ -47,13 +35,20 @@ type geoSearch struct {
 	byDistance bool   // with distances as scores
 }
 
-// geoSearchCommand checks in the order of Redis: the type of the source first, the existence of the source when
-// all arguments have been read.
-func geoSearchCommand(c *Ctx, form geoForm) error {
-	s := geoSearch{c: c, form: form, source: c.Args[1]}
-	if form == formStore {
-		s.store, s.source = c.Args[1], c.Args[2]
+func geoSearchForm(form geoForm) Handler {
+	return func(c *Ctx) error {
+		s := geoSearch{c: c, form: form, source: c.Args[1]}
+		if form == formStore {
+			s.store, s.source = c.Args[1], c.Args[2]
+		}
+		return s.run()
 	}
+}
+
+// run checks in the order of Redis: the type of the source first, the existence of the source when all arguments have
+// been read.
+func (s *geoSearch) run() error {
+	c := s.c
 	rec, err := c.Tx.Load(s.source, cf.TypeZSet)
 	if err != nil {
 		return err
@@ -73,11 +68,8 @@ func geoSearchCommand(c *Ctx, form geoForm) error {
 	case s.store == nil:
 		return s.reply()
 	case !s.exists:
-		if _, err := keys.Del(c.Tx, s.store); err != nil {
-			return err
-		}
-		c.Out.Int(0)
-		return nil
+		_, err := keys.Del(c.Tx, s.store)
+		return replyInt(c, 0, err)
 	}
 	n, err := geo.Store(c.Tx, s.store, s.source, &s.q, s.byDistance)
 	return replyInt(c, n, err)

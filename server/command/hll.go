@@ -18,15 +18,7 @@ var hllCommands = []Spec{
 
 func pfadd(c *Ctx) error {
 	changed, err := hll.Add(c.Tx, c.Args[1], c.Args[2:])
-	if err != nil {
-		return err
-	}
-	if changed {
-		c.Out.Int(1)
-	} else {
-		c.Out.Int(0)
-	}
-	return nil
+	return replyBool(c, changed, err)
 }
 
 func pfcount(c *Ctx) error {

@@ -14,12 +14,12 @@ var jsonCommands = []Spec{
 	{Name: "json.set", Handler: jsonSet, Arity: -4, Flags: Write | DenyOOM},
 	{Name: "json.mset", Handler: jsonMSet, Arity: -4, Flags: Write | DenyOOM},
 	{Name: "json.merge", Handler: jsonMerge, Arity: -4, Flags: Write | DenyOOM},
-	{Name: "json.del", Handler: jsonDel, Arity: -2, Flags: Write},
-	{Name: "json.forget", Handler: jsonDel, Arity: -2, Flags: Write},
-	{Name: "json.clear", Handler: jsonClear, Arity: -2, Flags: Write},
+	{Name: "json.del", Handler: jsonCount(json.Delete), Arity: -2, Flags: Write},
+	{Name: "json.forget", Handler: jsonCount(json.Delete), Arity: -2, Flags: Write},
+	{Name: "json.clear", Handler: jsonCount(json.Clear), Arity: -2, Flags: Write},
 	{Name: "json.toggle", Handler: jsonToggle, Arity: -2, Flags: Write | DenyOOM},
-	{Name: "json.numincrby", Handler: jsonNumIncrBy, Arity: 4, Flags: Write | DenyOOM},
-	{Name: "json.nummultby", Handler: jsonNumMultBy, Arity: 4, Flags: Write | DenyOOM},
+	{Name: "json.numincrby", Handler: jsonCalculate(json.Add), Arity: 4, Flags: Write | DenyOOM},
+	{Name: "json.nummultby", Handler: jsonCalculate(json.Multiply), Arity: 4, Flags: Write | DenyOOM},
 	{Name: "json.strappend", Handler: jsonStrAppend, Arity: -3, Flags: Write | DenyOOM},
 	{Name: "json.arrappend", Handler: jsonArrAppend, Arity: -4, Flags: Write | DenyOOM},
 	{Name: "json.arrinsert", Handler: jsonArrInsert, Arity: -5, Flags: Write | DenyOOM},
@@ -196,19 +196,17 @@ func jsonMerge(c *Ctx) error {
 	return writeDone(c, done, err)
 }
 
-// jsonCount runs a command that has an optional path and returns a number.
-func jsonCount(c *Ctx, f func(tx *engine.Tx, key []byte, p *json.Path, o json.Options) (int, error)) error {
-	p, err := optionalPath(c, 2)
-	if err != nil {
-		return err
+// jsonCount makes the handler of a command that has an optional path and returns a number.
+func jsonCount(f func(tx *engine.Tx, key []byte, p *json.Path, o json.Options) (int, error)) Handler {
+	return func(c *Ctx) error {
+		p, err := optionalPath(c, 2)
+		if err != nil {
+			return err
+		}
+		n, err := f(c.Tx, c.Args[1], p, jsonOptions(c))
+		return replyInt(c, n, err)
 	}
-	n, err := f(c.Tx, c.Args[1], p, jsonOptions(c))
-	return replyInt(c, n, err)
 }
-
-func jsonDel(c *Ctx) error { return jsonCount(c, json.Delete) }
-
-func jsonClear(c *Ctx) error { return jsonCount(c, json.Clear) }
 
 func jsonToggle(c *Ctx) error {
 	p, err := optionalPath(c, 2)
@@ -231,43 +229,41 @@ func jsonToggle(c *Ctx) error {
 	})
 }
 
-func jsonNumIncrBy(c *Ctx) error { return jsonCalculate(c, json.Add) }
-
-func jsonNumMultBy(c *Ctx) error { return jsonCalculate(c, json.Multiply) }
-
-// jsonCalculate changes numbers. RESP3 has types for the results; in RESP2 the reply is the text of one number or of
-// an array.
-func jsonCalculate(c *Ctx, op json.Operation) error {
-	p, err := json.ParsePath(string(c.Args[2]))
-	if err != nil {
-		return err
-	}
-	results, err := json.Calculate(c.Tx, c.Args[1], p, op, c.Args[3], jsonOptions(c))
-	if err != nil {
-		return err
-	}
-	if c.Out.Proto == 3 {
-		c.Out.Array(len(results))
-		for i := range results {
-			if results[i].Fits {
-				writeNumber(c, &results[i].Value)
-			} else {
-				c.Out.Null()
-			}
+// jsonCalculate makes the handler of a command that changes numbers. RESP3 has types for the results; in RESP2 the
+// reply is the text of one number or of an array.
+func jsonCalculate(op json.Operation) Handler {
+	return func(c *Ctx) error {
+		p, err := json.ParsePath(string(c.Args[2]))
+		if err != nil {
+			return err
 		}
+		results, err := json.Calculate(c.Tx, c.Args[1], p, op, c.Args[3], jsonOptions(c))
+		if err != nil {
+			return err
+		}
+		if c.Out.Proto == 3 {
+			c.Out.Array(len(results))
+			for i := range results {
+				if results[i].Fits {
+					writeNumber(c, &results[i].Value)
+				} else {
+					c.Out.Null()
+				}
+			}
+			return nil
+		}
+		if p.Legacy() {
+			return writeResults(c, p, results, "does not contains a number",
+				func(v json.Value) { c.Out.Bulk(json.Append(nil, &v)) })
+		}
+		all := make([]json.Value, len(results))
+		for i := range results {
+			all[i] = results[i].Value // null when it is not a number
+		}
+		array := json.ArrayOf(all...)
+		c.Out.Bulk(json.Append(nil, &array))
 		return nil
 	}
-	if p.Legacy() {
-		return writeResults(c, p, results, "does not contains a number",
-			func(v json.Value) { c.Out.Bulk(json.Append(nil, &v)) })
-	}
-	all := make([]json.Value, len(results))
-	for i := range results {
-		all[i] = results[i].Value // null when it is not a number
-	}
-	array := json.ArrayOf(all...)
-	c.Out.Bulk(json.Append(nil, &array))
-	return nil
 }
 
 // writeNumber writes a number as an integer, or a big number when it is too large for one, or a double.

@@ -24,145 +24,106 @@ const (
 )
 
 var pubsubCommands = []Spec{
-	{Name: "publish", Handler: publish, Arity: 3, Flags: publishFlags | MayReplicate},
-	{Name: "mpublish", Handler: mpublish, Arity: -3, Flags: publishFlags | MayReplicate},
-	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags | MayReplicate},
-	{Name: "subscribe", Handler: subscribe, Arity: -2, Flags: subscribeFlags},
-	{Name: "unsubscribe", Handler: unsubscribe, Arity: -1, Flags: subscribeFlags},
-	{Name: "psubscribe", Handler: psubscribe, Arity: -2, Flags: subscribeFlags},
-	{Name: "punsubscribe", Handler: punsubscribe, Arity: -1, Flags: subscribeFlags},
-	{Name: "ssubscribe", Handler: ssubscribe, Arity: -2, Flags: subscribeFlags},
-	{Name: "sunsubscribe", Handler: sunsubscribe, Arity: -1, Flags: subscribeFlags},
+	{Name: "publish", Handler: publish(false), Arity: 3, Flags: publishFlags | MayReplicate},
+	{Name: "mpublish", Handler: publish(false), Arity: -3, Flags: publishFlags | MayReplicate},
+	{Name: "spublish", Handler: publish(true), Arity: 3, Flags: publishFlags | MayReplicate},
+	{Name: "subscribe", Handler: subscribe(Channel), Arity: -2, Flags: subscribeFlags},
+	{Name: "unsubscribe", Handler: unsubscribe(Channel), Arity: -1, Flags: subscribeFlags},
+	{Name: "psubscribe", Handler: subscribe(Pattern), Arity: -2, Flags: subscribeFlags},
+	{Name: "punsubscribe", Handler: unsubscribe(Pattern), Arity: -1, Flags: subscribeFlags},
+	{Name: "ssubscribe", Handler: subscribe(ShardChannel), Arity: -2, Flags: subscribeFlags},
+	{Name: "sunsubscribe", Handler: unsubscribe(ShardChannel), Arity: -1, Flags: subscribeFlags},
 	{Name: "pubsub", Arity: -2, Sub: []Spec{
-		{Name: "channels", Handler: pubsubChannels, Arity: -2, Flags: PubSub | Loading | Stale},
-		{Name: "numsub", Handler: pubsubNumSub, Arity: -2, Flags: PubSub | Loading | Stale},
+		{Name: "channels", Handler: pubsubChannels(Channel), Arity: -2, Flags: PubSub | Loading | Stale},
+		{Name: "numsub", Handler: pubsubNumSub(Channel), Arity: -2, Flags: PubSub | Loading | Stale},
 		{Name: "numpat", Handler: pubsubNumPat, Arity: 2, Flags: PubSub | Loading | Stale},
-		{Name: "shardchannels", Handler: pubsubShardChannels, Arity: -2, Flags: PubSub | Loading | Stale},
-		{Name: "shardnumsub", Handler: pubsubShardNumSub, Arity: -2, Flags: PubSub | Loading | Stale},
+		{Name: "shardchannels", Handler: pubsubChannels(ShardChannel), Arity: -2, Flags: PubSub | Loading | Stale},
+		{Name: "shardnumsub", Handler: pubsubNumSub(ShardChannel), Arity: -2, Flags: PubSub | Loading | Stale},
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
 
-func publish(c *Ctx) error {
-	c.Out.Int(int64(c.publish(c.Args[1], c.Args[2], false)))
-	return nil
-}
-
-func spublish(c *Ctx) error {
-	c.Out.Int(int64(c.publish(c.Args[1], c.Args[2], true)))
-	return nil
-}
-
-func mpublish(c *Ctx) error {
-	n := 0
-	for _, m := range c.Args[2:] {
-		n += c.publish(c.Args[1], m, false)
+// publish makes the handler of PUBLISH, SPUBLISH or Kvrocks's MPUBLISH channel message ...
+func publish(shard bool) Handler {
+	return func(c *Ctx) error {
+		n := 0
+		for _, message := range c.Args[2:] {
+			n += c.Sess.Control.Publish(c.Args[1], message, shard)
+		}
+		return replyInt(c, n, nil)
 	}
-	c.Out.Int(int64(n))
-	return nil
-}
-
-func (c *Ctx) publish(channel, message []byte, shard bool) int {
-	return c.Sess.Control.Publish(channel, message, shard)
-}
-
-func subscribe(c *Ctx) error { return subscribeTo(c, Channel, "subscribe") }
-
-func psubscribe(c *Ctx) error { return subscribeTo(c, Pattern, "psubscribe") }
-
-// ssubscribe is refused in a transaction. Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
-func ssubscribe(c *Ctx) error {
-	if c.NoBlock {
-		return errShardInside
-	}
-	return subscribeTo(c, ShardChannel, "ssubscribe")
 }
 
 var errShardInside = engine.NewError("ERR", "SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
 
-func unsubscribe(c *Ctx) error { return unsubscribeFrom(c, Channel, "unsubscribe") }
-
-func punsubscribe(c *Ctx) error { return unsubscribeFrom(c, Pattern, "punsubscribe") }
-
-func sunsubscribe(c *Ctx) error { return unsubscribeFrom(c, ShardChannel, "sunsubscribe") }
-
-// subscribeTo confirms each name with a message of its own.
-func subscribeTo(c *Ctx, kind SubscriptionKind, confirm string) error {
-	for _, name := range c.Args[1:] {
-		c.Sess.Control.Subscribe(kind, name, func(count int) { confirmSubscription(c, confirm, name, count) })
+// subscribe makes the handler of a command that confirms each name with a message of its own. SSUBSCRIBE is refused in a
+// transaction; Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
+func subscribe(kind SubscriptionKind) Handler {
+	return func(c *Ctx) error {
+		if kind == ShardChannel && c.NoBlock {
+			return errShardInside
+		}
+		for _, name := range c.Args[1:] {
+			c.Sess.Control.Subscribe(kind, name, func(count int) { confirmSubscription(c, name, count) })
+		}
+		return nil
 	}
-	return nil
 }
 
-func unsubscribeFrom(c *Ctx, kind SubscriptionKind, confirm string) error {
-	names := c.Args[1:]
-	if len(names) == 0 {
-		for _, n := range c.Sess.Control.Subscriptions(kind) {
-			names = append(names, []byte(n))
-		}
+func unsubscribe(kind SubscriptionKind) Handler {
+	return func(c *Ctx) error {
+		names := c.Args[1:]
 		if len(names) == 0 {
-			confirmSubscription(c, confirm, nil, c.Sess.Control.Unsubscribe(kind, nil))
+			for _, n := range c.Sess.Control.Subscriptions(kind) {
+				names = append(names, []byte(n))
+			}
+			if len(names) == 0 {
+				confirmSubscription(c, nil, c.Sess.Control.Unsubscribe(kind, nil))
+			}
 		}
+		for _, name := range names {
+			confirmSubscription(c, name, c.Sess.Control.Unsubscribe(kind, name))
+		}
+		return nil
 	}
-	for _, name := range names {
-		confirmSubscription(c, confirm, name, c.Sess.Control.Unsubscribe(kind, name))
-	}
-	return nil
 }
 
-func confirmSubscription(c *Ctx, confirm string, name []byte, count int) {
+func confirmSubscription(c *Ctx, name []byte, count int) {
 	c.Out.Push(3)
-	c.Out.BulkString(confirm)
-	if name == nil {
-		c.Out.Null()
-	} else {
-		c.Out.Bulk(name)
-	}
+	c.Out.BulkString(c.Spec.Name)
+	bulkOrNull(c, name, name != nil)
 	c.Out.Int(int64(count))
 }
 
-func pubsubChannels(c *Ctx) error { return listChannels(c, Channel) }
-
-func pubsubShardChannels(c *Ctx) error { return listChannels(c, ShardChannel) }
-
-func listChannels(c *Ctx, kind SubscriptionKind) error {
-	var match func([]byte) bool
-	switch len(c.Args) {
-	case 2:
-	case 3:
-		match = glob.Compile(c.Args[2]).Match
-	default:
-		return pubsubSyntax(c)
+func pubsubChannels(kind SubscriptionKind) Handler {
+	return func(c *Ctx) error {
+		var match func([]byte) bool
+		switch len(c.Args) {
+		case 2:
+		case 3:
+			match = glob.Compile(c.Args[2]).Match
+		default:
+			return unknownSubcommandOrArgs(c)
+		}
+		writeBulks(c, c.Srv.PubSub.Channels(kind, match))
+		return nil
 	}
-	names := c.Srv.PubSub.Channels(kind, match)
-	c.Out.Array(len(names))
-	for _, n := range names {
-		c.Out.BulkString(n)
-	}
-	return nil
 }
 
-func pubsubNumSub(c *Ctx) error { return countSubscribers(c, Channel) }
-
-func pubsubShardNumSub(c *Ctx) error { return countSubscribers(c, ShardChannel) }
-
-func countSubscribers(c *Ctx, kind SubscriptionKind) error {
-	c.Out.Array(2 * (len(c.Args) - 2))
-	for _, name := range c.Args[2:] {
-		c.Out.Bulk(name)
-		c.Out.Int(int64(c.Srv.PubSub.Subscribers(kind, name)))
+func pubsubNumSub(kind SubscriptionKind) Handler {
+	return func(c *Ctx) error {
+		c.Out.Array(2 * (len(c.Args) - 2))
+		for _, name := range c.Args[2:] {
+			c.Out.Bulk(name)
+			c.Out.Int(int64(c.Srv.PubSub.Subscribers(kind, name)))
+		}
+		return nil
 	}
-	return nil
 }
 
 func pubsubNumPat(c *Ctx) error {
 	c.Out.Int(int64(c.Srv.PubSub.Topics(Pattern)))
 	return nil
-}
-
-func pubsubSyntax(c *Ctx) error {
-	return engine.NewError("ERR",
-		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", shorten(c.Args[1], echoed)))
 }
 
 // AllowedWhileSubscribed reports whether a client that speaks RESP2 and has subscriptions may run a command: in

@@ -52,10 +52,10 @@ const (
 )
 
 var scriptCommands = []Spec{
-	{Name: "eval", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
-	{Name: "evalsha", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
-	{Name: "eval_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys},
-	{Name: "evalsha_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys},
+	{Name: "eval", Handler: eval, Arity: -3, Flags: evalFlags, Keys: scriptKeyFinder(true)},
+	{Name: "evalsha", Handler: eval, Arity: -3, Flags: evalFlags, Keys: scriptKeyFinder(true)},
+	{Name: "eval_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: scriptKeyFinder(false)},
+	{Name: "evalsha_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: scriptKeyFinder(false)},
 	{Name: "script", Arity: -2, Sub: []Spec{
 		{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script},
 		{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript},
@@ -87,18 +87,16 @@ func scriptKeys(args [][]byte) (keys, rest [][]byte, err error) {
 	return args[3 : 3+n], args[3+n:], nil
 }
 
-func writtenKeys(args [][]byte, add func(int, bool)) error { return addScriptKeys(args, add, true) }
-
-func readKeys(args [][]byte, add func(int, bool)) error { return addScriptKeys(args, add, false) }
-
-func addScriptKeys(args [][]byte, add func(int, bool), write bool) error {
-	if len(args) > 2 {
-		keys, _, _ := scriptKeys(args)
-		for i := range keys {
-			add(3+i, write)
+func scriptKeyFinder(write bool) keyFinder {
+	return func(args [][]byte, add func(int, bool)) error {
+		if len(args) > 2 {
+			keys, _, _ := scriptKeys(args)
+			for i := range keys {
+				add(3+i, write)
+			}
 		}
+		return nil
 	}
-	return nil
 }
 
 func eval(c *Ctx) error {
@@ -139,17 +137,13 @@ func scriptExists(c *Ctx) error {
 		if err != nil {
 			return err
 		}
-		if ok {
-			c.Out.Int(1)
-		} else {
-			c.Out.Int(0)
-		}
+		c.Out.Int(boolInt(ok))
 	}
 	return nil
 }
 
 func scriptFlush(c *Ctx) error {
-	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
+	if !isFlushMode(c.Args[2:]) {
 		return errFlushMode
 	}
 	return replyOK(c, c.Srv.Scripts.Flush(c.Tx, c.Args))

@@ -13,8 +13,8 @@ import (
 )
 
 var sortCommands = []Spec{
-	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, Keys: sortKeys},
-	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys},
+	{Name: "sort", Handler: sortElements, Arity: -2, Flags: Write | DenyOOM | MovableKeys, Keys: sortKeys},
+	{Name: "sort_ro", Handler: sortElements, Arity: -2, Flags: ReadOnly | MovableKeys},
 }
 
 // The errors of SORT. Their texts are those of Redis, except errSortSize.
@@ -125,12 +125,9 @@ func (o *sortOptions) window(n int64) (start, count int64) {
 	return start, min(o.count, n-start)
 }
 
-func sortReadOnly(c *Ctx) error { return sortGeneric(c, true) }
-
-func sortStore(c *Ctx) error { return sortGeneric(c, false) }
-
-// sortGeneric is SORT and SORT_RO.
-func sortGeneric(c *Ctx, readOnly bool) error {
+// sortElements is SORT and SORT_RO.
+func sortElements(c *Ctx) error {
+	readOnly := c.Spec.Flags&ReadOnly != 0
 	o, err := parseSort(c.Args[2:], readOnly, c.Tx.DB().Slots(), func() bool { return mayReadAllKeys(c) })
 	if err != nil {
 		return err
@@ -395,10 +392,7 @@ func sortKeep(c *Ctx, o *sortOptions, items []sortItem) error {
 		return err
 	}
 	if len(elems) > 0 {
-		if _, err := list.Push(c.Tx, o.store, elems, false, false); err != nil {
-			return err
-		}
+		_, err = list.Push(c.Tx, o.store, elems, false, false)
 	}
-	c.Out.Int(int64(len(elems)))
-	return nil
+	return replyInt(c, len(elems), err)
 }

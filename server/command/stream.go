@@ -11,7 +11,7 @@ var streamCommands = []Spec{
 	{Name: "xadd", Handler: xadd, Arity: -5, Flags: Write | DenyOOM | Fast},
 	{Name: "xlen", Handler: xlen, Arity: -2, Flags: ReadOnly | Fast | Single},
 	{Name: "xrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable},
-	{Name: "xrevrange", Handler: xrevrange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "xrevrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable},
 	{Name: "xdel", Handler: xdel, Arity: -3, Flags: Write | Fast},
 	{Name: "xtrim", Handler: xtrim, Arity: -4, Flags: Write},
 	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast},
@@ -178,12 +178,10 @@ func xlen(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-func xrange(c *Ctx) error { return streamRange(c, false) }
-
-func xrevrange(c *Ctx) error { return streamRange(c, true) }
-
-func streamRange(c *Ctx, reverse bool) error {
+// xrange is XRANGE and XREVRANGE.
+func xrange(c *Ctx) error {
 	start, end := c.Args[2], c.Args[3]
+	reverse := c.Spec.Name == "xrevrange"
 	if reverse {
 		start, end = end, start
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 var streamReadCommands = []Spec{
-	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys,
+	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: streamKeys(false),
 		Blocks: saysBlock},
-	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys,
-		Keys: xreadgroupKeys, Blocks: saysBlock},
+	{Name: "xreadgroup", Handler: xread, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: streamKeys(true),
+		Blocks: saysBlock},
 }
 
 var (
@@ -128,29 +128,19 @@ func blockTimeout(arg []byte) (time.Duration, error) {
 	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }
 
-func xreadKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return streamReadKeys(args, false, add)
-}
-
-func xreadgroupKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return streamReadKeys(args, true, add)
-}
-
-func streamReadKeys(args [][]byte, grouped bool, add func(argIndex int, write bool)) error {
-	r, err := parseStreamRead(args, "", grouped)
-	for i := range r.keys {
-		add(r.at+i, grouped)
+func streamKeys(grouped bool) keyFinder {
+	return func(args [][]byte, add func(argIndex int, write bool)) error {
+		r, err := parseStreamRead(args, "", grouped)
+		for i := range r.keys {
+			add(r.at+i, grouped)
+		}
+		return err
 	}
-	return err
 }
 
-func xread(c *Ctx) error { return readStreams(c, false) }
-
-func xreadgroup(c *Ctx) error { return readStreams(c, true) }
-
-// readStreams replies with the available entries. Without entries, a client with BLOCK waits.
-func readStreams(c *Ctx, grouped bool) error {
-	r, err := parseStreamRead(c.Args, c.Spec.FullName(), grouped)
+// xread is XREAD and XREADGROUP. It replies with the available entries. Without entries, a client with BLOCK waits.
+func xread(c *Ctx) error {
+	r, err := parseStreamRead(c.Args, c.Spec.FullName(), c.Spec.Name == "xreadgroup")
 	if err != nil {
 		return err
 	}
