@@ -167,8 +167,7 @@ func aclDelUser(c *Ctx) error {
 		return err
 	}
 	closeUsers(c, gone)
-	c.Out.Int(int64(len(gone)))
-	return nil
+	return replyInt(c, len(gone), nil)
 }
 
 // closeUsers closes the connections of users; the own connection closes after its reply.
@@ -193,8 +192,7 @@ func aclLoad(c *Ctx) error {
 		return err
 	}
 	closeUsers(c, gone)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func aclSave(c *Ctx) error {
@@ -210,8 +208,7 @@ func aclLog(c *Ctx) error {
 	case 3:
 		if EqualFold(c.Args[2], "RESET") {
 			s.Log().Reset()
-			c.Out.OK()
-			return nil
+			return replyOK(c, nil)
 		}
 		n, ok := ParseInt(c.Args[2])
 		if !ok {
@@ -258,8 +255,7 @@ func aclDryRun(c *Ctx) error {
 	keys := spec.ACLKeys(nil, spec.AppendKeys(nil, args), args)
 	reason, at := u.Check(acl.ID(spec.ID), args, keys, spec.ACLChannels(args))
 	if reason == acl.Allowed {
-		c.Out.OK()
-		return nil
+		return replyOK(c, nil)
 	}
 	c.Out.BulkString(reason.Text(u.Name(), spec.FullName(), string(args[at])))
 	return nil

@@ -140,14 +140,12 @@ func flushMemtable(c *Ctx) error {
 func flushBlockCache(c *Ctx) error {
 	c.Srv.DB.DropCaches()
 	c.Srv.DB.DropBlockCache()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func flushBackup(c *Ctx) error {
 	c.Srv.Maintenance.FlushBackup()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func compact(c *Ctx) error {

@@ -53,8 +53,7 @@ func clientSetName(c *Ctx) error {
 		return errName
 	}
 	c.Sess.Name = string(c.Args[2])
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func clientSetInfo(c *Ctx) error {
@@ -71,8 +70,7 @@ func clientSetInfo(c *Ctx) error {
 		return engine.NewError("ERR", fmt.Sprintf("%s cannot contain spaces, newlines or special characters.", c.Args[2]))
 	}
 	*field = string(c.Args[3])
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func clientReply(c *Ctx) error {
@@ -105,8 +103,7 @@ func onOff(c *Ctx, field *bool) error {
 	default:
 		return ErrSyntax
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // clients returns all connections; the own connection includes the fields that only it knows.
@@ -145,8 +142,7 @@ func clientInfo(c *Ctx) error {
 			i.line(&b, false)
 		}
 	}
-	c.Out.Verbatim("txt", b.String())
-	return nil
+	return replyVerbatim(c, b.String(), nil)
 }
 
 func clientList(c *Ctx) error {
@@ -182,8 +178,7 @@ func clientList(c *Ctx) error {
 	for i := range show {
 		show[i].line(&b, true)
 	}
-	c.Out.Verbatim("txt", b.String())
-	return nil
+	return replyVerbatim(c, b.String(), nil)
 }
 
 func clientType(arg []byte) (string, error) {
@@ -220,8 +215,7 @@ func clientKill(c *Ctx) error {
 		if killClients(c, false, func(i *ClientInfo) bool { return i.Addr == addr }) == 0 {
 			return engine.NewError("ERR", "No such client")
 		}
-		c.Out.OK()
-		return nil
+		return replyOK(c, nil)
 	}
 	f := killFilter{other: true}
 	for i := 2; i < len(c.Args); i += 2 {
@@ -232,8 +226,7 @@ func clientKill(c *Ctx) error {
 			return err
 		}
 	}
-	c.Out.Int(int64(killClients(c, f.other, f.matches)))
-	return nil
+	return replyInt(c, killClients(c, f.other, f.matches), nil)
 }
 
 // set adds one filter.

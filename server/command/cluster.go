@@ -1,8 +1,11 @@
 package command
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,31 +24,31 @@ const clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo |
 
 var clusterCommands = []Spec{
 	{Name: "cluster", Arity: -2, Sub: append([]Spec{
-		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: Admin | Stale},
-		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: Stale | Solo},
-		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: Stale | Solo},
+		{Name: "count-failure-reports", Handler: withShards(clusterFailureReports), Arity: 3, Flags: Admin | Stale},
+		{Name: "countkeysinslot", Handler: inCluster(clusterCountKeys), Arity: 3, Flags: Stale | Solo},
+		{Name: "getkeysinslot", Handler: inCluster(clusterGetKeys), Arity: 4, Flags: Stale | Solo},
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
-		{Name: "import", Handler: clusterImport, Arity: 4, Flags: clusterChangeFlags},
-		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: Stale},
-		{Name: "keyslot", Handler: clusterKeySlot, Arity: 3, Flags: Stale},
-		{Name: "links", Handler: clusterLinks, Arity: 2, Flags: Stale},
-		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: Stale},
-		{Name: "myshardid", Handler: clusterMyShardID, Arity: 2, Flags: Stale},
-		{Name: "nodes", Handler: clusterNodes, Arity: 2, Flags: Stale},
-		{Name: "replicas", Handler: clusterReplicas, Arity: 3, Flags: Admin | Stale},
-		{Name: "reset", Handler: clusterReset, Arity: -2, Flags: clusterChangeFlags &^ Loading},
-		{Name: "shards", Handler: clusterShards, Arity: 2, Flags: Stale},
-		{Name: "slaves", Handler: clusterReplicas, Arity: 3, Flags: Admin | Stale},
-		{Name: "slots", Handler: clusterSlots, Arity: 2, Flags: Stale},
+		{Name: "import", Handler: inCluster(clusterImport), Arity: 4, Flags: clusterChangeFlags},
+		{Name: "info", Handler: inCluster(clusterInfo), Arity: 2, Flags: Stale},
+		{Name: "keyslot", Handler: inCluster(clusterKeySlot), Arity: 3, Flags: Stale},
+		{Name: "links", Handler: inCluster(clusterLinks), Arity: 2, Flags: Stale},
+		{Name: "myid", Handler: inCluster(clusterMyID), Arity: 2, Flags: Stale},
+		{Name: "myshardid", Handler: withShards(clusterMyShardID), Arity: 2, Flags: Stale},
+		{Name: "nodes", Handler: inCluster(clusterNodes), Arity: 2, Flags: Stale},
+		{Name: "replicas", Handler: inCluster(clusterReplicas), Arity: 3, Flags: Admin | Stale},
+		{Name: "reset", Handler: inCluster(clusterReset), Arity: -2, Flags: clusterChangeFlags &^ Loading},
+		{Name: "shards", Handler: withShards(clusterShards), Arity: 2, Flags: Stale},
+		{Name: "slaves", Handler: inCluster(clusterReplicas), Arity: 3, Flags: Admin | Stale},
+		{Name: "slots", Handler: withShards(clusterSlots), Arity: 2, Flags: Stale},
 	}, clusterGossip()...)},
 	{Name: "clusterx", Arity: -2, Sub: []Spec{
-		{Name: "flushslots", Handler: clusterXFlushSlots, Arity: -3, Flags: clusterChangeFlags | Write},
-		{Name: "migrate", Handler: clusterXMigrate, Arity: -4, Flags: clusterChangeFlags},
-		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: Stale},
-		{Name: "setnodeid", Handler: clusterXSetNodeID, Arity: 3, Flags: clusterChangeFlags},
-		{Name: "setnodes", Handler: clusterXSetNodes, Arity: -4, Flags: clusterChangeFlags},
-		{Name: "setslot", Handler: clusterXSetSlot, Arity: 6, Flags: clusterChangeFlags},
-		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: Stale},
+		{Name: "flushslots", Handler: inCluster(clusterXFlushSlots), Arity: -3, Flags: clusterChangeFlags | Write},
+		{Name: "migrate", Handler: inCluster(clusterXMigrate), Arity: -4, Flags: clusterChangeFlags},
+		{Name: "myid", Handler: inCluster(clusterMyID), Arity: 2, Flags: Stale},
+		{Name: "setnodeid", Handler: inCluster(clusterXSetNodeID), Arity: 3, Flags: clusterChangeFlags},
+		{Name: "setnodes", Handler: inCluster(clusterXSetNodes), Arity: -4, Flags: clusterChangeFlags},
+		{Name: "setslot", Handler: inCluster(clusterXSetSlot), Arity: 6, Flags: clusterChangeFlags},
+		{Name: "version", Handler: inCluster(clusterXVersion), Arity: 2, Flags: Stale},
 	}},
 	{Name: "_ingest", Handler: ingest, Arity: -2,
 		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
@@ -58,7 +61,7 @@ var clusterCommands = []Spec{
 func clusterGossip() []Spec {
 	const flags = Admin | NoAsyncLoading | Stale | Solo | AdminOnly
 	row := func(name string, arity int) Spec {
-		return Spec{Name: name, Handler: clusterRefused, Arity: arity, Flags: flags}
+		return Spec{Name: name, Handler: inCluster(clusterRefused), Arity: arity, Flags: flags}
 	}
 	return []Spec{
 		row("addslots", -3), row("addslotsrange", -4), row("bumpepoch", 2), row("delslots", -3), row("delslotsrange", -4),
@@ -82,109 +85,75 @@ var (
 	errClusterXRanges  = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
 )
 
-// topology returns the cluster, or an error when cluster mode is off.
-func (c *Ctx) topology() (Cluster, error) {
-	if c.Srv.Cluster == nil {
-		return nil, errNoCluster
+// inCluster makes the handler of a subcommand that needs the topology. Without cluster mode its reply is an error.
+func inCluster(f func(c *Ctx, t Cluster) error) Handler {
+	return func(c *Ctx) error {
+		if c.Srv.Cluster == nil {
+			return errNoCluster
+		}
+		return f(c, c.Srv.Cluster)
 	}
-	return c.Srv.Cluster, nil
 }
 
-// shards returns the shards of the cluster, and the id of this node.
-func (c *Ctx) shards() (own string, shards []Shard, err error) {
-	t, err := c.topology()
-	if err != nil {
-		return "", nil, err
-	}
-	shards, err = t.Shards()
-	return t.ID(), shards, err
+// withShards makes the handler of a subcommand that needs the shards, and the ID of this node.
+func withShards(f func(c *Ctx, own string, shards []Shard) error) Handler {
+	return inCluster(func(c *Ctx, t Cluster) error {
+		shards, err := t.Shards()
+		if err != nil {
+			return err
+		}
+		return f(c, t.ID(), shards)
+	})
 }
 
 func readOnly(c *Ctx) error {
 	c.Sess.ReadOnly = true
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func readWrite(c *Ctx) error {
 	c.Sess.ReadOnly = false
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func asking(c *Ctx) error {
 	c.Sess.Asking = true
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
-func clusterRefused(c *Ctx) error {
-	if _, err := c.topology(); err != nil {
-		return err
-	}
+func clusterRefused(c *Ctx, _ Cluster) error {
 	return engine.NewError("ERR", fmt.Sprintf("CLUSTER %s is not supported: there is no gossip, a controller sets the "+
 		"topology by CLUSTERX SETNODES and CLUSTERX SETSLOT", strings.ToUpper(c.Spec.Name)))
 }
 
-// verbatim writes a verbatim string.
-func (c *Ctx) verbatim(text string, err error) error {
-	if err == nil {
-		c.Out.Verbatim("txt", text)
-	}
-	return err
+func clusterInfo(c *Ctx, t Cluster) error {
+	text, err := t.Info()
+	return replyVerbatim(c, text, err)
 }
 
-func clusterInfo(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	return c.verbatim(t.Info())
+func clusterNodes(c *Ctx, t Cluster) error {
+	text, err := t.Nodes()
+	return replyVerbatim(c, text, err)
 }
 
-func clusterNodes(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	return c.verbatim(t.Nodes())
+func clusterReplicas(c *Ctx, t Cluster) error {
+	text, err := t.Replicas(string(c.Args[2]))
+	return replyVerbatim(c, text, err)
 }
 
-func clusterReplicas(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	return c.verbatim(t.Replicas(string(c.Args[2])))
+func clusterKeySlot(c *Ctx, _ Cluster) error {
+	return replyInt(c, int(cf.Slot(c.Args[2])), nil)
 }
 
-func clusterKeySlot(c *Ctx) error {
-	if _, err := c.topology(); err != nil {
-		return err
-	}
-	c.Out.Int(int64(cf.Slot(c.Args[2])))
-	return nil
+func clusterMyID(c *Ctx, t Cluster) error {
+	return replyString(c, t.ID(), nil)
 }
 
-func clusterMyID(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
-	c.Out.BulkString(t.ID())
-	return nil
-}
-
-func clusterMyShardID(c *Ctx) error {
-	id, shards, err := c.shards()
-	if err != nil {
-		return err
-	}
+func clusterMyShardID(c *Ctx, own string, shards []Shard) error {
 	for _, s := range shards {
 		for _, n := range s.Nodes {
-			if n.ID == id {
-				c.Out.BulkString(s.Nodes[0].ID)
-				return nil
+			if n.ID == own {
+				return replyString(c, s.Nodes[0].ID, nil)
 			}
 		}
 	}
@@ -192,54 +161,35 @@ func clusterMyShardID(c *Ctx) error {
 }
 
 // clusterSlots is CLUSTER SLOTS. Nodes have three fields, as in Redis before 7.0 and in Kvrocks.
-func clusterSlots(c *Ctx) error {
-	_, shards, err := c.shards()
-	if err != nil {
-		return err
-	}
+func clusterSlots(c *Ctx, _ string, shards []Shard) error {
 	type entry struct {
-		r cf.SlotRange
-		s *Shard
+		cf.SlotRange
+		nodes []ShardNode
 	}
-	owner := map[uint16]entry{} // keyed by the first slot
-	for i := range shards {
-		for _, r := range shards[i].Slots {
-			owner[r.First] = entry{r, &shards[i]}
+	var entries []entry
+	for _, s := range shards {
+		alive := slices.DeleteFunc(slices.Clone(s.Nodes), func(n ShardNode) bool { return n.Failed })
+		for _, r := range s.Slots {
+			entries = append(entries, entry{r, alive})
 		}
 	}
-	c.Out.Array(len(owner))
-	for slot := 0; slot < cf.NumSlots && len(owner) > 0; slot++ {
-		e, ok := owner[uint16(slot)]
-		if !ok {
-			continue
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.First, b.First) })
+	c.Out.Array(len(entries))
+	for _, e := range entries {
+		c.Out.Array(2 + len(e.nodes))
+		c.Out.Int(int64(e.First))
+		c.Out.Int(int64(e.Last))
+		for _, n := range e.nodes {
+			c.Out.Array(3)
+			c.Out.BulkString(n.Host)
+			c.Out.Int(int64(n.Port))
+			c.Out.BulkString(n.ID)
 		}
-		alive := 0
-		for _, n := range e.s.Nodes {
-			if !n.Failed {
-				alive++
-			}
-		}
-		c.Out.Array(2 + alive)
-		c.Out.Int(int64(e.r.First))
-		c.Out.Int(int64(e.r.Last))
-		for _, n := range e.s.Nodes {
-			if !n.Failed {
-				c.Out.Array(3)
-				c.Out.BulkString(n.Host)
-				c.Out.Int(int64(n.Port))
-				c.Out.BulkString(n.ID)
-			}
-		}
-		slot = int(e.r.Last)
 	}
 	return nil
 }
 
-func clusterShards(c *Ctx) error {
-	id, shards, err := c.shards()
-	if err != nil {
-		return err
-	}
+func clusterShards(c *Ctx, own string, shards []Shard) error {
 	c.Out.Array(len(shards))
 	for _, s := range shards {
 		c.Out.Map(2)
@@ -253,7 +203,7 @@ func clusterShards(c *Ctx) error {
 		c.Out.Array(len(s.Nodes))
 		for _, n := range s.Nodes {
 			offset := int64(0) // the offsets of other nodes are unknown
-			if n.ID == id {
+			if n.ID == own {
 				offset = int64(c.Srv.DB.LatestSequence())
 			}
 			writeShardNode(c.Out, n, offset)
@@ -271,33 +221,21 @@ func writeShardNode(out *resp.Writer, n ShardNode, offset int64) {
 		health = "fail"
 	}
 	out.Map(7)
-	out.BulkString("id")
-	out.BulkString(n.ID)
-	out.BulkString("port")
-	out.Int(int64(n.Port))
-	for _, f := range [][2]string{{"ip", n.Host}, {"endpoint", n.Host}, {"role", role}} {
-		out.BulkString(f[0])
-		out.BulkString(f[1])
-	}
-	out.BulkString("replication-offset")
-	out.Int(offset)
-	out.BulkString("health")
-	out.BulkString(health)
+	stringField(out, "id", n.ID)
+	intField(out, "port", n.Port)
+	stringField(out, "ip", n.Host)
+	stringField(out, "endpoint", n.Host)
+	stringField(out, "role", role)
+	intField(out, "replication-offset", offset)
+	stringField(out, "health", health)
 }
 
-func clusterLinks(c *Ctx) error {
-	if _, err := c.topology(); err != nil {
-		return err
-	}
+func clusterLinks(c *Ctx, _ Cluster) error {
 	c.Out.Array(0)
 	return nil
 }
 
-func clusterFailureReports(c *Ctx) error {
-	_, shards, err := c.shards()
-	if err != nil {
-		return err
-	}
+func clusterFailureReports(c *Ctx, _ string, shards []Shard) error {
 	for _, s := range shards {
 		for _, n := range s.Nodes {
 			if n.ID == string(c.Args[2]) {
@@ -311,9 +249,6 @@ func clusterFailureReports(c *Ctx) error {
 
 // slotArg reads the slot of COUNTKEYSINSLOT and GETKEYSINSLOT.
 func slotArg(c *Ctx) (uint16, error) {
-	if _, err := c.topology(); err != nil {
-		return 0, err
-	}
 	n, ok := ParseInt(c.Args[2])
 	if !ok || n < 0 || n >= cf.NumSlots {
 		return 0, errClusterSlot
@@ -330,7 +265,7 @@ func walkSlot(c *Ctx, slot uint16, limit int, visit func(key []byte) bool) error
 	})
 }
 
-func clusterCountKeys(c *Ctx) error {
+func clusterCountKeys(c *Ctx, _ Cluster) error {
 	slot, err := slotArg(c)
 	if err != nil {
 		return err
@@ -340,7 +275,7 @@ func clusterCountKeys(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-func clusterGetKeys(c *Ctx) error {
+func clusterGetKeys(c *Ctx, _ Cluster) error {
 	slot, err := slotArg(c)
 	if err != nil {
 		return err
@@ -352,7 +287,7 @@ func clusterGetKeys(c *Ctx) error {
 	var found [][]byte
 	if most > 0 {
 		err = walkSlot(c, slot, int(min(most, 1000)), func(key []byte) bool {
-			found = append(found, append([]byte(nil), key...))
+			found = append(found, bytes.Clone(key))
 			return int64(len(found)) < most
 		})
 	}
@@ -366,23 +301,15 @@ func clusterGetKeys(c *Ctx) error {
 	return nil
 }
 
-func clusterReset(c *Ctx) error {
-	t, err := c.topology()
-	switch {
-	case err != nil:
-		return err
-	case len(c.Args) > 3, len(c.Args) == 3 && !EqualFold(c.Args[2], "HARD") && !EqualFold(c.Args[2], "SOFT"):
+func clusterReset(c *Ctx, t Cluster) error {
+	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "HARD") && !EqualFold(c.Args[2], "SOFT") {
 		return ErrSyntax
 	}
 	return replyOK(c, t.Reset())
 }
 
 // clusterImport is CLUSTER IMPORT slots state.
-func clusterImport(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterImport(c *Ctx, t Cluster) error {
 	r, err := oneRange(c.Args[2])
 	if err != nil {
 		return err
@@ -410,29 +337,17 @@ func ingest(c *Ctx) error {
 	return ErrSyntax
 }
 
-func clusterXVersion(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXVersion(c *Ctx, t Cluster) error {
 	c.Out.BulkInt(t.Version())
 	return nil
 }
 
-func clusterXSetNodeID(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXSetNodeID(c *Ctx, t Cluster) error {
 	return replyOK(c, t.SetNodeID(string(c.Args[2])))
 }
 
 // clusterXSetNodes is CLUSTERX SETNODES nodes version [FORCE].
-func clusterXSetNodes(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXSetNodes(c *Ctx, t Cluster) error {
 	version, ok := ParseInt(c.Args[3])
 	if !ok {
 		return errClusterVersion
@@ -445,11 +360,7 @@ func clusterXSetNodes(c *Ctx) error {
 }
 
 // clusterXSetSlot is CLUSTERX SETSLOT slots NODE id version.
-func clusterXSetSlot(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXSetSlot(c *Ctx, t Cluster) error {
 	ranges, err := parseSlots(c.Args[2])
 	switch {
 	case err != nil:
@@ -468,11 +379,7 @@ func clusterXSetSlot(c *Ctx) error {
 }
 
 // clusterXFlushSlots is CLUSTERX FLUSHSLOTS slots ..., where each argument may be several ranges.
-func clusterXFlushSlots(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXFlushSlots(c *Ctx, t Cluster) error {
 	var all []cf.SlotRange
 	for _, a := range c.Args[2:] {
 		ranges, err := parseSlots(a)
@@ -485,17 +392,12 @@ func clusterXFlushSlots(c *Ctx) error {
 		return err
 	}
 	tellOfChange(c)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // clusterXMigrate is CLUSTERX MIGRATE slots node [ASYNC | SYNC [timeout]]. The timeout is in seconds, 0 = none; when
 // it is up the reply is null, and the migration continues.
-func clusterXMigrate(c *Ctx) error {
-	t, err := c.topology()
-	if err != nil {
-		return err
-	}
+func clusterXMigrate(c *Ctx, t Cluster) error {
 	if len(c.Args) > 6 {
 		return ErrSyntax
 	}

@@ -60,6 +60,5 @@ func configRewrite(c *Ctx) error {
 
 func configResetStat(c *Ctx) error {
 	c.Srv.Stats.Reset()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

@@ -167,8 +167,7 @@ func hello(c *Ctx) error {
 
 func quit(c *Ctx) error {
 	c.Sess.Control.CloseAfterReply()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // reset keeps the library's name and version, which belong to the connection and not to its use.

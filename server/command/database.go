@@ -84,8 +84,7 @@ func selectDB(c *Ctx) error {
 		return errDBIndex
 	}
 	c.Sess.Namespace = ns
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func moveDB(c *Ctx) error {
@@ -181,6 +180,5 @@ func swapDB(c *Ctx) error {
 		}
 		tellOfChange(c)
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

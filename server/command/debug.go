@@ -31,8 +31,7 @@ var debugSubs []debugSub
 
 func init() {
 	ok := func(c *Ctx) error {
-		c.Out.OK()
-		return nil
+		return replyOK(c, nil)
 	}
 	debugSubs = []debugSub{
 		{"change-repl-id", 0, 0, ok, []string{"CHANGE-REPL-ID", "    Accepted and without effect."}},
@@ -118,8 +117,7 @@ func debugSleep(c *Ctx) error {
 	case <-t.C:
 	case <-c.Sess.Control.Done():
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func debugError(c *Ctx) error {
@@ -132,8 +130,7 @@ func debugError(c *Ctx) error {
 
 func debugLog(c *Ctx) error {
 	c.Srv.Debug.Log("DEBUG LOG: " + string(c.Args[2]))
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func debugSizeLimit(c *Ctx) error {
@@ -142,20 +139,17 @@ func debugSizeLimit(c *Ctx) error {
 		return ErrSyntax
 	}
 	c.Srv.Debug.SetFull(on)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // debugNoTables is Redis's report on hash tables, for a database without any.
 func debugNoTables(c *Ctx) error {
-	c.Out.Verbatim("txt", "No stats available for empty dictionaries\n")
-	return nil
+	return replyVerbatim(c, "No stats available for empty dictionaries\n", nil)
 }
 
 func debugInScripts(c *Ctx) error {
 	c.Srv.Debug.AllowDebugInScripts(string(c.Args[2]) == "1")
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // debugReload accepts Redis's options, which have no effect.
@@ -169,8 +163,7 @@ func debugReload(c *Ctx) error {
 		return err
 	}
 	c.Srv.DB.DropCaches()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // locked holds the read side of a key's lock while f runs: the pipeline does not know the keys of DEBUG.
@@ -360,6 +353,5 @@ func lolwut(c *Ctx) error {
 		b.WriteByte('\n')
 	}
 	b.WriteString("~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\nRedis ver. " + RedisVersion + "\n")
-	c.Out.Verbatim("txt", b.String())
-	return nil
+	return replyVerbatim(c, b.String(), nil)
 }

@@ -61,6 +61,5 @@ func debugPopulate(c *Ctx) error {
 			return err
 		}
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

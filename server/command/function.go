@@ -82,8 +82,7 @@ func functionDelete(c *Ctx) error {
 	if !c.Srv.Scripts.DeleteLibrary(c.Tx, string(c.Args[2])) {
 		return errNoLibrary
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func functionFlush(c *Ctx) error {
@@ -94,8 +93,7 @@ func functionFlush(c *Ctx) error {
 		return errFunctionFlush
 	}
 	c.Srv.Scripts.FlushLibraries(c.Tx)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // functionOpcode begins a library in a dump, as in an RDB file: RDB_OPCODE_FUNCTION2.

@@ -66,6 +66,5 @@ func pfselftest(c *Ctx) error {
 	if err := hll.SelfTest(); err != nil {
 		return engine.NewError("ERR", "TESTFAILED "+strings.TrimSpace(err.Error()))
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

@@ -39,6 +39,5 @@ func info(c *Ctx) error {
 		c.Out.BulkString(c.Srv.Info.JSON(want, c.Sess.Namespace))
 		return nil
 	}
-	c.Out.Verbatim("txt", c.Srv.Info.Text(want, c.Sess.Namespace))
-	return nil
+	return replyVerbatim(c, c.Srv.Info.Text(want, c.Sess.Namespace), nil)
 }

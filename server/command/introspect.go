@@ -21,8 +21,7 @@ var introspectCommands = []Spec{{Name: "command", Handler: commandAll, Arity: -1
 }}}
 
 func commandCount(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.Table.Len()))
-	return nil
+	return replyInt(c, c.Srv.Table.Len(), nil)
 }
 
 func commandAll(c *Ctx) error {

@@ -120,8 +120,7 @@ func jsonLength(c *Ctx, missing func(p *json.Path) error, noResult func(p *json.
 		if !ok {
 			return wrong(p, v)
 		}
-		c.Out.Int(int64(n))
-		return nil
+		return replyInt(c, n, nil)
 	}, func(_ *json.Path, v *json.Value) error {
 		if n, ok := length(v); ok {
 			c.Out.Int(int64(n))
@@ -304,8 +303,7 @@ func jsonDebugMemory(c *Ctx) error {
 		if !p.Legacy() {
 			c.Out.Array(1)
 		}
-		c.Out.Int(int64(d.Size()))
-		return nil
+		return replyInt(c, d.Size(), nil)
 	}
 	if p.Legacy() {
 		v, err := d.First(p)

@@ -71,8 +71,7 @@ func latencyReset(c *Ctx) error {
 	for _, a := range c.Args[2:] {
 		names = append(names, string(a))
 	}
-	c.Out.Int(int64(c.Srv.Latency.Reset(names...)))
-	return nil
+	return replyInt(c, c.Srv.Latency.Reset(names...), nil)
 }
 
 // latencyHistogram describes the commands that were called; a container stands for its subcommands.
@@ -127,8 +126,7 @@ func latencyGraph(c *Ctx) error {
 	if !ok {
 		return engine.NewError("ERR", fmt.Sprintf("No samples available for event '%s'", shorten(c.Args[2], echoed)))
 	}
-	c.Out.Verbatim("txt", drawLatency(e, c.Tx.Clock()/1000))
-	return nil
+	return replyVerbatim(c, drawLatency(e, c.Tx.Clock()/1000), nil)
 }
 
 // drawLatency draws the samples of an event at a time in Unix seconds.
@@ -197,8 +195,7 @@ func ago(seconds int64) string {
 
 func latencyDoctor(c *Ctx) error {
 	threshold, _ := c.Srv.Settings.Get("latency-monitor-threshold")
-	c.Out.Verbatim("txt", latencyReport(c.Srv.Latency.Events(nil), threshold))
-	return nil
+	return replyVerbatim(c, latencyReport(c.Srv.Latency.Events(nil), threshold), nil)
 }
 
 // latencyReport describes events in words, and names commands for further analysis.

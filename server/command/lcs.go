@@ -53,8 +53,7 @@ func lcs(c *Ctx) error {
 	}
 	c.Tx.ReadsDone()
 	if length {
-		c.Out.Int(int64(str.LCSLen(a, b)))
-		return nil
+		return replyInt(c, str.LCSLen(a, b), nil)
 	}
 	common, parts := str.LCS(a, b)
 	if !index {

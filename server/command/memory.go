@@ -83,19 +83,16 @@ type MemoryStat struct {
 }
 
 func memoryDoctor(c *Ctx) error {
-	c.Out.Verbatim("txt", c.Srv.Memory.Report())
-	return nil
+	return replyVerbatim(c, c.Srv.Memory.Report(), nil)
 }
 
 func memoryMallocStats(c *Ctx) error {
-	c.Out.Verbatim("txt", c.Srv.Memory.RuntimeStats())
-	return nil
+	return replyVerbatim(c, c.Srv.Memory.RuntimeStats(), nil)
 }
 
 func memoryPurge(c *Ctx) error {
 	c.Srv.Memory.Free()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func diskUsage(c *Ctx) error {
@@ -132,6 +129,5 @@ func kprofile(c *Ctx) error {
 	default:
 		return errMemoryOps
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

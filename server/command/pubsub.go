@@ -122,8 +122,7 @@ func pubsubNumSub(kind SubscriptionKind) Handler {
 }
 
 func pubsubNumPat(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.PubSub.Topics(Pattern)))
-	return nil
+	return replyInt(c, c.Srv.PubSub.Topics(Pattern), nil)
 }
 
 // AllowedWhileSubscribed reports whether a client that speaks RESP2 and has subscriptions may run a command: in

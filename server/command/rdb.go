@@ -64,8 +64,7 @@ func rdbLoad(c *Ctx) error {
 	c.Srv.Debug.Log(fmt.Sprintf("RDB LOAD of %q: %d keys and %d libraries were loaded; %d keys had expired, "+
 		"%d were kept as they were, %d were empty, %d belong to other nodes of the cluster",
 		c.Args[2], l.done.keys, l.done.libraries, l.done.expired, l.done.kept, l.done.empty, l.done.elsewhere))
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 var errNotRegular = errors.New("it is not a regular file")

@@ -22,8 +22,7 @@ func role(c *Ctx) error {
 		stringField(c.Out, "slave", r.Host)
 		c.Out.Int(int64(r.Port))
 		c.Out.BulkString(r.State)
-		c.Out.Int(int64(r.Offset))
-		return nil
+		return replyInt(c, r.Offset, nil)
 	}
 	c.Out.Array(3)
 	intField(c.Out, "master", r.Offset)

@@ -28,8 +28,7 @@ func applyBatch(c *Ctx) error {
 	if err := c.Sess.Control.ApplyBatch(batch, len(c.Args) == 3); err != nil {
 		return err
 	}
-	c.Out.Int(int64(len(batch)))
-	return nil
+	return replyInt(c, len(batch), nil)
 }
 
 // Bounds of a reply of POLLUPDATES. Kvrocks bounds only the number of batches, but one batch may hold the writes of a

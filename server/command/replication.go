@@ -76,8 +76,7 @@ func replConf(c *Ctx) error {
 	if err := proto.ParseConf(&c.Sess.Replica, c.Args[1:]); err != nil {
 		return syncError(err)
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // psync is PSYNC [replication-id] sequence. The reply is sent by the new owner of the connection.

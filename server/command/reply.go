@@ -42,6 +42,14 @@ func replyString(c *Ctx, s string, err error) error {
 	return err
 }
 
+// replyVerbatim writes a text of several lines.
+func replyVerbatim(c *Ctx, text string, err error) error {
+	if err == nil {
+		c.Out.Verbatim("txt", text)
+	}
+	return err
+}
+
 func replyBulkOrNull(c *Ctx, b []byte, found bool, err error) error {
 	if err == nil {
 		bulkOrNull(c, b, found)

@@ -157,6 +157,5 @@ func scriptDebug(c *Ctx) error {
 	if !EqualFold(c.Args[2], "NO") {
 		return errNoDebugger
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

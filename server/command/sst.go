@@ -36,6 +36,5 @@ func sstLoad(c *Ctx) error {
 	}
 	c.Out.Map(1)
 	c.Out.BulkString("files_loaded")
-	c.Out.Int(int64(n))
-	return nil
+	return replyInt(c, n, nil)
 }

@@ -134,8 +134,7 @@ func xgroupSetID(c *Ctx) error {
 		}
 	}
 	g.SetStart(o)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func xgroupDestroy(c *Ctx) error {

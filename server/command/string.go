@@ -236,8 +236,7 @@ func mset(c *Ctx) error {
 		return wrongArgs("mset")
 	}
 	str.MSet(c.Tx, c.Args[1:])
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func msetNX(c *Ctx) error {

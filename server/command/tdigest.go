@@ -146,8 +146,7 @@ func tdigestReset(c *Ctx) error {
 		return err
 	}
 	d.Reset()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // tdigestEnd is TDIGEST.MIN and TDIGEST.MAX. The reply is NaN when there are no observations.

@@ -227,8 +227,7 @@ func tsAdd(c *Ctx) error {
 	if err := tsRefused(results[0]); err != nil {
 		return err
 	}
-	c.Out.Int(int64(ts))
-	return nil
+	return replyInt(c, ts, nil)
 }
 
 // tellFed adds the event of a time series that a rule has written to.
@@ -343,8 +342,7 @@ func tsIncrBy(c *Ctx) error {
 	if !newer {
 		return errTSNotNewer
 	}
-	c.Out.Int(int64(ts))
-	return nil
+	return replyInt(c, ts, nil)
 }
 
 // tsSpan parses the bounds of a range of time.

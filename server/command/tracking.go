@@ -60,8 +60,7 @@ func clientTracking(c *Ctx) error {
 	}
 	if !on {
 		c.Sess.Control.Untrack()
-		c.Out.OK()
-		return nil
+		return replyOK(c, nil)
 	}
 	old, _ := c.Sess.Control.Tracked()
 	switch {
@@ -86,8 +85,7 @@ func clientTracking(c *Ctx) error {
 		}
 	}
 	c.Sess.Control.Track(how)
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // trackingOptions parses what follows ON or OFF.
@@ -176,8 +174,7 @@ func clientCaching(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 // clientGetRedir replies -1 when tracking is off, 0 when the messages are not redirected.
@@ -247,6 +244,5 @@ func clientPause(c *Ctx) error {
 
 func clientUnpause(c *Ctx) error {
 	c.Srv.Clients.Unpause()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }

@@ -43,8 +43,7 @@ func multi(c *Ctx) error {
 		return errNested
 	}
 	c.Sess.Control.BeginMulti()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func exec(c *Ctx) error {
@@ -59,8 +58,7 @@ func discard(c *Ctx) error {
 		return errDiscardAlone
 	}
 	c.Sess.Control.Discard()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
 
 func watch(c *Ctx) error {
@@ -72,6 +70,5 @@ func watch(c *Ctx) error {
 
 func unwatch(c *Ctx) error {
 	c.Sess.Control.Unwatch()
-	c.Out.OK()
-	return nil
+	return replyOK(c, nil)
 }
