@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,40 +31,27 @@ var aclCommands = []Spec{{Name: "acl", Arity: -2, Sub: []Spec{
 	{Name: "whoami", Handler: aclWhoAmI, Arity: 2, Flags: aclFlags},
 }}}
 
-// aclArity is the error for too many arguments of the subcommands that Redis checks itself.
-func aclArity(sub []byte) error {
-	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub,
-		echoed))+"'. Try ACL HELP.")
-}
-
 func aclCat(c *Ctx) error {
 	t := ACLTable()
 	switch len(c.Args) {
 	case 2:
-		writeBulks(c, t.Categories())
-		return nil
+		writeBulks(c.Out, t.Categories())
 	case 3:
 		names, ok := t.InCategory(string(c.Args[2]))
 		if !ok {
-			return engine.NewError("ERR", "Unknown category '"+string(shorten(c.Args[2], echoed))+"'")
+			return errorf("Unknown category '%s'", echoed(c.Args[2]))
 		}
-		writeBulks(c, names)
-		return nil
+		writeBulks(c.Out, names)
+	default:
+		return wrongSubcommand(c)
 	}
-	return aclArity(c.Args[1])
-}
-
-func writeBulks(c *Ctx, list []string) {
-	c.Out.Array(len(list))
-	for _, s := range list {
-		c.Out.BulkString(s)
-	}
+	return nil
 }
 
 func aclGenPass(c *Ctx) error {
 	bits := int64(256)
 	if len(c.Args) > 3 {
-		return aclArity(c.Args[1])
+		return wrongSubcommand(c)
 	}
 	if len(c.Args) == 3 {
 		n, ok := ParseInt(c.Args[2])
@@ -75,9 +61,8 @@ func aclGenPass(c *Ctx) error {
 		bits = n
 	}
 	if bits <= 0 || bits > acl.MaxPasswordBits {
-		return engine.NewError("ERR",
-			"ACL GENPASS argument must be the number of bits for the output password, a positive number up to "+
-				strconv.Itoa(acl.MaxPasswordBits))
+		return errorf("ACL GENPASS argument must be the number of bits for the output password, a positive number up to %d",
+			acl.MaxPasswordBits)
 	}
 	c.Out.BulkString(acl.GeneratePassword(int(bits)))
 	return nil
@@ -94,13 +79,13 @@ func aclUsers(c *Ctx) error {
 	for _, u := range s.Users() {
 		names = append(names, u.Name())
 	}
-	writeBulks(c, names)
+	writeBulks(c.Out, names)
 	return nil
 }
 
 func aclList(c *Ctx) error {
 	s := c.Srv.Users.ACL()
-	writeBulks(c, s.Lines())
+	writeBulks(c.Out, s.Lines())
 	return nil
 }
 
@@ -118,13 +103,9 @@ func aclGetUser(c *Ctx) error {
 	}
 	w.Map(fields)
 	w.BulkString("flags")
-	flags := u.Flags()
-	w.Set(len(flags))
-	for _, f := range flags {
-		w.BulkString(f)
-	}
+	writeBulkSet(w, u.Flags())
 	w.BulkString("passwords")
-	writeBulks(c, u.Passwords())
+	writeBulks(c.Out, u.Passwords())
 	permissions := u.Permissions()
 	writePermissions(c, permissions[0])
 	w.BulkString("selectors")
@@ -216,7 +197,7 @@ func aclLog(c *Ctx) error {
 		}
 		count = max(n, 0)
 	default:
-		return aclArity(c.Args[1])
+		return wrongSubcommand(c)
 	}
 	entries, now := s.Log().Entries(int(count)), time.Now()
 	w := c.Out
@@ -241,7 +222,7 @@ func aclDryRun(c *Ctx) error {
 	s := c.Srv.Users.ACL()
 	u := s.User(string(c.Args[2]))
 	if u == nil {
-		return engine.NewError("ERR", "User '"+string(shorten(c.Args[2], len(c.Args[2])))+"' not found")
+		return errorf("User '%s' not found", cString(c.Args[2]))
 	}
 	args := c.Args[3:]
 	spec, err := c.Srv.Table.Resolve(args)
@@ -250,7 +231,7 @@ func aclDryRun(c *Ctx) error {
 		if errors.As(err, &e) && strings.HasPrefix(e.Text, "wrong number of arguments") {
 			return err
 		}
-		return engine.NewError("ERR", "Command '"+string(shorten(args[0], len(args[0])))+"' not found")
+		return errorf("Command '%s' not found", cString(args[0]))
 	}
 	keys := spec.ACLKeys(nil, spec.AppendKeys(nil, args), args)
 	reason, at := u.Check(acl.ID(spec.ID), args, keys, spec.ACLChannels(args))

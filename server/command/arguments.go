@@ -168,10 +168,7 @@ func (a *argument) write(w *resp.Writer) {
 	}
 	if len(a.flags) > 0 {
 		w.BulkString("flags")
-		w.Set(len(a.flags))
-		for _, f := range a.flags {
-			w.SimpleString(f)
-		}
+		writeWords(w, a.flags)
 		n++
 	}
 	if a.parts != nil {

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
@@ -167,7 +165,7 @@ func bitop(c *Ctx) error {
 	case op == bitmap.Not && len(c.Args) != 4:
 		return errBitNot
 	case op.FirstDiffers() && len(c.Args) < 5:
-		return engine.NewError("ERR", fmt.Sprintf("BITOP %v must be called with at least two source keys.", op))
+		return errorf("BITOP %v must be called with at least two source keys.", op)
 	}
 	n, err := bitmap.Combine(c.Tx, op, c.Args[2], c.Args[3:])
 	return replyInt(c, n, err)

@@ -172,7 +172,7 @@ func clientUnblock(c *Ctx) error {
 	if len(c.Args) > 3 {
 		switch {
 		case len(c.Args) > 4:
-			return unknownSubcommandOrArgs(c)
+			return wrongSubcommand(c)
 		case EqualFold(c.Args[3], "TIMEOUT"):
 		case EqualFold(c.Args[3], "ERROR"):
 			withError = true

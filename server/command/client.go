@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,10 +63,10 @@ func clientSetInfo(c *Ctx) error {
 	case EqualFold(c.Args[2], "LIB-VER"):
 		field = &c.Sess.LibVer
 	default:
-		return engine.NewError("ERR", fmt.Sprintf("Unrecognized option '%s'", shorten(c.Args[2], echoed)))
+		return errorf("Unrecognized option '%s'", echoed(c.Args[2]))
 	}
 	if !printable(c.Args[3]) {
-		return engine.NewError("ERR", fmt.Sprintf("%s cannot contain spaces, newlines or special characters.", c.Args[2]))
+		return errorf("%s cannot contain spaces, newlines or special characters.", c.Args[2])
 	}
 	*field = string(c.Args[3])
 	return replyOK(c, nil)
@@ -190,7 +189,7 @@ func clientType(arg []byte) (string, error) {
 	if EqualFold(arg, "slave") {
 		return "replica", nil
 	}
-	return "", engine.NewError("ERR", fmt.Sprintf("Unknown client type '%s'", shorten(arg, echoed)))
+	return "", errorf("Unknown client type '%s'", echoed(arg))
 }
 
 // killFilter says which connections CLIENT KILL closes: the connections that match all filters set.
@@ -246,7 +245,7 @@ func (f *killFilter) set(c *Ctx, name, value []byte) (err error) {
 		f.laddr = address(value)
 	case EqualFold(name, "USER"):
 		if !isUser(c, string(value)) {
-			return engine.NewError("ERR", fmt.Sprintf("No such user '%s'", shorten(value, echoed)))
+			return errorf("No such user '%s'", echoed(value))
 		}
 		f.user = string(value)
 	case EqualFold(name, "MAXAGE"):

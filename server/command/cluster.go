@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -122,8 +121,8 @@ func asking(c *Ctx) error {
 }
 
 func clusterRefused(c *Ctx, _ Cluster) error {
-	return engine.NewError("ERR", fmt.Sprintf("CLUSTER %s is not supported: there is no gossip, a controller sets the "+
-		"topology by CLUSTERX SETNODES and CLUSTERX SETSLOT", strings.ToUpper(c.Spec.Name)))
+	return errorf("CLUSTER %s is not supported: there is no gossip, a controller sets the "+
+		"topology by CLUSTERX SETNODES and CLUSTERX SETSLOT", strings.ToUpper(c.Spec.Name))
 }
 
 func clusterInfo(c *Ctx, t Cluster) error {
@@ -244,7 +243,7 @@ func clusterFailureReports(c *Ctx, _ string, shards []Shard) error {
 			}
 		}
 	}
-	return engine.NewError("ERR", fmt.Sprintf("Unknown node %s", shorten(c.Args[2], echoed)))
+	return errorf("Unknown node %s", echoed(c.Args[2]))
 }
 
 // slotArg reads the slot of COUNTKEYSINSLOT and GETKEYSINSLOT.
@@ -460,7 +459,7 @@ func oneRange(text []byte) (cf.SlotRange, error) {
 // parseSlots reads slots and ranges, "0-100 8000": the errors are those of Kvrocks.
 func parseSlots(text []byte) ([]cf.SlotRange, error) {
 	fail := func(format string, args ...any) ([]cf.SlotRange, error) {
-		return nil, engine.NewError("ERR", fmt.Sprintf(format, args...))
+		return nil, errorf(format, args...)
 	}
 	slot := func(word string) (uint16, bool) {
 		n, ok := ParseInt([]byte(word))
@@ -472,11 +471,11 @@ func parseSlots(text []byte) ([]cf.SlotRange, error) {
 	words := strings.FieldsFunc(string(text), func(r rune) bool { return r == ' ' })
 	if len(words) == 0 {
 		return fail("Invalid slots: `%s`. No slots to parse. Please use spaces to separate slots.",
-			shorten(text, echoed))
+			echoed(text))
 	}
 	var ranges []cf.SlotRange
 	for _, w := range words {
-		shown := shorten([]byte(w), echoed)
+		shown := echoed([]byte(w))
 		first, last, both := strings.Cut(w, "-")
 		if !both {
 			n, ok := slot(w)

@@ -288,29 +288,27 @@ func ByID(id int) *Spec { return ordered[id] }
 func unknownCommand(args [][]byte) error {
 	var b strings.Builder
 	for _, a := range args[1:] {
-		if b.Len() >= echoed {
+		if b.Len() >= maxEchoed {
 			break
 		}
-		fmt.Fprintf(&b, "'%s' ", shorten(a, echoed-b.Len()))
+		fmt.Fprintf(&b, "'%s' ", cString(a[:min(len(a), maxEchoed-b.Len())]))
 	}
-	return engine.NewError("ERR", fmt.Sprintf("unknown command '%s', with args beginning with: %s",
-		shorten(args[0], echoed), b.String()))
+	return errorf("unknown command '%s', with args beginning with: %s", echoed(args[0]), b.String())
 }
 
 func unknownSubcommand(s *Spec, sub []byte) error {
 	if s.Name == "disk" { // Kvrocks's own command, and its text
 		return engine.NewError("ERR", "Unknown operation")
 	}
-	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand '%s'. Try %s HELP.", shorten(sub, echoed),
-		strings.ToUpper(s.Name)))
+	return errorf("unknown subcommand '%s'. Try %s HELP.", echoed(sub), strings.ToUpper(s.Name))
 }
 
-// echoed is how many bytes of a client's input an error repeats.
-const echoed = 128
+// maxEchoed is how many bytes of a client's input an error repeats.
+const maxEchoed = 128
 
-// shorten truncates the input that an error repeats: at n bytes and, like Redis, which prints a C string, at a zero
-// byte.
-func shorten(b []byte, n int) []byte { return cString(b[:min(len(b), n)]) }
+// echoed truncates the input that an error repeats: at maxEchoed bytes and, like Redis, which prints a C string, at a
+// zero byte.
+func echoed(b []byte) []byte { return cString(b[:min(len(b), maxEchoed)]) }
 
 // cString returns a string up to its first zero byte, which is where C believes it to end.
 func cString(b []byte) []byte {

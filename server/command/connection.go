@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -126,7 +125,7 @@ func hello(c *Ctx) error {
 			}
 			i++
 		default:
-			return engine.NewError("ERR", fmt.Sprintf("Syntax error in HELLO option '%s'", shorten(c.Args[i], echoed)))
+			return errorf("Syntax error in HELLO option '%s'", echoed(c.Args[i]))
 		}
 	}
 	if withAuth {

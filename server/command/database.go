@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/basaltdb/basalt/cf"
@@ -22,8 +21,7 @@ var databaseCommands = []Spec{
 
 var (
 	errDBIndex  = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32 = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d",
-		math.MinInt32, math.MaxInt32))
+	errNotInt32 = errorf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")

@@ -99,12 +99,10 @@ func debug(c *Ctx) error {
 	}
 	for _, name := range refusedDebug {
 		if bytes.EqualFold(sub, name) {
-			return engine.NewError("ERR", fmt.Sprintf("DEBUG %s is refused: it would end or damage the server",
-				bytes.ToUpper(name)))
+			return errorf("DEBUG %s is refused: it would end or damage the server", bytes.ToUpper(name))
 		}
 	}
-	return engine.NewError("ERR",
-		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
+	return wrongSubcommand(c)
 }
 
 // debugSleep reads a malformed number as 0, as Redis does.

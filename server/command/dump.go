@@ -92,7 +92,7 @@ func (d *dumper) value(tx *engine.Tx, key []byte, rec *engine.Record) error {
 	case cf.TypeStream:
 		return d.stream(tx, key)
 	default:
-		return engine.NewError("ERR", fmt.Sprintf("Invalid or Not supported object type %d", rec.Type))
+		return errorf("Invalid or Not supported object type %d", rec.Type)
 	}
 	return nil
 }

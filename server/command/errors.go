@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/resp"
@@ -26,14 +27,29 @@ var (
 	ErrInvalidCursor = engine.NewError("ERR", "invalid cursor")
 )
 
+// errorf returns an error with the code ERR.
+func errorf(format string, args ...any) error {
+	return engine.NewError("ERR", fmt.Sprintf(format, args...))
+}
+
 // wrongArgs is the error for a wrong number of arguments.
 func wrongArgs(name string) error {
-	return engine.NewError("ERR", fmt.Sprintf("wrong number of arguments for '%s' command", name))
+	return errorf("wrong number of arguments for '%s' command", name)
+}
+
+// wrongSubcommand is the error for a subcommand whose arguments do not fit, where Redis checks them itself.
+func wrongSubcommand(c *Ctx) error {
+	container := c.Spec
+	if container.Parent != nil {
+		container = container.Parent
+	}
+	return errorf("unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.", echoed(c.Args[1]),
+		strings.ToUpper(container.Name))
 }
 
 // invalidExpire is the error for an expiry that is not positive or overflows.
 func invalidExpire(name string) error {
-	return engine.NewError("ERR", fmt.Sprintf("invalid expire time in '%s' command", name))
+	return errorf("invalid expire time in '%s' command", name)
 }
 
 // corruptKey names the key of a record that a handler cannot decode.

@@ -45,11 +45,6 @@ type LibraryExistsError struct{ Name string }
 
 func (e *LibraryExistsError) Error() string { return "Library '" + e.Name + "' already exists" }
 
-func errFunctionArgs(c *Ctx) error {
-	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1],
-		echoed))+"'. Try FUNCTION HELP.")
-}
-
 func fcall(c *Ctx) error {
 	if !c.Srv.Scripts.HasFunction(c.Tx, c.Args[1]) {
 		return errNoFunction
@@ -70,7 +65,7 @@ func functionLoad(c *Ctx) error {
 	args, replace := c.Args[2:], false
 	for len(args) > 1 {
 		if !EqualFold(args[0], "REPLACE") {
-			return engine.NewError("ERR", "Unknown option given: "+string(shorten(args[0], echoed)))
+			return errorf("Unknown option given: %s", echoed(args[0]))
 		}
 		replace, args = true, args[1:]
 	}
@@ -87,7 +82,7 @@ func functionDelete(c *Ctx) error {
 
 func functionFlush(c *Ctx) error {
 	if len(c.Args) > 3 {
-		return errFunctionArgs(c)
+		return wrongSubcommand(c)
 	}
 	if !isFlushMode(c.Args[2:]) {
 		return errFunctionFlush
@@ -113,7 +108,7 @@ func functionDump(c *Ctx) error {
 
 func functionRestore(c *Ctx) error {
 	if len(c.Args) > 4 {
-		return errFunctionArgs(c)
+		return wrongSubcommand(c)
 	}
 	var flush, replace bool
 	if len(c.Args) == 4 {
@@ -164,7 +159,7 @@ func functionList(c *Ctx) error {
 			}
 			pattern, args = bytes.ToLower(args[1]), args[1:] // either case matches
 		default:
-			return engine.NewError("ERR", "Unknown argument "+string(shorten(args[0], echoed)))
+			return errorf("Unknown argument %s", echoed(args[0]))
 		}
 	}
 	mark, n := c.Out.Mark(), 0
@@ -192,11 +187,7 @@ func functionList(c *Ctx) error {
 				c.Out.Null()
 			}
 			c.Out.BulkString("flags")
-			names := f.Flags().Names()
-			c.Out.Set(len(names))
-			for _, name := range names {
-				c.Out.SimpleString(name)
-			}
+			writeWords(c.Out, f.Flags().Names())
 		}
 		if withCode {
 			stringField(c.Out, "library_code", l.Source)
@@ -213,10 +204,7 @@ func functionStats(c *Ctx) error {
 		c.Out.Map(3)
 		stringField(c.Out, "name", f.Name)
 		c.Out.BulkString("command")
-		c.Out.Array(len(f.Command))
-		for _, a := range f.Command {
-			c.Out.BulkString(a)
-		}
+		writeBulks(c.Out, f.Command)
 		intField(c.Out, "duration_ms", f.Took.Milliseconds())
 	} else {
 		c.Out.Null()

@@ -23,9 +23,9 @@ func functionListFunc(c *Ctx) error {
 	switch args := c.Args[2:]; {
 	case len(args) == 0:
 	case !EqualFold(args[0], "FUNCNAME"):
-		return engine.NewError("ERR", "Unknown argument "+string(shorten(args[0], echoed)))
+		return errorf("Unknown argument %s", echoed(args[0]))
 	case len(args) != 2:
-		return errFunctionArgs(c)
+		return wrongSubcommand(c)
 	default:
 		prefix = args[1]
 	}

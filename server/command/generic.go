@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/basaltdb/basalt/engine"
@@ -99,7 +98,7 @@ func expireCondition(args [][]byte) (when keys.Condition, err error) {
 		case EqualFold(a, "LT"):
 			when |= keys.IfEarlier
 		default:
-			return 0, engine.NewError("ERR", fmt.Sprintf("Unsupported option %s", shorten(a, echoed)))
+			return 0, errorf("Unsupported option %s", echoed(a))
 		}
 	}
 	switch {

@@ -209,7 +209,7 @@ func (s *geoSearch) mayStore() bool {
 // check reports missing options and options that exclude each other.
 func (s *geoSearch) check() error {
 	search := s.form == formSearch || s.form == formStore
-	name := string(shorten(s.c.Args[0], echoed))
+	name := string(echoed(s.c.Args[0]))
 	switch {
 	case s.store != nil && (s.withDistance || s.withHash || s.withPosition):
 		what := "STORE option in GEORADIUS"

@@ -109,7 +109,7 @@ func hexpire(unit int64, relative bool) Handler {
 			tellOfExpiry(c, at)
 			c.MarkRewrote()
 		}
-		return writeInts(c, results, err)
+		return replyInts(c, results, err)
 	}
 }
 
@@ -121,17 +121,6 @@ func tellOfExpiry(c *Ctx, at int64) {
 		name = "hdel"
 	}
 	c.Tell(EventHash, name, c.Args[1])
-}
-
-func writeInts(c *Ctx, all []int64, err error) error {
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(all))
-	for _, n := range all {
-		c.Out.Int(n)
-	}
-	return nil
 }
 
 // httl makes the handler of H[P]TTL and H[P]EXPIRETIME key FIELDS numfields field [field ...]. Seconds are rounded up.
@@ -147,7 +136,7 @@ func httl(unit int64, relative bool) Handler {
 				times[i] = (at - timeBase(c, relative) + unit - 1) / unit
 			}
 		}
-		return writeInts(c, times, err)
+		return replyInts(c, times, err)
 	}
 }
 
@@ -161,7 +150,7 @@ func hpersist(c *Ctx) error {
 	if slices.Contains(results, hash.Done) {
 		c.Tell(EventHash, "hpersist", c.Args[1])
 	}
-	return writeInts(c, results, err)
+	return replyInts(c, results, err)
 }
 
 // expiryWord decodes the words EX, PX, EXAT and PXAT.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/basaltdb/basalt/engine"
@@ -57,7 +56,7 @@ func pfdebug(c *Ctx) error {
 	case EqualFold(sub, "TODENSE"):
 		c.Out.Int(0)
 	default:
-		return engine.NewError("ERR", fmt.Sprintf("Unknown PFDEBUG subcommand '%s'", shorten(sub, echoed)))
+		return errorf("Unknown PFDEBUG subcommand '%s'", echoed(sub))
 	}
 	return nil
 }

@@ -100,27 +100,16 @@ func (s *Spec) writeInfo(c *Ctx) {
 	w.Array(10)
 	w.BulkString(s.FullName())
 	w.Int(int64(s.Arity))
-	writeWords(c, s.Flags.Names())
+	writeWords(c.Out, s.Flags.Names())
 	w.Int(int64(s.first))
 	w.Int(int64(s.last))
 	w.Int(int64(s.step))
-	writeWords(c, s.ACLCategories())
-	tips := s.facts.tips
-	w.Set(len(tips))
-	for _, tip := range tips {
-		w.BulkString(tip)
-	}
+	writeWords(c.Out, s.ACLCategories())
+	writeBulkSet(w, s.facts.tips)
 	s.writeKeySpecs(c)
 	w.Set(len(s.Sub))
 	for i := range s.Sub {
 		s.Sub[i].writeInfo(c)
-	}
-}
-
-func writeWords(c *Ctx, words []string) {
-	c.Out.Set(len(words))
-	for _, x := range words {
-		c.Out.SimpleString(x)
 	}
 }
 
@@ -252,7 +241,7 @@ func commandGetKeysAndFlags(c *Ctx) error {
 	for i, k := range keys {
 		c.Out.Array(2)
 		c.Out.Bulk(c.Args[2+k.Arg])
-		writeWords(c, s.useOfKey(i, c.Args[2:]).flags)
+		writeWords(c.Out, s.useOfKey(i, c.Args[2:]).flags)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"strconv"
 	"sync"
 
@@ -62,14 +61,14 @@ func optionalPath(c *Ctx, i int) (*json.Path, error) {
 }
 
 func noPath(p *json.Path) error {
-	return engine.NewError("ERR", fmt.Sprintf("Path '%s' does not exist", shortPath(p)))
+	return errorf("Path '%s' does not exist", shortPath(p))
 }
 
 func noPathOr(p *json.Path, or string) error {
-	return engine.NewError("ERR", fmt.Sprintf("Path '%s' does not exist or %s", shortPath(p), or))
+	return errorf("Path '%s' does not exist or %s", shortPath(p), or)
 }
 
-func shortPath(p *json.Path) string { return p.String()[:min(len(p.String()), echoed)] }
+func shortPath(p *json.Path) string { return p.String()[:min(len(p.String()), maxEchoed)] }
 
 // bounded is a reply of bounded length: the values that a path selects can contain each other, so a small document
 // can make a very long reply.

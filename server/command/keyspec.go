@@ -151,7 +151,7 @@ func (s *Spec) writeKeySpecs(c *Ctx) {
 	for _, k := range list {
 		w.Map(3)
 		w.BulkString("flags")
-		writeWords(c, k.flags)
+		writeWords(c.Out, k.flags)
 		switch k.begin {
 		case "index":
 			fields("begin_search", k.begin, "index", k.at)

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/basaltdb/basalt/engine"
 )
 
 // LatencyEvent is the data of the latency monitor about a kind of event.
@@ -124,7 +122,7 @@ const (
 func latencyGraph(c *Ctx) error {
 	e, ok := latencyEvent(c)
 	if !ok {
-		return engine.NewError("ERR", fmt.Sprintf("No samples available for event '%s'", shorten(c.Args[2], echoed)))
+		return errorf("No samples available for event '%s'", echoed(c.Args[2]))
 	}
 	return replyVerbatim(c, drawLatency(e, c.Tx.Clock()/1000), nil)
 }

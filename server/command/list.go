@@ -22,7 +22,8 @@ var listCommands = []Spec{
 	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM},
 	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM},
-	{Name: "lmpop", Handler: mpop("LEFT", "RIGHT", popList), Arity: -4, Flags: Write | MovableKeys, Keys: numKeysAt(1, true)},
+	{Name: "lmpop", Handler: mpop("LEFT", "RIGHT", popList), Arity: -4, Flags: Write | MovableKeys,
+		Keys: numKeysAt(1, true)},
 }
 
 // push makes the handler of a command that adds elements; existing: only to an existing list.

@@ -68,8 +68,8 @@ func mpop(first, second string, pop popKey) Handler {
 	}
 }
 
-// bmpop makes the handler of BLMPOP or BZMPOP, which have a timeout as first argument. As in Redis the timeout is parsed
-// last.
+// bmpop makes the handler of BLMPOP or BZMPOP, which have a timeout as first argument. As in Redis the timeout is
+// parsed last.
 func bmpop(first, second string, t cf.Type, pop popKey) Handler {
 	return func(c *Ctx) error {
 		p, err := parseMultiPop(c.Args[2:], first, second)

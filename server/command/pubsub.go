@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/basaltdb/basalt/engine"
@@ -56,8 +55,8 @@ func publish(shard bool) Handler {
 
 var errShardInside = engine.NewError("ERR", "SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
 
-// subscribe makes the handler of a command that confirms each name with a message of its own. SSUBSCRIBE is refused in a
-// transaction; Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
+// subscribe makes the handler of a command that confirms each name with a message of its own. SSUBSCRIBE is refused in
+// a transaction; Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
 func subscribe(kind SubscriptionKind) Handler {
 	return func(c *Ctx) error {
 		if kind == ShardChannel && c.NoBlock {
@@ -103,9 +102,9 @@ func pubsubChannels(kind SubscriptionKind) Handler {
 		case 3:
 			match = glob.Compile(c.Args[2]).Match
 		default:
-			return unknownSubcommandOrArgs(c)
+			return wrongSubcommand(c)
 		}
-		writeBulks(c, c.Srv.PubSub.Channels(kind, match))
+		writeBulks(c.Out, c.Srv.PubSub.Channels(kind, match))
 		return nil
 	}
 }
@@ -143,7 +142,6 @@ func Confirms(s *Spec) bool {
 
 // ErrSubscribed is the error for other commands.
 func ErrSubscribed(s *Spec) error {
-	return engine.NewError("ERR",
-		fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "+
-			"context", s.FullName()))
+	return errorf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "+
+		"context", s.FullName())
 }

@@ -28,6 +28,26 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
+func replyInts(c *Ctx, list []int64, err error) error {
+	if err == nil {
+		c.Out.Array(len(list))
+		for _, n := range list {
+			c.Out.Int(n)
+		}
+	}
+	return err
+}
+
+func replyBools(c *Ctx, list []bool, err error) error {
+	if err == nil {
+		c.Out.Array(len(list))
+		for _, yes := range list {
+			c.Out.Int(boolInt(yes))
+		}
+	}
+	return err
+}
+
 func replyBulk(c *Ctx, b []byte, err error) error {
 	if err == nil {
 		c.Out.Bulk(b)
@@ -73,6 +93,30 @@ func replyPiece(c *Ctx, next uint64, data []byte, err error) error {
 		c.Out.Bulk(data)
 	}
 	return err
+}
+
+// writeBulks writes an array of strings.
+func writeBulks(w *resp.Writer, list []string) {
+	w.Array(len(list))
+	for _, s := range list {
+		w.BulkString(s)
+	}
+}
+
+// writeBulkSet writes a set of strings.
+func writeBulkSet(w *resp.Writer, list []string) {
+	w.Set(len(list))
+	for _, s := range list {
+		w.BulkString(s)
+	}
+}
+
+// writeWords writes a set of simple strings.
+func writeWords(w *resp.Writer, list []string) {
+	w.Set(len(list))
+	for _, s := range list {
+		w.SimpleString(s)
+	}
 }
 
 // intField and stringField write an element of a map.

@@ -57,14 +57,7 @@ func sismember(c *Ctx) error {
 
 func smismember(c *Ctx) error {
 	has, err := sets.Contains(c.Tx, c.Args[1], c.Args[2:])
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(has))
-	for _, h := range has {
-		c.Out.Int(boolInt(h))
-	}
-	return nil
+	return replyBools(c, has, err)
 }
 
 func spop(c *Ctx) error {

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -63,10 +61,7 @@ func writeSlow(w *resp.Writer, e *SlowEntry) {
 	w.Int(e.ID)
 	w.Int(e.At.Unix())
 	w.Int(e.Took.Microseconds())
-	w.Array(len(e.Args))
-	for _, a := range e.Args {
-		w.BulkString(a)
-	}
+	writeBulks(w, e.Args)
 	w.BulkString(e.Addr)
 	w.BulkString(e.Name)
 }
@@ -87,7 +82,7 @@ func logCount(c *Ctx) (int, error) {
 	case len(c.Args) == 2:
 		return 10, nil
 	case len(c.Args) > 3:
-		return 0, unknownSubcommandOrArgs(c)
+		return 0, wrongSubcommand(c)
 	case string(c.Args[2]) == "*": // Kvrocks
 		return -1, nil
 	}
@@ -96,15 +91,4 @@ func logCount(c *Ctx) (int, error) {
 		return 0, engine.NewError("ERR", "count should be greater than or equal to -1")
 	}
 	return int(min(n, 1<<31)), nil
-}
-
-// unknownSubcommandOrArgs is Redis's error for a subcommand with too many arguments.
-func unknownSubcommandOrArgs(c *Ctx) error {
-	parent := c.Spec
-	if parent.Parent != nil {
-		parent = parent.Parent
-	}
-	return engine.NewError("ERR",
-		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
-			shorten(c.Args[1], echoed), strings.ToUpper(parent.Name)))
 }

@@ -53,14 +53,7 @@ func siexists(c *Ctx) error {
 		return err
 	}
 	has, err := sortedint.Contains(c.Tx, c.Args[1], ids)
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(has))
-	for _, b := range has {
-		c.Out.Int(boolInt(b))
-	}
-	return nil
+	return replyBools(c, has, err)
 }
 
 // sortedintPage is SIRANGE and SIREVRANGE key offset limit [CURSOR id]. The page begins behind the cursor; the

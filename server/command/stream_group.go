@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/basaltdb/basalt/engine"
@@ -33,22 +32,6 @@ var (
 	errAutoClaimIdle  = engine.NewError("ERR", "Invalid min-idle-time argument for XAUTOCLAIM")
 	errAutoClaimCount = engine.NewError("ERR", "COUNT must be > 0")
 )
-
-// wrongSubcommand is the error for a subcommand whose arguments do not fit.
-func wrongSubcommand(c *Ctx) error {
-	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
-		shorten(c.Args[1], echoed), upper(c.Spec.Parent.Name)))
-}
-
-func upper(name string) string {
-	b := []byte(name)
-	for i, ch := range b {
-		if 'a' <= ch && ch <= 'z' {
-			b[i] = ch - 'a' + 'A'
-		}
-	}
-	return string(b)
-}
 
 // groupStart reads the options of XGROUP CREATE and SETID, behind the id.
 func groupStart(c *Ctx, create bool) (o stream.GroupStart, mkStream bool, err error) {
@@ -277,7 +260,7 @@ func claimOptions(args [][]byte, now int64, o *stream.ClaimOptions) error {
 			i++
 			o.LastID, err = stream.ParseID(args[i], 0)
 		default:
-			err = engine.NewError("ERR", fmt.Sprintf("Unrecognized XCLAIM option '%s'", shorten(opt, len(opt))))
+			err = errorf("Unrecognized XCLAIM option '%s'", cString(opt))
 		}
 		if err != nil {
 			return err

@@ -79,8 +79,8 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 				if grouped {
 					last = '>'
 				}
-				return r, engine.NewError("ERR",
-					fmt.Sprintf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", name, last))
+				return r, errorf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.",
+					name, last)
 			}
 			r.at = i + 1
 			r.keys, r.ids = args[r.at:r.at+more/2], args[r.at+more/2:]
@@ -145,8 +145,7 @@ func xread(c *Ctx) error {
 		return err
 	}
 	if r.blocks && c.InScript {
-		return engine.NewError("ERR", fmt.Sprintf("%s command is not allowed with BLOCK option from scripts",
-			shorten(c.Args[0], echoed)))
+		return errorf("%s command is not allowed with BLOCK option from scripts", echoed(c.Args[0]))
 	}
 	if c.Retry {
 		if err := r.narrow(c); err != nil {
@@ -265,7 +264,7 @@ func (r *streamRead) open(c *Ctx, key []byte) (*stream.Group, error) {
 func noGroup(format string, names ...[]byte) error {
 	args := make([]any, len(names))
 	for i, n := range names {
-		args[i] = shorten(n, len(n))
+		args[i] = cString(n)
 	}
 	return engine.NewError("NOGROUP", fmt.Sprintf(format, args...))
 }

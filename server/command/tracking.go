@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -134,16 +133,14 @@ func joinPrefixes(have, more []string) ([]string, error) {
 	for i, p := range more {
 		for _, h := range have {
 			if overlap(p, h) {
-				return nil, engine.NewError("ERR",
-					fmt.Sprintf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p,
-						h))
+				return nil, errorf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not "+
+					"overlap.", p, h)
 			}
 		}
 		for _, o := range more[i+1:] {
 			if overlap(p, o) {
-				return nil, engine.NewError("ERR",
-					fmt.Sprintf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not "+
-						"overlap.", p, o))
+				return nil, errorf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not "+
+					"overlap.", p, o)
 			}
 		}
 	}
@@ -206,16 +203,10 @@ func clientTrackingInfo(c *Ctx) error {
 	}
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
-	c.Out.Set(len(flags))
-	for _, f := range flags {
-		c.Out.BulkString(f)
-	}
+	writeBulkSet(c.Out, flags)
 	intField(c.Out, "redirect", redirect)
 	c.Out.BulkString("prefixes")
-	c.Out.Array(len(prefixes))
-	for _, p := range prefixes {
-		c.Out.BulkString(p)
-	}
+	writeBulks(c.Out, prefixes)
 	return nil
 }
 
@@ -224,7 +215,7 @@ func clientPause(c *Ctx) error {
 	all := true
 	switch {
 	case len(c.Args) > 4:
-		return unknownSubcommandOrArgs(c)
+		return wrongSubcommand(c)
 	case len(c.Args) == 4 && EqualFold(c.Args[3], "WRITE"):
 		all = false
 	case len(c.Args) == 4 && !EqualFold(c.Args[3], "ALL"):

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/zset"
 )
@@ -52,7 +50,7 @@ func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zopArgs, error)
 	case !ok:
 		return nil, ErrNotInteger
 	case n < 1:
-		return nil, engine.NewError("ERR", fmt.Sprintf("at least 1 input key is needed for '%s' command", c.Spec.FullName()))
+		return nil, errorf("at least 1 input key is needed for '%s' command", c.Spec.FullName())
 	case n > int64(len(args)-1):
 		return nil, ErrSyntax
 	}
