@@ -212,47 +212,35 @@ func (s scanCursor) from(kind scanKind, ns string, key []byte) []byte {
 type scanOptions struct {
 	Match    *glob.Pattern // nil = everything
 	Count    int64         // elements to read, at least 1
-	NoValues bool          // HSCAN only: the others refuse it
+	NoValues bool          // HSCAN only
 	Type     []byte
 	HasType  bool
 }
 
 const defaultScanCount = 10
 
-// parseScanOptions reads MATCH, COUNT and NOVALUES: the arguments after the cursor.
-func parseScanOptions(args [][]byte) (scanOptions, error) { return scanOptionsOf(args, false) }
-
-func scanOptionsOf(args [][]byte, keys bool) (scanOptions, error) {
-	o := scanOptions{Count: defaultScanCount}
-	for i := 0; i < len(args); i++ {
-		more := i+1 < len(args)
+// parseScanOptions reads the arguments after the cursor: MATCH, COUNT, TYPE for a scan of keys ([cf.TypeNone]), and
+// NOVALUES for the scan of a hash.
+func parseScanOptions(args [][]byte, t cf.Type) (o scanOptions, err error) {
+	o.Count = defaultScanCount
+	w := options{args: args}
+	for w.more() {
 		switch {
-		case more && EqualFold(args[i], "COUNT"):
-			n, ok := ParseInt(args[i+1])
-			if !ok {
-				return o, ErrNotInteger
-			}
-			if n < 1 {
-				return o, ErrSyntax
-			}
-			o.Count = n
-			i++
-		case more && EqualFold(args[i], "MATCH"):
-			o.Match = glob.Compile(args[i+1])
-			i++
-		case more && keys && EqualFold(args[i], "TYPE"):
-			o.Type, o.HasType = args[i+1], true
-			i++
-		case !keys && EqualFold(args[i], "NOVALUES"):
-			o.NoValues = true
+		case w.int("COUNT", &o.Count):
+			w.check(o.Count > 0, ErrSyntax)
+		case w.has("MATCH", 1):
+			o.Match = glob.Compile(w.next())
+		case t == cf.TypeNone && w.has("TYPE", 1):
+			o.Type, o.HasType = w.next(), true
+		case t == cf.TypeHash && w.flag("NOVALUES", &o.NoValues):
 		default:
-			return o, ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
 	if o.Match != nil && o.Match.MatchesAll() {
 		o.Match = nil
 	}
-	return o, nil
+	return o, w.err
 }
 
 // limit is how many entries an iterator of the scan expects to read: one more than are returned, to see whether
@@ -272,10 +260,7 @@ func beginScan(c *Ctx, t cf.Type) (rec engine.Record, cur scanCursor, o scanOpti
 		emptyScan(c)
 		return rec, cur, o, false, nil
 	}
-	o, err = parseScanOptions(c.Args[3:])
-	if err == nil && o.NoValues && t != cf.TypeHash {
-		err = ErrSyntax
-	}
+	o, err = parseScanOptions(c.Args[3:], t)
 	return rec, cur, o, err == nil, err
 }
 

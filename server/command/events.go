@@ -348,7 +348,7 @@ func storedLast(class EventClass, name string) eventRule {
 
 func setEvents(c *Change) {
 	n := c.Spec.Name
-	c.emitSet(0, n == "setex" || n == "psetex" || n == "set" && givesExpiry(c.Args[3:]))
+	c.emitSet(0, n == "setex" || n == "psetex" || n == "set" && givesExpiry(options{args: c.Args[3:]}))
 }
 
 // emitSet adds the events of a key that was set to a value, with an expiry or without.
@@ -365,26 +365,26 @@ func (c *Change) emitSet(i int, expires bool) {
 }
 
 // givesExpiry reports whether EX, PX, EXAT or PXAT is among the options of a SET that has succeeded.
-func givesExpiry(options [][]byte) bool {
+func givesExpiry(o options) bool {
 	var e expiryOption
 	var cond condition
-	for ; len(options) > 0; options = options[1:] {
+	for o.more() {
 		switch {
-		case e.parse(options):
+		case e.take(&o):
 			return true
-		case cond.parse(options):
-			options = options[1:]
+		case !cond.take(&o):
+			o.next() // another option
 		}
 	}
 	return false
 }
 
 func msetExEvents(c *Change) {
-	_, options, err := msetExPairs(c.Args)
+	_, o, err := msetExPairs(c.Args)
 	if err != nil {
 		return
 	}
-	expires := givesExpiry(options)
+	expires := givesExpiry(o)
 	for i := range c.Keys {
 		c.emitSet(i, expires)
 	}

@@ -157,25 +157,21 @@ func copyKeys(args [][]byte, add func(argIndex int, write bool)) error {
 // copyOptions reads the options of COPY; to is the namespace of the copy.
 func copyOptions(srv *Server, sess *Session, ns string, args [][]byte) (to string, replace bool, err error) {
 	to = ns
-	for args = args[3:]; len(args) > 0; args = args[1:] {
+	o := options{args: args[3:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "REPLACE"):
-			replace = true
-		case EqualFold(args[0], "DB") && len(args) > 1:
-			n, err := parseDB(args[1])
-			if err != nil {
-				return ns, false, err
-			}
+		case o.flag("REPLACE", &replace):
+		case o.has("DB", 1):
+			n, err := parseDB(o.next())
+			o.fail(err)
 			var ok bool
-			if to, ok = database(srv, sess, ns, n); !ok {
-				return ns, false, errDBIndex
-			}
-			args = args[1:]
+			to, ok = database(srv, sess, ns, n)
+			o.check(ok, errDBIndex)
 		default:
-			return ns, false, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
-	return to, replace, nil
+	return to, replace, o.err
 }
 
 func copyOther(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {

@@ -77,7 +77,7 @@ func hsetexpire(c *Ctx) error {
 	if len(c.Args)%2 == 0 {
 		return errHalfPair
 	}
-	e := expiryOption{arg: c.Args[2], seconds: true}
+	e := expiryOption{c.Args[2], seconds, true}
 	at, err := e.millis(c)
 	if err != nil {
 		return err
@@ -226,21 +226,14 @@ func hscan(c *Ctx) error {
 // hrangebylex is Kvrocks's HRANGEBYLEX key min max [LIMIT offset count] [REV]. With REV the bounds are swapped.
 func hrangebylex(c *Ctx) error {
 	r := hash.LexRange{Limit: -1}
-	for args := c.Args[4:]; len(args) > 0; args = args[1:] {
-		switch {
-		case EqualFold(args[0], "REV"):
-			r.Reverse = true
-		case EqualFold(args[0], "LIMIT") && len(args) > 2:
-			var ok1, ok2 bool
-			r.Offset, ok1 = ParseInt(args[1])
-			r.Limit, ok2 = ParseInt(args[2])
-			if !ok1 || !ok2 {
-				return ErrNotInteger
-			}
-			args = args[2:]
-		default:
-			return ErrSyntax
+	o := options{args: c.Args[4:]}
+	for o.more() {
+		if !o.flag("REV", &r.Reverse) && !o.limit(&r.Offset, &r.Limit) {
+			o.err = ErrSyntax
 		}
+	}
+	if o.err != nil {
+		return o.err
 	}
 	low, high := c.Args[2], c.Args[3]
 	if r.Reverse {

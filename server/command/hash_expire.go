@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -224,47 +225,43 @@ type hsetexArgs struct {
 // parseHsetex reads [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] FIELDS numfields field value [field value ...]. The
 // options may come in any order, FIELDS is the last.
 func parseHsetex(c *Ctx) (a hsetexArgs, err error) {
-	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
-		word := args[0]
-		unit, relative, isExpiry := expiryWord(word)
+	var keep, fnx, fxx bool
+	o := options{args: c.Args[2:]}
+	for o.more() {
+		unit, relative, isExpiry := expiryWord(o.args[0])
 		switch {
-		case EqualFold(word, "FIELDS"):
-			if len(args) < 4 {
+		case o.is("FIELDS"):
+			if len(o.args) < 3 {
 				return a, wrongArgs(c.Spec.FullName())
 			}
-			n, ok := ParseInt(args[1])
+			n, ok := ParseInt(o.next())
 			if !ok || n < 1 || n > 1<<31-1 {
 				return a, errSetFieldCount
 			}
-			if a.pairs = args[2:]; len(a.pairs)%2 != 0 || n != int64(len(a.pairs)/2) {
+			if a.pairs = o.args; len(a.pairs)%2 != 0 || n != int64(len(a.pairs)/2) {
 				return a, wrongArgs(c.Spec.FullName())
 			}
 			return a, nil
-		case (isExpiry || EqualFold(word, "KEEPTTL")) && a.ttl.Do != hash.NoTTL:
-			return a, errTwoExpiries
 		case isExpiry:
-			if len(args) < 2 {
-				return a, errNoExpireTime
+			o.check(a.ttl.Do == hash.NoTTL, errTwoExpiries)
+			o.check(len(o.args) > 1, errNoExpireTime)
+			if o.next(); o.err == nil {
+				a.ttl.Do = hash.SetTTL
+				a.ttl.At, o.err = fieldExpire(c, o.next(), unit, relative)
 			}
-			a.ttl.Do = hash.SetTTL
-			if a.ttl.At, err = fieldExpire(c, args[1], unit, relative); err != nil {
-				return a, err
-			}
-			args = args[1:]
-		case EqualFold(word, "KEEPTTL"):
+		case o.flag("KEEPTTL", &keep):
+			o.check(a.ttl.Do == hash.NoTTL, errTwoExpiries)
 			a.ttl.Do = hash.KeepTTL
-		case EqualFold(word, "FNX"), EqualFold(word, "FXX"):
-			if a.when != hash.AnyField {
-				return a, errTwoConditions
-			}
-			if a.when = hash.NewOnly; EqualFold(word, "FXX") {
+		case o.flag("FNX", &fnx), o.flag("FXX", &fxx):
+			o.check(a.when == hash.AnyField, errTwoConditions)
+			if a.when = hash.NewOnly; fxx {
 				a.when = hash.OldOnly
 			}
 		default:
-			return a, engine.NewError("ERR", "unknown argument: "+string(word))
+			o.err = engine.NewError("ERR", "unknown argument: "+string(o.args[0]))
 		}
 	}
-	return a, errNoFieldsWord
+	return a, cmp.Or[error](o.err, errNoFieldsWord)
 }
 
 func hsetex(c *Ctx) error {

@@ -25,30 +25,24 @@ func lcs(c *Ctx) error {
 		return lcsError(err)
 	}
 	var length, index, withLen bool
-	minLen := int64(0)
-	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+	var minLen int64
+	o := options{args: c.Args[3:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "IDX"):
-			index = true
-		case EqualFold(args[0], "LEN"):
-			length = true
-		case EqualFold(args[0], "WITHMATCHLEN"):
-			withLen = true
-		case EqualFold(args[0], "MINMATCHLEN") && len(args) > 1:
-			n, ok := ParseInt(args[1])
-			if !ok {
-				return ErrNotInteger
-			}
-			minLen = n
-			args = args[1:]
+		case o.flag("IDX", &index):
+		case o.flag("LEN", &length):
+		case o.flag("WITHMATCHLEN", &withLen):
+		case o.int("MINMATCHLEN", &minLen):
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
-	if length && index {
+	switch {
+	case o.err != nil:
+		return o.err
+	case length && index:
 		return errLCSBoth
-	}
-	if str.LCSCost(a, b) > uint64(c.Srv.Settings.MaxBulk()) {
+	case str.LCSCost(a, b) > uint64(c.Srv.Settings.MaxBulk()):
 		return errLCSLarge
 	}
 	c.Tx.ReadsDone()

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"math"
+
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/list"
 )
@@ -167,40 +169,28 @@ var (
 )
 
 func lpos(c *Ctx) error {
-	o := list.PosOptions{Rank: 1, Count: 1}
-	many := false
-	for args := c.Args[3:]; len(args) > 0; args = args[2:] {
-		if len(args) < 2 {
-			return ErrSyntax
-		}
-		n, ok := ParseInt(args[1])
+	rank, count, maxLen, many := int64(1), int64(1), int64(0), false
+	o := options{args: c.Args[3:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "RANK"):
-			switch {
-			case !ok:
-				return ErrNotInteger
-			case n == 0:
-				return errRankZero
-			case n == -1<<63:
-				return errRankRange
-			}
-			o.Rank = n
-		case EqualFold(args[0], "COUNT"):
-			if !ok || n < 0 {
-				return errNegativeHits
-			}
-			o.Count, many = uint64(n), true
-		case EqualFold(args[0], "MAXLEN"):
-			if !ok || n < 0 {
-				return errNegativeMax
-			}
-			o.MaxLen = uint64(n)
+		case o.int("RANK", &rank):
+			o.check(rank != 0, errRankZero)
+			o.check(rank != math.MinInt64, errRankRange)
+		case o.intOr("COUNT", &count, errNegativeHits):
+			o.check(count >= 0, errNegativeHits)
+			many = true
+		case o.intOr("MAXLEN", &maxLen, errNegativeMax):
+			o.check(maxLen >= 0, errNegativeMax)
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
+	if o.err != nil {
+		return o.err
+	}
 	mark, n := c.Out.Mark(), 0
-	err := list.Pos(c.Tx, c.Args[1], c.Args[2], o, func(i uint64) {
+	pos := list.PosOptions{Rank: rank, Count: uint64(count), MaxLen: uint64(maxLen)}
+	err := list.Pos(c.Tx, c.Args[1], c.Args[2], pos, func(i uint64) {
 		c.Out.Int(int64(i))
 		n++
 	})

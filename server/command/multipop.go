@@ -31,24 +31,17 @@ func parseMultiPop(args [][]byte, first, second string) (p multiPop, err error) 
 	if n > int64(len(args)-2) {
 		return p, ErrSyntax
 	}
-	rest := args[1+n:]
-	p.keys, p.count = args[1:1+n], 1
-	p.first = EqualFold(rest[0], first)
-	if !p.first && !EqualFold(rest[0], second) {
+	p.keys = args[1 : 1+n]
+	o, count := options{args: args[1+n:]}, int64(1)
+	if !o.flag(first, &p.first) && !o.is(second) {
 		return p, ErrSyntax
 	}
-	counted := false
-	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
-		if counted || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
-			return p, ErrSyntax
-		}
-		count, ok := ParseInt(rest[1])
-		if !ok || count < 1 {
-			return p, errPopCount
-		}
-		p.count, counted = uint64(count), true
+	if o.intOr("COUNT", &count, errPopCount) {
+		o.check(count >= 1, errPopCount)
 	}
-	return p, nil
+	o.check(len(o.args) == 0, ErrSyntax)
+	p.count = uint64(count)
+	return p, o.err
 }
 
 // mpop makes the handler of LMPOP or ZMPOP.

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/glob"
 )
@@ -34,7 +35,7 @@ func scan(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	o, err := scanOptionsOf(c.Args[2:], true)
+	o, err := parseScanOptions(c.Args[2:], cf.TypeNone)
 	if err != nil {
 		return err
 	}

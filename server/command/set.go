@@ -160,18 +160,19 @@ func sintercard(c *Ctx) error {
 	if n > int64(len(c.Args)-2) {
 		return errTooManyKeys
 	}
-	keys, rest := c.Args[2:2+n], c.Args[2+n:]
 	limit := int64(0)
-	for ; len(rest) > 0; rest = rest[2:] {
-		if len(rest) < 2 || !EqualFold(rest[0], "LIMIT") {
+	o := options{args: c.Args[2+n:]}
+	for o.more() {
+		if !o.intOr("LIMIT", &limit, errNegativeLimit) {
 			return ErrSyntax
 		}
-		if limit, ok = ParseInt(rest[1]); !ok || limit < 0 {
-			return errNegativeLimit
-		}
+		o.check(limit >= 0, errNegativeLimit)
+	}
+	if o.err != nil {
+		return o.err
 	}
 	count := int64(0)
-	err := sets.Intersect(c.Tx, keys, func([]byte) bool {
+	err := sets.Intersect(c.Tx, c.Args[2:2+n], func([]byte) bool {
 		count++
 		return count != limit
 	})

@@ -45,31 +45,21 @@ func get(c *Ctx) error {
 // expiryOption is EX, PX, EXAT or PXAT with its argument, which is not parsed before millis.
 type expiryOption struct {
 	arg      []byte // nil = none of them
-	seconds  bool
-	absolute bool
+	unit     int64
+	relative bool
 }
 
-// parse reads one of the options at the beginning of args, and reports whether args begins with an option.
-func (e *expiryOption) parse(args [][]byte) bool {
-	var o expiryOption
-	switch {
-	case len(args) < 2:
-		return false
-	case EqualFold(args[0], "EX"):
-		o = expiryOption{args[1], true, false}
-	case EqualFold(args[0], "PX"):
-		o = expiryOption{args[1], false, false}
-	case EqualFold(args[0], "EXAT"):
-		o = expiryOption{args[1], true, true}
-	case EqualFold(args[0], "PXAT"):
-		o = expiryOption{args[1], false, true}
-	default:
+// take takes one of the options. Two different options exclude each other; the same option twice is allowed.
+func (e *expiryOption) take(o *options) bool {
+	if len(o.args) < 2 {
 		return false
 	}
-	if e.arg != nil && (e.seconds != o.seconds || e.absolute != o.absolute) {
-		return false // two different options exclude each other; the same option twice is allowed
+	unit, relative, ok := expiryWord(o.args[0])
+	if !ok || e.arg != nil && (e.unit != unit || e.relative != relative) {
+		return false
 	}
-	*e = o
+	*e = expiryOption{o.args[1], unit, relative}
+	o.args = o.args[2:]
 	return true
 }
 
@@ -82,19 +72,11 @@ func (e *expiryOption) millis(c *Ctx) (int64, error) {
 	if !ok {
 		return 0, ErrNotInteger
 	}
-	if n <= 0 || e.seconds && n > math.MaxInt64/1000 {
+	base := timeBase(c, e.relative)
+	if n <= 0 || n > math.MaxInt64/e.unit || n*e.unit > math.MaxInt64-base {
 		return 0, invalidExpire(c.Spec.FullName())
 	}
-	if e.seconds {
-		n *= 1000
-	}
-	if !e.absolute {
-		if n > math.MaxInt64-c.Tx.Clock() {
-			return 0, invalidExpire(c.Spec.FullName())
-		}
-		n += c.Tx.Clock()
-	}
-	return n, nil
+	return n*e.unit + base, nil
 }
 
 func set(c *Ctx) error {
@@ -141,20 +123,15 @@ func setNothing(c *Ctx, get bool) error {
 
 func setOptions(c *Ctx) (o str.SetOptions, cond condition, err error) {
 	var e expiryOption
-	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+	w := options{args: c.Args[3:]}
+	for w.more() {
 		switch {
-		case EqualFold(args[0], "NX") && !o.IfExists && cond.kind == 0:
-			o.IfMissing = true
-		case EqualFold(args[0], "XX") && !o.IfMissing && cond.kind == 0:
-			o.IfExists = true
-		case !o.IfExists && !o.IfMissing && cond.parse(args):
-			args = args[1:]
-		case EqualFold(args[0], "GET"):
-			o.Get = true
-		case EqualFold(args[0], "KEEPTTL") && e.arg == nil:
-			o.KeepTTL = true
-		case !o.KeepTTL && e.parse(args):
-			args = args[1:]
+		case !o.IfExists && cond.kind == 0 && w.flag("NX", &o.IfMissing):
+		case !o.IfMissing && cond.kind == 0 && w.flag("XX", &o.IfExists):
+		case !o.IfExists && !o.IfMissing && cond.take(&w):
+		case w.flag("GET", &o.Get):
+		case e.arg == nil && w.flag("KEEPTTL", &o.KeepTTL):
+		case !o.KeepTTL && e.take(&w):
 		default:
 			return o, cond, ErrSyntax
 		}
@@ -165,7 +142,10 @@ func setOptions(c *Ctx) (o str.SetOptions, cond condition, err error) {
 
 // setEx is SETEX and PSETEX.
 func setEx(c *Ctx) error {
-	e := expiryOption{arg: c.Args[2], seconds: c.Spec.Name == "setex"}
+	e := expiryOption{c.Args[2], milliseconds, true}
+	if c.Spec.Name == "setex" {
+		e.unit = seconds
+	}
 	at, err := e.millis(c)
 	if err != nil {
 		return err
@@ -187,12 +167,11 @@ func getSet(c *Ctx) error {
 func getEx(c *Ctx) error {
 	var e expiryOption
 	persist := false
-	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+	o := options{args: c.Args[2:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "PERSIST") && e.arg == nil:
-			persist = true
-		case !persist && e.parse(args):
-			args = args[1:]
+		case e.arg == nil && o.flag("PERSIST", &persist):
+		case !persist && e.take(&o):
 		default:
 			return ErrSyntax
 		}
@@ -336,8 +315,9 @@ func incrByFloat(c *Ctx) error {
 // cas is Kvrocks's CAS key old new [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds].
 func cas(c *Ctx) error {
 	var e expiryOption
-	for args := c.Args[4:]; len(args) > 0; args = args[2:] {
-		if !e.parse(args) {
+	o := options{args: c.Args[4:]}
+	for o.more() {
+		if !e.take(&o) {
 			return ErrSyntax
 		}
 	}

@@ -40,15 +40,11 @@ type condition struct {
 	arg  []byte // a value, or a digest that has not been checked
 }
 
-// parse reads a condition at the beginning of args and reports whether args begins with one. A second one must be of
-// the same kind as the first, and replaces it.
-func (d *condition) parse(args [][]byte) bool {
-	if len(args) < 2 || len(args[0]) < 4 || args[0][0]|0x20 != 'i' {
-		return false
-	}
+// take takes a condition. A second one must be of the same kind as the first, and replaces it.
+func (d *condition) take(o *options) bool {
 	for kind := ifEqual; int(kind) < len(conditionNames); kind++ {
-		if EqualFold(args[0], conditionNames[kind]) && (d.kind == 0 || d.kind == kind) {
-			*d = condition{kind, args[1]}
+		if (d.kind == 0 || d.kind == kind) && o.value(conditionNames[kind], &d.arg) {
+			d.kind = kind
 			return true
 		}
 	}
@@ -123,7 +119,7 @@ func delEx(c *Ctx) error {
 		return wrongArgs("delex")
 	}
 	var d condition
-	if !d.parse(c.Args[2:]) {
+	if !d.take(&options{args: c.Args[2:]}) {
 		switch t, err := keys.TypeOf(c.Tx, c.Args[1]); {
 		case err != nil:
 			return err
@@ -150,15 +146,15 @@ func delEx(c *Ctx) error {
 }
 
 // msetExPairs returns the keys and values of MSETEX numkeys key value ... [options], and the options.
-func msetExPairs(args [][]byte) (pairs, options [][]byte, err error) {
+func msetExPairs(args [][]byte) (pairs [][]byte, o options, err error) {
 	n, ok := ParseInt(args[1])
 	switch {
 	case !ok || n < 1 || n > math.MaxInt32:
-		return nil, nil, errNumKeysValue
+		return nil, o, errNumKeysValue
 	case n*2 > int64(len(args)-2):
-		return nil, nil, errPairs
+		return nil, o, errPairs
 	}
-	return args[2 : 2+n*2], args[2+n*2:], nil
+	return args[2 : 2+n*2], options{args: args[2+n*2:]}, nil
 }
 
 func msetExKeys(args [][]byte, add func(argIndex int, write bool)) error {
@@ -175,22 +171,18 @@ func msetExKeys(args [][]byte, add func(argIndex int, write bool)) error {
 // msetEx is MSETEX numkeys key value ... [NX | XX] [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds |
 // KEEPTTL].
 func msetEx(c *Ctx) error {
-	pairs, options, err := msetExPairs(c.Args)
+	pairs, w, err := msetExPairs(c.Args)
 	if err != nil {
 		return err
 	}
 	var o str.SetOptions
 	var e expiryOption
-	for ; len(options) > 0; options = options[1:] {
+	for w.more() {
 		switch {
-		case EqualFold(options[0], "NX") && !o.IfExists:
-			o.IfMissing = true
-		case EqualFold(options[0], "XX") && !o.IfMissing:
-			o.IfExists = true
-		case EqualFold(options[0], "KEEPTTL") && e.arg == nil:
-			o.KeepTTL = true
-		case !o.KeepTTL && e.parse(options):
-			options = options[1:]
+		case !o.IfExists && w.flag("NX", &o.IfMissing):
+		case !o.IfMissing && w.flag("XX", &o.IfExists):
+		case e.arg == nil && w.flag("KEEPTTL", &o.KeepTTL):
+		case !o.KeepTTL && e.take(&w):
 		default:
 			return ErrSyntax
 		}

@@ -50,30 +50,23 @@ func parseRange(args [][]byte, form rangeForm) (q zset.Query, withScores bool, e
 	q = zset.Query{By: form.by, Reverse: form.reverse, Count: -1}
 	min, max := args[0], args[1]
 	typed := form.fixed
-	for i := 2; i < len(args); i++ {
-		a := args[i]
+	o := options{args: args[2:]}
+	for o.more() {
 		switch {
-		case !form.store && EqualFold(a, "WITHSCORES"):
-			withScores = true
-		case EqualFold(a, "LIMIT") && i+2 < len(args):
-			var ok1, ok2 bool
-			q.Offset, ok1 = ParseInt(args[i+1])
-			q.Count, ok2 = ParseInt(args[i+2])
-			if !ok1 || !ok2 {
-				return q, false, ErrNotInteger
-			}
-			i += 2
-		case !form.fixed && !q.Reverse && EqualFold(a, "REV"):
-			q.Reverse = true
-		case !typed && EqualFold(a, "BYSCORE"):
+		case !form.store && o.flag("WITHSCORES", &withScores):
+		case o.limit(&q.Offset, &q.Count):
+		case !form.fixed && !q.Reverse && o.flag("REV", &q.Reverse):
+		case !typed && o.is("BYSCORE"):
 			q.By, typed = zset.ByScore, true
-		case !typed && EqualFold(a, "BYLEX"):
+		case !typed && o.is("BYLEX"):
 			q.By, typed = zset.ByLex, true
 		default:
-			return q, false, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
 	switch {
+	case o.err != nil:
+		return q, false, o.err
 	case q.Count != -1 && q.By == zset.ByRank:
 		return q, false, errRangeLimit
 	case withScores && q.By == zset.ByLex:

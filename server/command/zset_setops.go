@@ -18,10 +18,7 @@ var zsetOpCommands = []Spec{
 	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
 }
 
-var (
-	errWeight   = engine.NewError("ERR", "weight value is not a float")
-	errNegLimit = engine.NewError("ERR", "LIMIT can't be negative")
-)
+var errWeight = engine.NewError("ERR", "weight value is not a float")
 
 // zopArgs are the arguments of ZUNION, ZINTER, ZDIFF, their STORE forms or ZINTERCARD.
 type zopArgs struct {
@@ -30,7 +27,7 @@ type zopArgs struct {
 	weights    []float64
 	agg        zset.Aggregate
 	withScores bool
-	limit      uint64
+	limit      int64
 }
 
 type zopKind uint8
@@ -59,45 +56,35 @@ func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zopArgs, error)
 	if op.sets, err = zset.Open(c.Tx, args[1:1+n]); err != nil {
 		return nil, err
 	}
-	rest := args[1+n:]
-	for len(rest) > 0 {
-		scored := kind == opUnion || kind == opInter
+	scored := kind == opUnion || kind == opInter
+	o := options{args: args[1+n:]}
+	for o.more() {
 		switch {
-		case scored && int64(len(rest)) >= n+1 && EqualFold(rest[0], "WEIGHTS"):
+		case scored && o.has("WEIGHTS", int(n)):
 			op.weights = make([]float64, n)
 			for i := range op.weights {
-				if op.weights[i], ok = ParseFloat(rest[1+i]); !ok {
-					return nil, errWeight
-				}
+				op.weights[i], ok = ParseFloat(o.next())
+				o.check(ok, errWeight)
 			}
-			rest = rest[1+n:]
-		case scored && len(rest) >= 2 && EqualFold(rest[0], "AGGREGATE"):
+		case scored && o.is("AGGREGATE"):
 			switch {
-			case EqualFold(rest[1], "SUM"):
+			case o.is("SUM"):
 				op.agg = zset.Sum
-			case EqualFold(rest[1], "MIN"):
+			case o.is("MIN"):
 				op.agg = zset.Min
-			case EqualFold(rest[1], "MAX"):
+			case o.is("MAX"):
 				op.agg = zset.Max
 			default:
-				return nil, ErrSyntax
+				o.err = ErrSyntax
 			}
-			rest = rest[2:]
-		case kind != opCard && !store && EqualFold(rest[0], "WITHSCORES"):
-			op.withScores = true
-			rest = rest[1:]
-		case kind == opCard && len(rest) >= 2 && EqualFold(rest[0], "LIMIT"):
-			limit, ok := ParseInt(rest[1])
-			if !ok || limit < 0 {
-				return nil, errNegLimit
-			}
-			op.limit = uint64(limit)
-			rest = rest[2:]
+		case kind != opCard && !store && o.flag("WITHSCORES", &op.withScores):
+		case kind == opCard && o.intOr("LIMIT", &op.limit, errNegativeLimit):
+			o.check(op.limit >= 0, errNegativeLimit)
 		default:
-			return nil, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
-	return op, nil
+	return op, o.err
 }
 
 func (op *zopArgs) run() ([]zset.Entry, error) {
@@ -156,6 +143,6 @@ func zintercard(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	n, err := op.sets.InterCard(op.limit)
+	n, err := op.sets.InterCard(uint64(op.limit))
 	return replyInt(c, n, err)
 }
