@@ -49,52 +49,42 @@ func parseFieldOffset(b []byte, width uint8) (uint64, bool) {
 // The last OVERFLOW applies to the operations that follow it, up to the next OVERFLOW.
 func parseFieldOps(args [][]byte) (ops []bitmap.FieldOp, err error) {
 	overflow := bitmap.Wrap
-	for len(args) > 0 {
-		if EqualFold(args[0], "OVERFLOW") && len(args) > 1 {
+	o := options{args: args}
+	for o.more() {
+		op := bitmap.FieldOp{Overflow: overflow}
+		switch {
+		case o.has("OVERFLOW", 1):
 			switch {
-			case EqualFold(args[1], "WRAP"):
+			case o.is("WRAP"):
 				overflow = bitmap.Wrap
-			case EqualFold(args[1], "SAT"):
+			case o.is("SAT"):
 				overflow = bitmap.Saturate
-			case EqualFold(args[1], "FAIL"):
+			case o.is("FAIL"):
 				overflow = bitmap.Fail
 			default:
-				return nil, errFieldOverflow
+				o.err = errFieldOverflow
 			}
-			args = args[2:]
 			continue
-		}
-		op := bitmap.FieldOp{Overflow: overflow}
-		used := 4
-		switch {
-		case EqualFold(args[0], "GET"):
-			used = 3
-		case EqualFold(args[0], "SET"):
+		case o.has("GET", 2):
+		case o.has("SET", 3):
 			op.Kind = bitmap.FieldSet
-		case EqualFold(args[0], "INCRBY"):
+		case o.has("INCRBY", 3):
 			op.Kind = bitmap.FieldIncr
 		default:
 			return nil, ErrSyntax
 		}
-		if len(args) < used {
-			return nil, ErrSyntax
-		}
 		var ok bool
-		if op.Type, ok = parseFieldType(args[1]); !ok {
-			return nil, errFieldType
-		}
-		if op.Offset, ok = parseFieldOffset(args[2], op.Type.Bits); !ok {
-			return nil, bitmap.ErrOffset
-		}
+		op.Type, ok = parseFieldType(o.next())
+		o.check(ok, errFieldType)
+		op.Offset, ok = parseFieldOffset(o.next(), op.Type.Bits)
+		o.check(ok, bitmap.ErrOffset)
 		if op.Kind != bitmap.FieldGet {
-			if op.Value, ok = ParseInt(args[3]); !ok {
-				return nil, ErrNotInteger
-			}
+			op.Value, ok = ParseInt(o.next())
+			o.check(ok, ErrNotInteger)
 		}
 		ops = append(ops, op)
-		args = args[used:]
 	}
-	return ops, nil
+	return ops, o.err
 }
 
 // bitfield is BITFIELD and BITFIELD_RO.

@@ -37,93 +37,65 @@ var (
 // errFilterFull is what an item gets that a filter does not take any more.
 var errFilterFull = engine.NewError("ERR", "nonscaling filter is full")
 
-func parseErrorRate(b []byte, o *bloom.Options) error {
-	rate, ok := ParseFloat(b)
-	if !ok {
-		return errBadErrorRate
-	}
-	if rate <= 0 || rate >= 1 {
-		return errErrorRateRange
-	}
-	o.ErrorRate = rate
-	return nil
-}
-
-func parseCapacity(b []byte, o *bloom.Options) error {
-	n, ok := ParseInt(b)
-	if !ok || n < 0 || n > math.MaxUint32 {
-		return errBadCapacity
-	}
-	if n == 0 {
-		return errZeroCapacity
-	}
-	o.Capacity = uint32(n)
-	return nil
-}
-
-// bloomOptions reads the options of BF.RESERVE and BF.INSERT that say how a filter grows.
+// bloomOptions reads the options of BF.RESERVE and BF.INSERT.
 type bloomOptions struct {
-	bloom.Options
+	options
+	filter                bloom.Options
 	nonscaling, expansion bool
 }
 
-// take reads the option at the front of args and returns how many arguments it has taken, 0 when it is none of
-// these options.
-func (o *bloomOptions) take(args [][]byte) (int, error) {
+// errorRate takes the rate of errors.
+func (o *bloomOptions) errorRate() {
+	rate, ok := ParseFloat(o.next())
+	o.check(ok, errBadErrorRate)
+	o.check(rate > 0 && rate < 1, errErrorRateRange)
+	o.filter.ErrorRate = rate
+}
+
+// number takes a number from 1 to most.
+func (o *bloomOptions) number(most int64, bad, zero error) int64 {
+	n, ok := ParseInt(o.next())
+	o.check(ok && n >= 0 && n <= most, bad)
+	o.check(n != 0, zero)
+	return n
+}
+
+func (o *bloomOptions) capacity() {
+	o.filter.Capacity = uint32(o.number(math.MaxUint32, errBadCapacity, errZeroCapacity))
+}
+
+// growth takes an option that says how a filter grows.
+func (o *bloomOptions) growth() bool {
 	switch {
-	case EqualFold(args[0], "NONSCALING"):
-		o.nonscaling = true
-		return 1, nil
-	case EqualFold(args[0], "EXPANSION"):
-		if len(args) < 2 {
-			return 0, errBadExpansion
-		}
-		n, ok := ParseInt(args[1])
-		if !ok || n < 0 || n > math.MaxUint16 {
-			return 0, errBadExpansion
-		}
-		if n == 0 {
-			return 0, errZeroExpansion
-		}
-		o.expansion, o.Expansion = true, uint16(n)
-		return 2, nil
+	case o.flag("NONSCALING", &o.nonscaling):
+	case o.flag("EXPANSION", &o.expansion):
+		o.filter.Expansion = uint16(o.number(math.MaxUint16, errBadExpansion, errZeroExpansion))
+	default:
+		return false
 	}
-	return 0, nil
+	return true
 }
 
 // done checks the options against each other.
 func (o *bloomOptions) done() error {
+	o.check(!o.nonscaling || !o.expansion, errNonscalingExpand)
 	if o.nonscaling {
-		if o.expansion {
-			return errNonscalingExpand
-		}
-		o.Expansion = 0
+		o.filter.Expansion = 0
 	}
-	return nil
+	return o.err
 }
 
 func bfReserve(c *Ctx) error {
-	o := bloomOptions{Options: bloom.DefaultOptions}
-	if err := parseErrorRate(c.Args[2], &o.Options); err != nil {
-		return err
-	}
-	if err := parseCapacity(c.Args[3], &o.Options); err != nil {
-		return err
-	}
-	for rest := c.Args[4:]; len(rest) > 0; {
-		n, err := o.take(rest)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return ErrSyntax
-		}
-		rest = rest[n:]
+	o := bloomOptions{options: options{args: c.Args[2:]}, filter: bloom.DefaultOptions}
+	o.errorRate()
+	o.capacity()
+	for o.more() {
+		o.check(o.growth(), ErrSyntax)
 	}
 	if err := o.done(); err != nil {
 		return err
 	}
-	return replyOK(c, bloom.Reserve(c.Tx, c.Args[1], o.Options))
+	return replyOK(c, bloom.Reserve(c.Tx, c.Args[1], o.filter))
 }
 
 // writeAdded writes what became of an item: true or false in RESP3, 1 or 0 in RESP2, or an error.
@@ -157,41 +129,28 @@ func bfAddAll(c *Ctx, items [][]byte, create *bloom.Options) error {
 func bfMAdd(c *Ctx) error { return bfAddAll(c, c.Args[2:], &bloom.DefaultOptions) }
 
 func bfInsert(c *Ctx) error {
-	o := bloomOptions{Options: bloom.DefaultOptions}
-	create := &o.Options
-	for rest := c.Args[2:]; len(rest) > 0; {
-		n, err := o.take(rest)
+	o := bloomOptions{options: options{args: c.Args[2:]}, filter: bloom.DefaultOptions}
+	create := &o.filter
+	for o.more() {
 		switch {
-		case err != nil:
-			return err
-		case n > 0:
-		case EqualFold(rest[0], "CAPACITY"):
-			if n = 2; len(rest) < n {
-				return errBadCapacity
-			}
-			err = parseCapacity(rest[1], &o.Options)
-		case EqualFold(rest[0], "ERROR"):
-			if n = 2; len(rest) < n {
-				return errBadErrorRate
-			}
-			err = parseErrorRate(rest[1], &o.Options)
-		case EqualFold(rest[0], "NOCREATE"):
-			create, n = nil, 1
-		case EqualFold(rest[0], "ITEMS"):
+		case o.growth():
+		case o.is("CAPACITY"):
+			o.capacity()
+		case o.is("ERROR"):
+			o.errorRate()
+		case o.is("NOCREATE"):
+			create = nil
+		case o.is("ITEMS"):
 			if err := o.done(); err != nil {
 				return err
 			}
-			if len(rest) == 1 {
+			if len(o.args) == 0 {
 				return errNoItems
 			}
-			return bfAddAll(c, rest[1:], create)
+			return bfAddAll(c, o.args, create)
 		default:
 			return ErrSyntax
 		}
-		if err != nil {
-			return err
-		}
-		rest = rest[n:]
 	}
 	if err := o.done(); err != nil {
 		return err

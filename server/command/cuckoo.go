@@ -35,55 +35,46 @@ var (
 	errCuckooFull         = engine.NewError("ERR", "Operation aborted: filter is full")
 )
 
-// parseCuckoo reads a number from the front of args, which must be up to most.
-func parseCuckoo(args [][]byte, most uint64, invalid error) (uint64, error) {
-	if len(args) > 0 {
-		if n, ok := ParseUint(args[0]); ok && n <= most {
-			return n, nil
-		}
-	}
-	return 0, invalid
+// cuckooOptions reads the options of CF.RESERVE and CF.INSERT.
+type cuckooOptions struct {
+	options
+	filter cuckoo.Options
 }
 
-func parseCuckooCapacity(args [][]byte, o *cuckoo.Options) (err error) {
-	if o.Capacity, err = parseCuckoo(args, math.MaxUint64, errCuckooCapacity); err == nil && o.Capacity == 0 {
-		err = errCuckooZeroCapacity
-	}
-	return err
+// number takes a number up to most.
+func (o *cuckooOptions) number(most uint64, bad error) uint64 {
+	n, ok := ParseUint(o.next())
+	o.check(ok && n <= most, bad)
+	return n
+}
+
+func (o *cuckooOptions) capacity() {
+	o.filter.Capacity = o.number(math.MaxUint64, errCuckooCapacity)
+	o.check(o.filter.Capacity != 0, errCuckooZeroCapacity)
 }
 
 func cfReserve(c *Ctx) error {
-	o := cuckoo.DefaultOptions
-	if err := parseCuckooCapacity(c.Args[2:], &o); err != nil {
-		return err
-	}
-	for rest := c.Args[3:]; len(rest) > 0; rest = rest[2:] {
-		var n uint64
-		var err error
-		switch value := rest[1:]; {
-		case EqualFold(rest[0], "BUCKETSIZE"):
-			if n, err = parseCuckoo(value, math.MaxUint8, errCuckooBucket); err == nil && n == 0 {
-				err = errCuckooBucketRange
-			}
-			o.BucketSize = uint8(n)
-		case EqualFold(rest[0], "MAXITERATIONS"):
-			if n, err = parseCuckoo(value, math.MaxUint16, errCuckooIterations); err == nil && n == 0 {
-				err = errCuckooNoIterations
-			}
-			o.MaxIterations = uint16(n)
-		case EqualFold(rest[0], "EXPANSION"):
-			if n, err = parseCuckoo(value, math.MaxUint16, errCuckooExpansion); err == nil && n > cuckoo.MaxExpansion {
-				err = errCuckooExpandRange
-			}
-			o.Expansion = uint16(n)
+	o := cuckooOptions{options{args: c.Args[2:]}, cuckoo.DefaultOptions}
+	o.capacity()
+	for o.more() {
+		switch {
+		case o.is("BUCKETSIZE"):
+			o.filter.BucketSize = uint8(o.number(math.MaxUint8, errCuckooBucket))
+			o.check(o.filter.BucketSize != 0, errCuckooBucketRange)
+		case o.is("MAXITERATIONS"):
+			o.filter.MaxIterations = uint16(o.number(math.MaxUint16, errCuckooIterations))
+			o.check(o.filter.MaxIterations != 0, errCuckooNoIterations)
+		case o.is("EXPANSION"):
+			o.filter.Expansion = uint16(o.number(math.MaxUint16, errCuckooExpansion))
+			o.check(o.filter.Expansion <= cuckoo.MaxExpansion, errCuckooExpandRange)
 		default:
-			err = ErrSyntax
-		}
-		if err != nil {
-			return err
+			o.err = ErrSyntax
 		}
 	}
-	return replyOK(c, cuckoo.Reserve(c.Tx, c.Args[1], o))
+	if o.err != nil {
+		return o.err
+	}
+	return replyOK(c, cuckoo.Reserve(c.Tx, c.Args[1], o.filter))
 }
 
 // cfAdd replies with an integer in RESP3 too, as Kvrocks; the other commands reply as Redis's module.
@@ -106,35 +97,36 @@ func cfAddOne(c *Ctx, unique bool, reply func(added bool)) error {
 
 func cfInsert(unique bool) Handler {
 	return func(c *Ctx) error {
-		o := cuckoo.DefaultOptions
-		create := &o
-		for rest := c.Args[2:]; len(rest) > 0; rest = rest[1:] {
+		o := cuckooOptions{options{args: c.Args[2:]}, cuckoo.DefaultOptions}
+		create := &o.filter
+		items := false
+		for o.more() && !items {
 			switch {
-			case EqualFold(rest[0], "CAPACITY"):
-				if err := parseCuckooCapacity(rest[1:], &o); err != nil {
-					return err
-				}
-				rest = rest[1:]
-			case EqualFold(rest[0], "NOCREATE"):
+			case o.flag("ITEMS", &items):
+			case o.is("CAPACITY"):
+				o.capacity()
+			case o.is("NOCREATE"):
 				create = nil
-			case EqualFold(rest[0], "ITEMS"):
-				items := rest[1:]
-				if len(items) == 0 {
-					return errNoItems
-				}
-				c.Out.Array(len(items))
-				return cuckoo.Add(c.Tx, c.Args[1], items, unique, create, func(r cuckoo.Result) {
-					if r == cuckoo.Full {
-						c.Out.Int(-1) // no error, as in Redis's module
-					} else {
-						c.Out.Bool(r == cuckoo.Added)
-					}
-				})
 			default:
-				return ErrSyntax
+				o.err = ErrSyntax
 			}
 		}
-		return ErrSyntax
+		switch {
+		case o.err != nil:
+			return o.err
+		case !items:
+			return ErrSyntax
+		case len(o.args) == 0:
+			return errNoItems
+		}
+		c.Out.Array(len(o.args))
+		return cuckoo.Add(c.Tx, c.Args[1], o.args, unique, create, func(r cuckoo.Result) {
+			if r == cuckoo.Full {
+				c.Out.Int(-1) // no error, as in Redis's module
+			} else {
+				c.Out.Bool(r == cuckoo.Added)
+			}
+		})
 	}
 }
 

@@ -140,24 +140,19 @@ func writePosition(w *resp.Writer, lon, lat float64) {
 }
 
 func geoadd(c *Ctx) error {
-	var f zset.Flags
-	changes := false
-	args := c.Args[2:]
-options:
-	for ; len(args) > 0; args = args[1:] {
-		switch {
-		case EqualFold(args[0], "NX"):
-			f |= zset.NX
-		case EqualFold(args[0], "XX"):
-			f |= zset.XX
-		case EqualFold(args[0], "CH"):
-			changes = true
-		default:
-			break options
-		}
+	var nx, xx, changes bool
+	o := options{args: c.Args[2:]}
+	for o.flag("NX", &nx) || o.flag("XX", &xx) || o.flag("CH", &changes) {
 	}
-	if len(args) == 0 || len(args)%3 != 0 || f == zset.NX|zset.XX {
+	args := o.args
+	if len(args) == 0 || len(args)%3 != 0 || nx && xx {
 		return ErrSyntax
+	}
+	var f zset.Flags
+	if nx {
+		f = zset.NX
+	} else if xx {
+		f = zset.XX
 	}
 	var few [4]geo.Place
 	places := few[:0]

@@ -19,6 +19,7 @@ const (
 
 // geoSearch is a search as it is parsed.
 type geoSearch struct {
+	options
 	c      *Ctx
 	form   geoForm
 	source []byte
@@ -54,14 +55,11 @@ func (s *geoSearch) run() error {
 		return err
 	}
 	s.exists = rec.Exists
-	options, err := s.parseMiddle()
-	for err == nil && len(options) > 0 {
-		options, err = s.parseOption(options)
+	s.parseMiddle()
+	for s.more() {
+		s.parseOption()
 	}
-	if err == nil {
-		err = s.check()
-	}
-	if err != nil {
+	if err := s.checkTogether(); err != nil {
 		return err
 	}
 	switch {
@@ -75,130 +73,107 @@ func (s *geoSearch) run() error {
 	return replyInt(c, n, err)
 }
 
-// parseMiddle reads the arguments that have fixed places, and returns the options.
-func (s *geoSearch) parseMiddle() (options [][]byte, err error) {
-	args := s.c.Args
-	switch s.form {
-	case formSearch:
-		return args[2:], nil
-	case formStore:
-		return args[3:], nil
-	case formPosition:
-		if err := s.position(args[2:]); err != nil {
-			return nil, err
-		}
-		return args[6:], s.radius(args[4:])
-	}
-	if !s.exists { // then Redis reads neither member nor radius
-		return args[5:], nil
-	}
-	if err := s.member(args[2]); err != nil {
-		return nil, err
-	}
-	return args[5:], s.radius(args[3:])
-}
-
-func (s *geoSearch) position(args [][]byte) (err error) {
-	s.q.Shape.Lon, s.q.Shape.Lat, err = geoPosition(args)
-	return err
-}
-
-func (s *geoSearch) member(name []byte) error {
-	lon, lat, found, err := geo.PositionOf(s.c.Tx, s.source, name)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return errGeoMember
-	}
-	s.q.Shape.Lon, s.q.Shape.Lat = lon, lat
-	return nil
-}
-
-func (s *geoSearch) radius(args [][]byte) (err error) {
-	radius, ok := ParseFloat(args[0])
+// parseMiddle reads the arguments that have fixed places, and leaves the options.
+func (s *geoSearch) parseMiddle() {
+	s.args = s.c.Args[2:]
 	switch {
-	case !ok:
-		return errGeoRadius
-	case radius < 0:
-		return errGeoCircle
-	}
-	s.q.Shape.Radius = radius
-	s.q.Shape.Unit, err = geoUnit(args[1])
-	return err
-}
-
-func (s *geoSearch) box(args [][]byte) (err error) {
-	width, ok := ParseFloat(args[0])
-	if !ok {
-		return errGeoWidth
-	}
-	height, ok := ParseFloat(args[1])
-	switch {
-	case !ok:
-		return errGeoHeight
-	case width < 0 || height < 0:
-		return errGeoBox
-	}
-	s.q.Shape.Width, s.q.Shape.Height, s.q.Shape.Box = width, height, true
-	s.q.Shape.Unit, err = geoUnit(args[2])
-	return err
-}
-
-// parseOption reads one option and returns the arguments after it.
-func (s *geoSearch) parseOption(args [][]byte) (rest [][]byte, err error) {
-	search := s.form == formSearch || s.form == formStore
-	name, rest := args[0], args[1:]
-	switch {
-	case EqualFold(name, "WITHDIST"):
-		s.withDistance = true
-	case EqualFold(name, "WITHHASH"):
-		s.withHash = true
-	case EqualFold(name, "WITHCOORD"):
-		s.withPosition = true
-	case EqualFold(name, "ANY"):
-		s.q.Any = true
-	case EqualFold(name, "ASC"):
-		s.q.Order = geo.Nearest
-	case EqualFold(name, "DESC"):
-		s.q.Order = geo.Furthest
-	case EqualFold(name, "COUNT") && len(rest) >= 1:
-		n, ok := ParseInt(rest[0])
-		switch {
-		case !ok:
-			return nil, ErrNotInteger
-		case n <= 0:
-			return nil, errGeoCount
-		}
-		s.q.Count = int(n)
-		return rest[1:], nil
-	case EqualFold(name, "STORE") && len(rest) >= 1 && s.mayStore():
-		s.store, s.byDistance = rest[0], false
-		return rest[1:], nil
-	case EqualFold(name, "STOREDIST") && len(rest) >= 1 && s.mayStore():
-		s.store, s.byDistance = rest[0], true
-		return rest[1:], nil
-	case EqualFold(name, "STOREDIST") && s.form == formStore:
-		s.byDistance = true
-	case EqualFold(name, "FROMMEMBER") && len(rest) >= 1 && search && !s.fromPosition:
-		s.fromMember = true
-		if s.exists {
-			err = s.member(rest[0])
-		}
-		return rest[1:], err
-	case EqualFold(name, "FROMLONLAT") && len(rest) >= 2 && search && !s.fromMember:
-		s.fromPosition = true
-		return rest[2:], s.position(rest)
-	case EqualFold(name, "BYRADIUS") && len(rest) >= 2 && search && !s.byBox:
-		s.byRadius = true
-		return rest[2:], s.radius(rest)
-	case EqualFold(name, "BYBOX") && len(rest) >= 3 && search && !s.byRadius:
-		s.byBox = true
-		return rest[3:], s.box(rest)
+	case s.form == formSearch:
+	case s.form == formStore:
+		s.next()
+	case s.form == formPosition:
+		s.position()
+		s.radius()
+	case !s.exists: // then Redis reads neither member nor radius
+		s.args = s.args[3:]
 	default:
-		return nil, ErrSyntax
+		s.member(s.next())
+		s.radius()
 	}
-	return rest, nil
+}
+
+// position takes a longitude and a latitude.
+func (s *geoSearch) position() {
+	lon, lat, err := geoPosition(s.args)
+	s.fail(err)
+	s.q.Shape.Lon, s.q.Shape.Lat = lon, lat
+	s.args = s.args[2:]
+}
+
+func (s *geoSearch) member(name []byte) {
+	lon, lat, found, err := geo.PositionOf(s.c.Tx, s.source, name)
+	s.fail(err)
+	s.check(found, errGeoMember)
+	s.q.Shape.Lon, s.q.Shape.Lat = lon, lat
+}
+
+// length takes a number.
+func (s *geoSearch) length(bad error) float64 {
+	f, ok := ParseFloat(s.next())
+	s.check(ok, bad)
+	return f
+}
+
+// unit takes the unit of lengths.
+func (s *geoSearch) unit() {
+	unit, err := geoUnit(s.next())
+	s.fail(err)
+	s.q.Shape.Unit = unit
+}
+
+// radius takes a radius and its unit.
+func (s *geoSearch) radius() {
+	s.q.Shape.Radius = s.length(errGeoRadius)
+	s.check(s.q.Shape.Radius >= 0, errGeoCircle)
+	s.unit()
+}
+
+// box takes width, height and unit.
+func (s *geoSearch) box() {
+	shape := &s.q.Shape
+	shape.Box, shape.Width, shape.Height = true, s.length(errGeoWidth), s.length(errGeoHeight)
+	s.check(shape.Width >= 0 && shape.Height >= 0, errGeoBox)
+	s.unit()
+}
+
+// parseOption takes one option.
+func (s *geoSearch) parseOption() {
+	search := s.form == formSearch || s.form == formStore
+	switch {
+	case s.flag("WITHDIST", &s.withDistance):
+	case s.flag("WITHHASH", &s.withHash):
+	case s.flag("WITHCOORD", &s.withPosition):
+	case s.flag("ANY", &s.q.Any):
+	case s.is("ASC"):
+		s.q.Order = geo.Nearest
+	case s.is("DESC"):
+		s.q.Order = geo.Furthest
+	case s.has("COUNT", 1):
+		n, ok := ParseInt(s.next())
+		s.check(ok, ErrNotInteger)
+		s.check(n > 0, errGeoCount)
+		s.q.Count = int(n)
+	case s.mayStore() && s.value("STORE", &s.store):
+		s.byDistance = false
+	case s.mayStore() && s.value("STOREDIST", &s.store):
+		s.byDistance = true
+	case s.form == formStore && s.flag("STOREDIST", &s.byDistance):
+	case search && !s.fromPosition && s.has("FROMMEMBER", 1):
+		s.fromMember = true
+		if name := s.next(); s.exists {
+			s.member(name)
+		}
+	case search && !s.fromMember && s.has("FROMLONLAT", 2):
+		s.fromPosition = true
+		s.position()
+	case search && !s.byBox && s.has("BYRADIUS", 2):
+		s.byRadius = true
+		s.radius()
+	case search && !s.byRadius && s.has("BYBOX", 3):
+		s.byBox = true
+		s.box()
+	default:
+		s.err = ErrSyntax
+	}
 }
 
 // mayStore reports whether STORE and STOREDIST name a key: in the forms of GEORADIUS that write.
@@ -206,11 +181,13 @@ func (s *geoSearch) mayStore() bool {
 	return (s.form == formPosition || s.form == formMember) && s.c.Spec.Flags&Write != 0
 }
 
-// check reports missing options and options that exclude each other.
-func (s *geoSearch) check() error {
+// checkTogether reports missing options and options that exclude each other.
+func (s *geoSearch) checkTogether() error {
 	search := s.form == formSearch || s.form == formStore
 	name := string(echoed(s.c.Args[0]))
 	switch {
+	case s.err != nil:
+		return s.err
 	case s.store != nil && (s.withDistance || s.withHash || s.withPosition):
 		what := "STORE option in GEORADIUS"
 		if s.form == formStore {

@@ -126,20 +126,21 @@ func setFormat(b []byte) error {
 
 func jsonSet(c *Ctx) error {
 	when := json.Always
-	for rest := c.Args[4:]; len(rest) > 0; rest = rest[1:] {
+	o := options{args: c.Args[4:]}
+	for o.more() {
 		switch {
-		case EqualFold(rest[0], "NX") && when == json.Always:
+		case when == json.Always && o.is("NX"):
 			when = json.IfMissing
-		case EqualFold(rest[0], "XX") && when == json.Always:
+		case when == json.Always && o.is("XX"):
 			when = json.IfExists
-		case EqualFold(rest[0], "FORMAT") && len(rest) > 1:
-			if err := setFormat(rest[1]); err != nil {
-				return err
-			}
-			rest = rest[1:]
+		case o.has("FORMAT", 1):
+			o.err = setFormat(o.next())
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
+	}
+	if o.err != nil {
+		return o.err
 	}
 	p, err := json.ParsePath(string(c.Args[2]))
 	if err != nil {

@@ -36,45 +36,34 @@ func jsonGet(c *Ctx) error {
 		paths  []*json.Path
 		plain  = true
 	)
-	for rest := c.Args[2:]; len(rest) > 0; rest = rest[1:] {
-		var to *string
-		switch word := rest[0]; {
-		case len(word) > len("NOESCAPE"):
-		case EqualFold(word, "INDENT"):
-			to = &format.Indent
-		case EqualFold(word, "NEWLINE"):
-			to = &format.Newline
-		case EqualFold(word, "SPACE"):
-			to = &format.Space
-		case EqualFold(word, "NOESCAPE"):
-			continue // RedisJSON 1 had it
-		case EqualFold(word, "FORMAT"):
-			if c.Out.Proto != 3 {
-				return errFormatRESP2
-			}
-			if len(rest) < 2 {
-				return wrongArgs(c.Spec.FullName())
-			}
+	o := options{args: c.Args[2:]}
+	text := func(to *string) {
+		o.check(len(o.args) > 0, wrongArgs(c.Spec.FullName()))
+		*to, plain = string(o.next()), false
+	}
+	for o.more() {
+		switch {
+		case o.is("INDENT"):
+			text(&format.Indent)
+		case o.is("NEWLINE"):
+			text(&format.Newline)
+		case o.is("SPACE"):
+			text(&format.Space)
+		case o.is("NOESCAPE"): // RedisJSON 1 had it
+		case o.is("FORMAT"):
+			o.check(c.Out.Proto == 3, errFormatRESP2)
+			o.check(len(o.args) > 0, wrongArgs(c.Spec.FullName()))
 			var ok bool
-			if form, ok = parseForm(rest[1], "STRING"); !ok {
-				return errReplyFormat
-			}
-			rest = rest[1:]
-			continue
+			form, ok = parseForm(o.next(), "STRING")
+			o.check(ok, errReplyFormat)
+		default:
+			p, err := json.ParsePath(string(o.next()))
+			o.fail(err)
+			paths = append(paths, p)
 		}
-		if to != nil {
-			if len(rest) < 2 {
-				return wrongArgs(c.Spec.FullName())
-			}
-			*to, plain = string(rest[1]), false
-			rest = rest[1:]
-			continue
-		}
-		p, err := json.ParsePath(string(rest[0]))
-		if err != nil {
-			return err
-		}
-		paths = append(paths, p)
+	}
+	if o.err != nil {
+		return o.err
 	}
 	if paths == nil {
 		paths = []*json.Path{json.Root()}

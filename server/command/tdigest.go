@@ -117,27 +117,23 @@ func tdigestMerge(c *Ctx) error {
 	case n > int64(len(c.Args)-3):
 		return wrongArgs(c.Spec.FullName())
 	}
-	sources, rest := c.Args[3:3+n], c.Args[3+n:]
 	var o tdigest.MergeOptions
-	for len(rest) > 0 {
+	w := options{args: c.Args[3+n:]}
+	for w.more() {
 		switch {
-		case EqualFold(rest[0], "COMPRESSION"):
-			if len(rest) == 1 {
-				return wrongArgs(c.Spec.FullName())
-			}
-			var err error
-			if o.Compression, err = parseCompression(rest[1]); err != nil {
-				return err
-			}
-			rest = rest[2:]
-		case EqualFold(rest[0], "OVERRIDE"):
-			o.Override = true
-			rest = rest[1:]
+		case w.has("COMPRESSION", 1):
+			o.Compression, w.err = parseCompression(w.next())
+		case w.is("COMPRESSION"):
+			w.err = wrongArgs(c.Spec.FullName())
+		case w.flag("OVERRIDE", &o.Override):
 		default:
-			return errTDKeyword
+			w.err = errTDKeyword
 		}
 	}
-	return replyOK(c, tdigest.Merge(c.Tx, c.Args[1], sources, o))
+	if w.err != nil {
+		return w.err
+	}
+	return replyOK(c, tdigest.Merge(c.Tx, c.Args[1], c.Args[3:3+n], o))
 }
 
 func tdigestReset(c *Ctx) error {
