@@ -35,62 +35,45 @@ const defaultTrimLimit = 100 * stream.TrimNode
 //
 // A master has put = in the place of ~, and left LIMIT, which means nothing then.
 func trimOptions(args [][]byte, xadd, fromMaster bool) (o stream.AddOptions, at int, err error) {
-	limited, refs := false, false
+	limited, refs, withID := false, false, false
+	limit := int64(0)
 	t := &o.Trim
-	i := 2
-loop:
-	for ; i < len(args); i++ {
-		opt, more := args[i], len(args)-1-i
+	w := options{args: args[2:]}
+	// threshold takes what may stand between the name of a strategy and its value.
+	threshold := func(by stream.TrimBy) []byte {
+		w.check(t.By == stream.TrimNone, errTrimTwice)
+		t.By = by
+		if len(w.args) > 1 && !w.is("=") {
+			w.flag("~", &t.Approx)
+		}
+		return w.next()
+	}
+	for w.more() && !withID {
 		switch {
-		case more > 0 && (EqualFold(opt, "MAXLEN") || EqualFold(opt, "MINID")):
-			if t.By != stream.TrimNone {
-				return o, 0, errTrimTwice
-			}
-			i++
-			if more > 1 && len(args[i]) == 1 && (args[i][0] == '~' || args[i][0] == '=') {
-				t.Approx = args[i][0] == '~'
-				i++
-			}
-			if EqualFold(opt, "MINID") {
-				t.By = stream.TrimMinID
-				if t.MinID, err = stream.ParseID(args[i], 0); err != nil {
-					return o, 0, err
-				}
-				continue
-			}
-			t.By = stream.TrimMaxLen
-			n, ok := ParseInt(args[i])
-			if !ok {
-				return o, 0, ErrNotInteger
-			}
-			if n < 0 {
-				return o, 0, errMaxLen
-			}
+		case w.has("MINID", 1):
+			t.MinID, err = stream.ParseID(threshold(stream.TrimMinID), 0)
+			w.fail(err)
+		case w.has("MAXLEN", 1):
+			n, ok := ParseInt(threshold(stream.TrimMaxLen))
+			w.check(ok, ErrNotInteger)
+			w.check(n >= 0, errMaxLen)
 			t.MaxLen = uint64(n)
-		case more > 0 && EqualFold(opt, "LIMIT"):
-			i++
-			n, ok := ParseInt(args[i])
-			if !ok {
-				return o, 0, ErrNotInteger
-			}
-			if n < 0 {
-				return o, 0, errTrimLimit
-			}
-			t.Limit, limited = uint64(n), true
-		case !refs && setRefs(&t.Refs, opt):
+		case w.int("LIMIT", &limit):
+			w.check(limit >= 0, errTrimLimit)
+			t.Limit, limited = uint64(limit), true
+		case !refs && takeRefs(&w, &t.Refs):
 			refs = true
-		case xadd && EqualFold(opt, "NOMKSTREAM"):
-			o.NoCreate = true
+		case xadd && w.flag("NOMKSTREAM", &o.NoCreate):
 		case xadd:
-			if o.NewID, err = stream.ParseNewID(opt); err != nil {
-				return o, 0, err
-			}
-			break loop
+			o.NewID, w.err = stream.ParseNewID(w.next())
+			withID = true
 		default:
-			return o, 0, ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
 	switch {
+	case w.err != nil:
+		return o, 0, w.err
 	case t.Limit > 0 && t.By == stream.TrimNone:
 		return o, 0, errLimitNoTrim
 	case !xadd && t.By == stream.TrimNone:
@@ -102,7 +85,7 @@ loop:
 	case !limited && t.Approx:
 		t.Limit = defaultTrimLimit
 	}
-	return o, i + 1, nil
+	return o, len(args) - len(w.args), nil
 }
 
 func xadd(c *Ctx) error {
@@ -193,18 +176,16 @@ func xrange(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	count := int64(-1)
-	for rest := c.Args[4:]; len(rest) > 0; rest = rest[2:] {
-		if len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
-			return ErrSyntax
-		}
-		n, ok := ParseInt(rest[1])
-		if !ok {
-			return ErrNotInteger
-		}
-		count = max(n, 0)
+	count, counted := int64(0), false
+	w := options{args: c.Args[4:]}
+	for w.more() {
+		counted = w.int("COUNT", &count)
+		w.check(counted, ErrSyntax)
 	}
-	if count == 0 {
+	if w.err != nil {
+		return w.err
+	}
+	if counted && count <= 0 {
 		rec, err := c.Tx.Load(c.Args[1], cf.TypeStream)
 		switch {
 		case err != nil:
@@ -216,14 +197,13 @@ func xrange(c *Ctx) error {
 		}
 		return nil
 	}
-	o := stream.RangeOptions{From: from, To: to, Reverse: reverse, Count: uint64(max(count, 0)), LastRead: true}
-	w := c.Out
-	mark, n := w.Mark(), 0
+	o := stream.RangeOptions{From: from, To: to, Reverse: reverse, Count: uint64(count), LastRead: true}
+	mark, n := c.Out.Mark(), 0
 	err = stream.Range(c.Tx, c.Args[1], o, func(e *stream.Entry) {
-		writeEntry(w, e)
+		writeEntry(c.Out, e)
 		n++
 	})
-	w.InsertArray(mark, n)
+	c.Out.InsertArray(mark, n)
 	return err
 }
 
@@ -271,27 +251,22 @@ func xsetid(c *Ctx) error {
 		return err
 	}
 	var o stream.SetIDOptions
-	for rest := c.Args[3:]; len(rest) > 0; rest = rest[2:] {
+	var added int64
+	w := options{args: c.Args[3:]}
+	for w.more() {
 		switch {
-		case len(rest) > 1 && EqualFold(rest[0], "ENTRIESADDED"):
-			n, ok := ParseInt(rest[1])
-			if !ok {
-				return ErrNotInteger
-			}
-			if n < 0 {
-				return errEntriesAdded
-			}
-			o.EntriesAdded, o.SetEntriesAdded = uint64(n), true
-		case len(rest) > 1 && EqualFold(rest[0], "MAXDELETEDID"):
-			if o.MaxDeleted, err = stream.ParseID(rest[1], 0); err != nil {
-				return err
-			}
-			if id.Compare(o.MaxDeleted) < 0 {
-				return stream.ErrSetIDBelowDeleted
-			}
+		case w.int("ENTRIESADDED", &added):
+			w.check(added >= 0, errEntriesAdded)
+			o.EntriesAdded, o.SetEntriesAdded = uint64(added), true
+		case w.has("MAXDELETEDID", 1):
+			o.MaxDeleted, w.err = stream.ParseID(w.next(), 0)
+			w.check(id.Compare(o.MaxDeleted) >= 0, stream.ErrSetIDBelowDeleted)
 		default:
-			return ErrSyntax
+			w.err = ErrSyntax
 		}
+	}
+	if w.err != nil {
+		return w.err
 	}
 	return replyOK(c, stream.SetID(c.Tx, c.Args[1], id, o))
 }

@@ -36,26 +36,17 @@ var (
 // groupStart reads the options of XGROUP CREATE and SETID, behind the id.
 func groupStart(c *Ctx, create bool) (o stream.GroupStart, mkStream bool, err error) {
 	o.EntriesRead = stream.UnknownReads
-	for rest := c.Args[5:]; len(rest) > 0; {
+	w := options{args: c.Args[5:]}
+	for w.more() {
 		switch {
-		case create && EqualFold(rest[0], "MKSTREAM"):
-			mkStream = true
-			rest = rest[1:]
-		case len(rest) > 1 && EqualFold(rest[0], "ENTRIESREAD"):
-			n, ok := ParseInt(rest[1])
-			if !ok {
-				return o, false, ErrNotInteger
-			}
-			if n < 0 && n != stream.UnknownReads {
-				return o, false, errEntriesRead
-			}
-			o.EntriesRead = n
-			rest = rest[2:]
+		case create && w.flag("MKSTREAM", &mkStream):
+		case w.int("ENTRIESREAD", &o.EntriesRead):
+			w.check(o.EntriesRead >= 0 || o.EntriesRead == stream.UnknownReads, errEntriesRead)
 		default:
-			return o, false, wrongSubcommand(c)
+			w.err = wrongSubcommand(c)
 		}
 	}
-	return o, mkStream, nil
+	return o, mkStream, w.err
 }
 
 func xgroupCreate(c *Ctx) error {
@@ -233,38 +224,23 @@ func writeClaimed(w *resp.Writer, id stream.ID, e *stream.Entry) {
 // claimOptions reads the options of XCLAIM behind the ids.
 func claimOptions(args [][]byte, now int64, o *stream.ClaimOptions) error {
 	delivered := int64(-1) // not given
-	for i := 0; i < len(args); i++ {
-		opt, more := args[i], i+1 < len(args)
-		number := func(bad error) (int64, error) {
-			i++
-			n, ok := ParseInt(args[i])
-			if !ok {
-				return 0, bad
-			}
-			return n, nil
-		}
-		var err error
+	w := options{args: args}
+	for w.more() {
 		switch {
-		case EqualFold(opt, "FORCE"):
-			o.Force = true
-		case EqualFold(opt, "JUSTID"):
-			o.JustID = true
-		case more && EqualFold(opt, "IDLE"):
-			delivered, err = number(errClaimIdle)
+		case w.flag("FORCE", &o.Force):
+		case w.flag("JUSTID", &o.JustID):
+		case w.intOr("IDLE", &delivered, errClaimIdle):
 			delivered = now - delivered
-		case more && EqualFold(opt, "TIME"):
-			delivered, err = number(errClaimTime)
-		case more && EqualFold(opt, "RETRYCOUNT"):
-			o.Deliveries, err = number(errClaimRetries)
-		case more && EqualFold(opt, "LASTID"):
-			i++
-			o.LastID, err = stream.ParseID(args[i], 0)
+		case w.intOr("TIME", &delivered, errClaimTime):
+		case w.intOr("RETRYCOUNT", &o.Deliveries, errClaimRetries):
+		case w.has("LASTID", 1):
+			o.LastID, w.err = stream.ParseID(w.next(), 0)
 		default:
-			err = errorf("Unrecognized XCLAIM option '%s'", cString(opt))
+			w.err = errorf("Unrecognized XCLAIM option '%s'", cString(w.args[0]))
 		}
-		if err != nil {
-			return err
-		}
+	}
+	if w.err != nil {
+		return w.err
 	}
 	if delivered < 0 || delivered > now { // clients' clocks may differ
 		delivered = now
@@ -278,26 +254,26 @@ func xautoclaim(c *Ctx) error {
 	if !ok {
 		return errAutoClaimIdle
 	}
-	o := stream.AutoClaimOptions{MinIdle: max(minIdle, 0), Count: 100}
+	o := stream.AutoClaimOptions{MinIdle: max(minIdle, 0)}
 	var err error
 	if o.From, err = stream.ParseStart(c.Args[5]); err != nil {
 		return err
 	}
-	for i := 6; i < len(c.Args); i++ {
-		switch opt := c.Args[i]; {
-		case i+1 < len(c.Args) && EqualFold(opt, "COUNT"):
-			i++
-			n, ok := ParseInt(c.Args[i])
-			if !ok || n < 1 || n > math.MaxInt64/16 {
-				return errAutoClaimCount
-			}
-			o.Count = uint64(n)
-		case EqualFold(opt, "JUSTID"):
-			o.JustID = true
+	count := int64(100)
+	w := options{args: c.Args[6:]}
+	for w.more() {
+		switch {
+		case w.intOr("COUNT", &count, errAutoClaimCount):
+			w.check(count >= 1 && count <= math.MaxInt64/16, errAutoClaimCount)
+		case w.flag("JUSTID", &o.JustID):
 		default:
-			return ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
+	if w.err != nil {
+		return w.err
+	}
+	o.Count = uint64(count)
 	g, err := keyGroup(c)
 	if err != nil {
 		return err

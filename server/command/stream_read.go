@@ -57,24 +57,17 @@ type streamRead struct {
 // parseStreamRead parses the arguments of XREAD and XREADGROUP, except the IDs.
 func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, err error) {
 	r.grouped = grouped
-	for i := 1; i < len(args); i++ {
-		opt, more := args[i], len(args)-1-i
+	var count int64
+	o := options{args: args[1:]}
+	for o.more() && r.at == 0 {
 		switch {
-		case more > 0 && EqualFold(opt, "BLOCK"):
-			i++
-			if r.timeout, err = blockTimeout(args[i]); err != nil {
-				return r, err
-			}
+		case o.has("BLOCK", 1):
+			r.timeout, o.err = blockTimeout(o.next())
 			r.blocks = true
-		case more > 0 && EqualFold(opt, "COUNT"):
-			i++
-			n, ok := ParseInt(args[i])
-			if !ok {
-				return r, ErrNotInteger
-			}
-			r.count = uint64(max(n, 0))
-		case more > 0 && EqualFold(opt, "STREAMS"):
-			if more%2 != 0 {
+		case o.int("COUNT", &count):
+			r.count = uint64(max(count, 0))
+		case o.has("STREAMS", 1):
+			if len(o.args)%2 != 0 {
 				last := '$'
 				if grouped {
 					last = '>'
@@ -82,25 +75,20 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 				return r, errorf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.",
 					name, last)
 			}
-			r.at = i + 1
-			r.keys, r.ids = args[r.at:r.at+more/2], args[r.at+more/2:]
-			i = len(args)
-		case more > 1 && EqualFold(opt, "GROUP"):
-			if !grouped {
-				return r, errGroupInRead
-			}
-			r.group, r.consumer = args[i+1], args[i+2]
-			i += 2
-		case EqualFold(opt, "NOACK"):
-			if !grouped {
-				return r, errNoAckInRead
-			}
-			r.noAck = true
+			half := len(o.args) / 2
+			r.at, r.keys, r.ids = len(args)-len(o.args), o.args[:half], o.args[half:]
+		case o.has("GROUP", 2):
+			o.check(grouped, errGroupInRead)
+			r.group, r.consumer = o.next(), o.next()
+		case o.flag("NOACK", &r.noAck):
+			o.check(grouped, errNoAckInRead)
 		default:
-			return r, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
 	switch {
+	case o.err != nil:
+		return r, o.err
 	case r.at == 0:
 		return r, ErrSyntax
 	case grouped && r.group == nil:

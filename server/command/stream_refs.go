@@ -16,14 +16,14 @@ var (
 	errNoIDs       = engine.NewError("ERR", "IDS option is required")
 )
 
-// setRefs sets what KEEPREF, DELREF or ACKED chooses; false for another word.
-func setRefs(to *stream.Refs, b []byte) bool {
+// takeRefs takes KEEPREF, DELREF or ACKED.
+func takeRefs(o *options, to *stream.Refs) bool {
 	switch {
-	case EqualFold(b, "KEEPREF"):
+	case o.is("KEEPREF"):
 		*to = stream.KeepRefs
-	case EqualFold(b, "DELREF"):
+	case o.is("DELREF"):
 		*to = stream.DeleteRefs
-	case EqualFold(b, "ACKED"):
+	case o.is("ACKED"):
 		*to = stream.OnlyIfAcked
 	default:
 		return false
@@ -35,25 +35,26 @@ func setRefs(to *stream.Refs, b []byte) bool {
 func deleteOptions(args [][]byte) (ids []stream.ID, refs stream.Refs, err error) {
 	chosen := false
 	var words [][]byte
-	for len(args) > 0 {
+	var n int64
+	o := options{args: args}
+	for o.more() {
 		switch {
-		case !chosen && setRefs(&refs, args[0]):
+		case !chosen && takeRefs(&o, &refs):
 			chosen = true
-			args = args[1:]
-		case len(args) > 1 && EqualFold(args[0], "IDS"):
-			n, ok := ParseInt(args[1])
-			if !ok || n < 1 {
-				return nil, 0, errNumIDs
+		case o.intOr("IDS", &n, errNumIDs):
+			o.check(n >= 1, errNumIDs)
+			o.check(n <= int64(len(o.args)), errNumIDsMatch)
+			if o.err == nil {
+				words, o.args = o.args[:n], o.args[n:]
 			}
-			if args = args[2:]; n > int64(len(args)) {
-				return nil, 0, errNumIDsMatch
-			}
-			words, args = args[:n], args[n:]
 		default:
-			return nil, 0, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
-	if words == nil {
+	switch {
+	case o.err != nil:
+		return nil, 0, o.err
+	case words == nil:
 		return nil, 0, errNoIDs
 	}
 	ids, err = parseStreamIDs(words)
