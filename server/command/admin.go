@@ -160,16 +160,13 @@ func compact(c *Ctx) error {
 // write is in the log, and replicas, which are not waited for, go on from it after the next start.
 func shutdown(c *Ctx) error {
 	var save, noSave, abort, other bool
-	for _, a := range c.Args[1:] {
+	o := options{args: c.Args[1:]}
+	for o.more() {
 		switch {
-		case EqualFold(a, "SAVE"):
-			save = true
-		case EqualFold(a, "NOSAVE"):
-			noSave = true
-		case EqualFold(a, "NOW"), EqualFold(a, "FORCE"):
-			other = true
-		case EqualFold(a, "ABORT"):
-			abort = true
+		case o.flag("SAVE", &save):
+		case o.flag("NOSAVE", &noSave):
+		case o.flag("NOW", &other), o.flag("FORCE", &other):
+		case o.flag("ABORT", &abort):
 		default:
 			return ErrSyntax
 		}

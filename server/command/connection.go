@@ -112,21 +112,20 @@ func hello(c *Ctx) error {
 	}
 	var user, password, name []byte
 	var withAuth, withName bool
-	for i := 2; i < len(c.Args); i++ {
-		more := len(c.Args) - 1 - i
+	o := options{args: c.Args[min(2, len(c.Args)):]}
+	for o.more() {
 		switch {
-		case EqualFold(c.Args[i], "AUTH") && more >= 2:
-			user, password, withAuth = c.Args[i+1], c.Args[i+2], true
-			i += 2
-		case EqualFold(c.Args[i], "SETNAME") && more >= 1:
-			name, withName = c.Args[i+1], true
-			if !printable(name) {
-				return errName
-			}
-			i++
+		case o.has("AUTH", 2):
+			user, password, withAuth = o.next(), o.next(), true
+		case o.value("SETNAME", &name):
+			withName = true
+			o.check(printable(name), errName)
 		default:
-			return errorf("Syntax error in HELLO option '%s'", echoed(c.Args[i]))
+			o.err = errorf("Syntax error in HELLO option '%s'", echoed(o.args[0]))
 		}
+	}
+	if o.err != nil {
+		return o.err
 	}
 	if withAuth {
 		if err := login(c, user, password, string(c.Args[0])); err != nil {

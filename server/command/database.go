@@ -20,8 +20,8 @@ var databaseCommands = []Spec{
 }
 
 var (
-	errDBIndex  = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32 = errorf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
+	errDBIndex     = engine.NewError("ERR", "DB index is out of range")
+	errNotInt32    = errorf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")

@@ -156,39 +156,20 @@ type restoreOptions struct {
 
 func parseRestoreOptions(args [][]byte) (o restoreOptions, err error) {
 	idle, freq := int64(-1), int64(-1)
-	for ; len(args) > 0; args = args[1:] {
+	w := options{args: args}
+	for w.more() {
 		switch {
-		case EqualFold(args[0], "REPLACE"):
-			o.replace = true
-		case EqualFold(args[0], "ABSTTL"):
-			o.absTTL = true
-		case EqualFold(args[0], "IDLETIME") && len(args) > 1 && freq == -1:
-			if idle, err = restoreNumber(args[1], math.MaxInt64, errIdleTime); err != nil {
-				return o, err
-			}
-			args = args[1:]
-		case EqualFold(args[0], "FREQ") && len(args) > 1 && idle == -1:
-			if freq, err = restoreNumber(args[1], 255, errFreq); err != nil {
-				return o, err
-			}
-			args = args[1:]
+		case w.flag("REPLACE", &o.replace):
+		case w.flag("ABSTTL", &o.absTTL):
+		case freq == -1 && w.int("IDLETIME", &idle):
+			w.check(idle >= 0, errIdleTime)
+		case idle == -1 && w.int("FREQ", &freq):
+			w.check(freq >= 0 && freq <= 255, errFreq)
 		default:
-			return o, ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
-	return o, nil
-}
-
-// restoreNumber reads a number from 0 to greatest.
-func restoreNumber(b []byte, greatest int64, outside error) (int64, error) {
-	n, ok := ParseInt(b)
-	switch {
-	case !ok:
-		return 0, ErrNotInteger
-	case n < 0 || n > greatest:
-		return 0, outside
-	}
-	return n, nil
+	return o, w.err
 }
 
 // restore is RESTORE. The value is read and checked as a whole before anything is written, and the key's old value,
@@ -206,9 +187,12 @@ func restore(c *Ctx) error {
 	case old.Exists && !o.replace:
 		return errBusyKey
 	}
-	ttl, err := restoreNumber(c.Args[2], math.MaxInt64, errRestoreTTL)
-	if err != nil {
-		return err
+	ttl, ok := ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case ttl < 0:
+		return errRestoreTTL
 	}
 	body, err := rdb.Open(c.Args[3])
 	if err != nil {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -27,34 +26,28 @@ var (
 // failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It replies before it is done.
 func failover(c *Ctx) error {
 	var f Failover
-	for args := c.Args[1:]; len(args) > 0; {
-		switch word := strings.ToLower(string(args[0])); {
-		case word == "abort" && len(c.Args) == 2:
+	var ms int64
+	o := options{args: c.Args[1:]}
+	for o.more() {
+		switch {
+		case len(c.Args) == 2 && o.is("ABORT"):
 			return replyOK(c, c.Srv.Replication.AbortFailover())
-		case word == "timeout" && len(args) > 1 && f.Timeout == 0:
-			ms, ok := ParseInt(args[1])
-			switch {
-			case !ok:
-				return ErrNotInteger
-			case ms <= 0:
-				return errFailoverTimeout
-			}
-			f.Timeout = min(time.Duration(ms), longestWait/time.Millisecond) * time.Millisecond
-			args = args[2:]
-		case word == "to" && len(args) > 2 && f.Host == "":
-			port, ok := ParseInt(args[2])
-			if !ok {
-				return ErrNotInteger
-			}
-			f.Host, f.Port = string(args[1]), int(port)
-			args = args[3:]
-		case word == "force" && !f.Force:
-			f.Force = true
-			args = args[1:]
+		case ms == 0 && o.int("TIMEOUT", &ms):
+			o.check(ms > 0, errFailoverTimeout)
+		case f.Host == "" && o.has("TO", 2):
+			f.Host = string(o.next())
+			port, ok := ParseInt(o.next())
+			o.check(ok, ErrNotInteger)
+			f.Port = int(port)
+		case !f.Force && o.flag("FORCE", &f.Force):
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
+	if o.err != nil {
+		return o.err
+	}
+	f.Timeout = min(time.Duration(ms), longestWait/time.Millisecond) * time.Millisecond
 	r := c.Srv.Replication
 	if r.IsReplica() {
 		return errFailoverReplica

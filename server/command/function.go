@@ -62,14 +62,14 @@ func fcall(c *Ctx) error {
 }
 
 func functionLoad(c *Ctx) error {
-	args, replace := c.Args[2:], false
-	for len(args) > 1 {
-		if !EqualFold(args[0], "REPLACE") {
-			return errorf("Unknown option given: %s", echoed(args[0]))
+	replace := false
+	o := options{args: c.Args[2:]}
+	for len(o.args) > 1 {
+		if !o.flag("REPLACE", &replace) {
+			return errorf("Unknown option given: %s", echoed(o.args[0]))
 		}
-		replace, args = true, args[1:]
 	}
-	name, err := c.Srv.Scripts.LoadLibrary(c.Tx, args[0], replace)
+	name, err := c.Srv.Scripts.LoadLibrary(c.Tx, o.args[0], replace)
 	return replyString(c, name, err)
 }
 
@@ -149,17 +149,17 @@ var errListArgument = errors.New("library name argument was not given")
 func functionList(c *Ctx) error {
 	var pattern []byte
 	withCode := false
-	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+	o := options{args: c.Args[2:]}
+	for o.more() {
 		switch {
-		case !withCode && EqualFold(args[0], "WITHCODE"):
-			withCode = true
-		case pattern == nil && EqualFold(args[0], "LIBRARYNAME"):
-			if len(args) == 1 {
+		case !withCode && o.flag("WITHCODE", &withCode):
+		case pattern == nil && o.is("LIBRARYNAME"):
+			if len(o.args) == 0 {
 				return errListArgument
 			}
-			pattern, args = bytes.ToLower(args[1]), args[1:] // either case matches
+			pattern = bytes.ToLower(o.next()) // either case matches
 		default:
-			return errorf("Unknown argument %s", echoed(args[0]))
+			return errorf("Unknown argument %s", echoed(o.args[0]))
 		}
 	}
 	mark, n := c.Out.Mark(), 0

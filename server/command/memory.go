@@ -31,18 +31,12 @@ const sampled = 5
 
 func memoryUsage(c *Ctx) error {
 	samples := int64(sampled)
-	for i := 3; i < len(c.Args); i += 2 {
-		if !EqualFold(c.Args[i], "SAMPLES") || i+1 == len(c.Args) {
-			return ErrSyntax
-		}
-		n, ok := ParseInt(c.Args[i+1])
-		switch {
-		case !ok:
-			return ErrNotInteger
-		case n < 0:
-			return ErrSyntax
-		}
-		samples = n
+	o := options{args: c.Args[3:]}
+	for o.more() {
+		o.check(o.int("SAMPLES", &samples) && samples >= 0, ErrSyntax)
+	}
+	if o.err != nil {
+		return o.err
 	}
 	n, exists, err := keys.Size(c.Tx, c.Args[2], uint64(samples))
 	return bytesOrNull(c, n, exists, err)

@@ -39,30 +39,26 @@ type migrateOptions struct {
 
 func parseMigrate(args [][]byte) (o migrateOptions, err error) {
 	o.keys, o.first = args[3:4], 3
-	for i := 6; i < len(args); i++ {
-		more := len(args) - 1 - i
+	w := options{args: args[6:]}
+	for w.more() {
 		switch {
-		case EqualFold(args[i], "COPY"):
-			o.copy = true
-		case EqualFold(args[i], "REPLACE"):
-			o.replace = true
-		case EqualFold(args[i], "AUTH") && more > 0:
-			i++
-			o.auth = args[i : i+1]
-		case EqualFold(args[i], "AUTH2") && more > 1:
-			o.auth = args[i+1 : i+3]
-			i += 2
-		case EqualFold(args[i], "KEYS"):
+		case w.flag("COPY", &o.copy):
+		case w.flag("REPLACE", &o.replace):
+		case w.has("AUTH", 1):
+			o.auth = [][]byte{w.next()}
+		case w.has("AUTH2", 2):
+			o.auth = [][]byte{w.next(), w.next()}
+		case w.is("KEYS"):
 			if len(args[3]) > 0 {
 				return o, errMigrateKey
 			}
-			o.keys, o.first = args[i+1:], i+1
+			o.keys, o.first = w.args, len(args)-len(w.args)
 			return o, nil
 		default:
-			return o, ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
-	return o, nil
+	return o, w.err
 }
 
 func migrateKeys(args [][]byte, add func(argIndex int, write bool)) error {

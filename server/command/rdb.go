@@ -32,20 +32,19 @@ const (
 // that other clients are not blocked; after an error the keys already written stay.
 func rdbLoad(c *Ctx) error {
 	l := loader{c: c}
-	db := uint64(0)
-	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+	db := int64(0)
+	o := options{args: c.Args[3:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "NX"):
-			l.keep = true
-		case EqualFold(args[0], "DB") && len(args) > 1:
-			n, ok := ParseInt(args[1])
-			if !ok || n < 0 || n > math.MaxUint32 {
-				return ErrNotInteger
-			}
-			db, args = uint64(n), args[1:]
+		case o.flag("NX", &l.keep):
+		case o.int("DB", &db):
+			o.check(db >= 0 && db <= math.MaxUint32, ErrNotInteger)
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
+	}
+	if o.err != nil {
+		return o.err
 	}
 	f, size, err := openRegular(string(c.Args[2]))
 	if err != nil {
@@ -54,7 +53,7 @@ func rdbLoad(c *Ctx) error {
 	defer f.Close()
 	file, err := rdb.NewFile(f, size, maxRestore)
 	if err == nil {
-		err = l.load(file, db)
+		err = l.load(file, uint64(db))
 	}
 	if err != nil {
 		err = l.stopped(err)

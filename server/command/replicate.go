@@ -50,33 +50,24 @@ func pollUpdates(c *Ctx) error {
 	if err != nil {
 		return ErrNotInteger
 	}
-	limit := engine.UpdatesLimit{Batches: defaultUpdates, Bytes: updatesBytes}
-	for args := c.Args[2:]; len(args) > 0; {
+	limit := engine.UpdatesLimit{Bytes: updatesBytes}
+	batches := int64(defaultUpdates)
+	o := options{args: c.Args[2:]}
+	for o.more() {
 		switch {
-		case EqualFold(args[0], "STRICT"):
-			limit.Strict = true
-			args = args[1:]
-			continue
-		case len(args) < 2:
-			return ErrSyntax
-		case EqualFold(args[0], "MAX"):
-			n, ok := ParseInt(args[1])
-			if !ok {
-				return ErrNotInteger
-			}
-			if n < 1 || n > mostUpdates {
-				return errUpdatesMost
-			}
-			limit.Batches = int(n)
-		case EqualFold(args[0], "FORMAT"):
-			if !EqualFold(args[1], "RAW") {
-				return errUpdatesFormat
-			}
+		case o.flag("STRICT", &limit.Strict):
+		case o.int("MAX", &batches):
+			o.check(batches >= 1 && batches <= mostUpdates, errUpdatesMost)
+		case o.has("FORMAT", 1):
+			o.check(o.is("RAW"), errUpdatesFormat)
 		default:
-			return ErrSyntax
+			o.err = ErrSyntax
 		}
-		args = args[2:]
 	}
+	if o.err != nil {
+		return o.err
+	}
+	limit.Batches = int(batches)
 	u, err := c.Srv.DB.UpdatesAfter(seq, limit)
 	if err != nil {
 		return err

@@ -68,52 +68,34 @@ type sortOptions struct {
 // names none.
 func parseSort(args [][]byte, readOnly, cluster bool, allKeys func() bool) (o sortOptions, err error) {
 	o.count = -1
-	for ; len(args) > 0; args = args[1:] {
-		word, left := args[0], len(args)-1
+	w := options{args: args}
+	for w.more() {
 		switch {
-		case EqualFold(word, "ASC"):
+		case w.is("ASC"):
 			o.desc = false
-		case EqualFold(word, "DESC"):
-			o.desc = true
-		case EqualFold(word, "ALPHA"):
-			o.alpha = true
-		case EqualFold(word, "LIMIT") && left >= 2:
-			var ok1, ok2 bool
-			o.start, ok1 = ParseInt(args[1])
-			o.count, ok2 = ParseInt(args[2])
-			if !ok1 || !ok2 {
-				return o, ErrNotInteger
-			}
-			args = args[2:]
-		case EqualFold(word, "STORE") && left >= 1 && !readOnly:
-			o.store, o.stores = args[1], true
-			args = args[1:]
-		case EqualFold(word, "BY") && left >= 1:
+		case w.flag("DESC", &o.desc):
+		case w.flag("ALPHA", &o.alpha):
+		case w.limit(&o.start, &o.count):
+		case !readOnly && w.value("STORE", &o.store):
+			o.stores = true
+		case w.has("BY", 1):
 			// One without a star ends all sorting, also by a pattern that comes later, as in Redis.
-			p := parseSortPattern(args[1])
-			o.by = &p
-			if !p.star {
+			p := parseSortPattern(w.next())
+			if o.by = &p; p.star {
+				w.check(!cluster, errSortByCluster)
+				w.check(allKeys(), errSortByDenied)
+			} else {
 				o.noSort = true
-			} else if cluster {
-				return o, errSortByCluster
-			} else if !allKeys() {
-				return o, errSortByDenied
 			}
-			args = args[1:]
-		case EqualFold(word, "GET") && left >= 1:
-			if cluster {
-				return o, errSortGet
-			}
-			if !allKeys() {
-				return o, errSortGetDenied
-			}
-			o.gets = append(o.gets, parseSortPattern(args[1]))
-			args = args[1:]
+		case w.has("GET", 1):
+			w.check(!cluster, errSortGet)
+			w.check(allKeys(), errSortGetDenied)
+			o.gets = append(o.gets, parseSortPattern(w.next()))
 		default:
-			return o, ErrSyntax
+			w.err = ErrSyntax
 		}
 	}
-	return o, nil
+	return o, w.err
 }
 
 // window returns which of n elements are wanted: count elements from start on.

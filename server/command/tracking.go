@@ -45,19 +45,14 @@ var (
 )
 
 func clientTracking(c *Ctx) error {
-	on := EqualFold(c.Args[2], "ON")
-	if !on && !EqualFold(c.Args[2], "OFF") {
-		// Redis parses the options first; their errors take precedence.
-		if _, err := trackingOptions(c); err != nil {
-			return err
-		}
-		return ErrSyntax
-	}
 	how, err := trackingOptions(c)
-	if err != nil {
+	on := EqualFold(c.Args[2], "ON")
+	switch {
+	case err != nil:
 		return err
-	}
-	if !on {
+	case !on && !EqualFold(c.Args[2], "OFF"):
+		return ErrSyntax
+	case !on:
 		c.Sess.Control.Untrack()
 		return replyOK(c, nil)
 	}
@@ -89,41 +84,29 @@ func clientTracking(c *Ctx) error {
 
 // trackingOptions parses what follows ON or OFF.
 func trackingOptions(c *Ctx) (how Tracking, err error) {
-	for i := 3; i < len(c.Args); i++ {
-		a, more := c.Args[i], i+1 < len(c.Args)
+	o := options{args: c.Args[3:]}
+	for o.more() {
 		switch {
-		case EqualFold(a, "REDIRECT") && more:
-			if how.Redirect != 0 {
-				return how, errTwoRedirect
-			}
-			i++
-			id, ok := ParseInt(c.Args[i])
-			if !ok {
-				return how, ErrNotInteger
-			}
+		case o.has("REDIRECT", 1):
+			o.check(how.Redirect == 0, errTwoRedirect)
+			id, ok := ParseInt(o.next())
+			o.check(ok, ErrNotInteger)
 			// Redirecting to a client that does not exist is most likely a mistake.
-			if !slices.ContainsFunc(c.Srv.Clients.List(), func(info ClientInfo) bool {
+			o.check(slices.ContainsFunc(c.Srv.Clients.List(), func(info ClientInfo) bool {
 				return info.ID == id && (c.Sess.Admin || info.Namespace == c.Sess.Namespace)
-			}) {
-				return how, errNoRedirect
-			}
+			}), errNoRedirect)
 			how.Redirect = id
-		case EqualFold(a, "BCAST"):
-			how.Broadcast = true
-		case EqualFold(a, "OPTIN"):
-			how.OptIn = true
-		case EqualFold(a, "OPTOUT"):
-			how.OptOut = true
-		case EqualFold(a, "NOLOOP"):
-			how.NoLoop = true
-		case EqualFold(a, "PREFIX") && more:
-			i++
-			how.Prefixes = append(how.Prefixes, string(c.Args[i]))
+		case o.flag("BCAST", &how.Broadcast):
+		case o.flag("OPTIN", &how.OptIn):
+		case o.flag("OPTOUT", &how.OptOut):
+		case o.flag("NOLOOP", &how.NoLoop):
+		case o.has("PREFIX", 1):
+			how.Prefixes = append(how.Prefixes, string(o.next()))
 		default:
-			return how, ErrSyntax
+			o.err = ErrSyntax
 		}
 	}
-	return how, nil
+	return how, o.err
 }
 
 // joinPrefixes adds prefixes to the prefixes of a client; without prefixes it adds the empty one. Prefixes must not
