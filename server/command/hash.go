@@ -109,15 +109,7 @@ func hmget(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	c.Out.Array(len(values))
-	for _, v := range values {
-		if v == nil {
-			c.Out.Null()
-		} else {
-			c.Out.Bulk(v)
-		}
-	}
-	return nil
+	return replyValues(c, values)
 }
 
 func hgetall(c *Ctx) error {

@@ -85,6 +85,16 @@ func bulkOrNull(c *Ctx, b []byte, found bool) {
 	}
 }
 
+// replyValues writes an array of values, of which nil ones are null. The command must have read all that it needs.
+func replyValues(c *Ctx, values [][]byte) error {
+	c.Tx.ReadsDone()
+	c.Out.Array(len(values))
+	for _, v := range values {
+		bulkOrNull(c, v, v != nil)
+	}
+	return nil
+}
+
 // replyPiece writes a piece of the dump of a filter, and the position of the next one.
 func replyPiece(c *Ctx, next uint64, data []byte, err error) error {
 	if err == nil {

@@ -197,17 +197,27 @@ func getDel(c *Ctx) error {
 	return replyBulkOrNull(c, value, found, err)
 }
 
-// mget finds the records prefetched by the pipeline. A key of another type has no value.
+// mget finds the records prefetched by the pipeline. A key of another type has no value. All values are read before the
+// first one is written, so that a long reply leaves in parts: it does so only without locks.
 func mget(c *Ctx) error {
-	c.Out.Array(len(c.Args) - 1)
+	var few [16][]byte
+	values := few[:0]
+	if n := len(c.Args) - 1; n > len(few) {
+		values = make([][]byte, 0, n)
+	}
 	for _, key := range c.Args[1:] {
 		value, found, err := stringValue(c, key)
-		if err != nil && err != engine.ErrWrongType {
+		switch {
+		case err != nil && err != engine.ErrWrongType:
 			return err
+		case !found || err != nil:
+			value = nil
+		case value == nil:
+			value = []byte{}
 		}
-		bulkOrNull(c, value, found && err == nil)
+		values = append(values, value)
 	}
-	return nil
+	return replyValues(c, values)
 }
 
 func mset(c *Ctx) error {

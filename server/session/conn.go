@@ -379,7 +379,7 @@ func (c *run) flush() bool {
 	}
 	if c.out.Overflowed() {
 		c.out.Release(keepReplies)
-		return c.sent(0, wire.ErrOutputLimit)
+		return c.sent(0, errReplyLimit)
 	}
 	// A large buffer is handed over below. The connection may keep it, unless its capacity is much larger than its
 	// contents.
@@ -434,6 +434,10 @@ func (c *run) TakeReply() {
 func (c *conn) logEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errReplyLimit):
+		c.srv.Stats.OutputLimit.Add(1)
+		c.srv.Log.Warn("a client whose reply is longer than client-output-buffer-limit was disconnected",
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("limit", c.outputLimit()))
 	case errors.Is(err, wire.ErrOutputLimit):
 		c.srv.Stats.OutputLimit.Add(1)
 		c.srv.Log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr),

@@ -213,3 +213,6 @@ func (c *conn) idleLimit() time.Duration {
 }
 
 var errQueryLimit = errors.New("query buffer limit exceeded")
+
+// errReplyLimit is the error of a client whose reply, which is built as a whole, exceeds the output limit.
+var errReplyLimit = errors.New("reply longer than the output buffer limit")

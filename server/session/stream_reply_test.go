@@ -166,7 +166,35 @@ func TestWholeReplyIsBounded(t *testing.T) {
 		}
 	}
 	fill.Want("GET written", "$1\r\n1\r\n")
-	if n := h.Logs.FilterMessage("a client that does not read its replies was disconnected").Len(); n != 7 {
+	message := "a client whose reply is longer than client-output-buffer-limit was disconnected"
+	if n := h.Logs.FilterMessage(message).Len(); n != 7 {
 		t.Errorf("%d log lines about it", n)
+	}
+}
+
+// The replies of MGET and HMGET may be longer than the output limit, and so may each of their values.
+func TestRepliesOfManyValuesLeaveInParts(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	value := strings.Repeat("v", 512<<10)
+	mget, hmget, want := []string{"MGET"}, []string{"HMGET", "h"}, "*40\r\n"
+	for i := range 38 {
+		name := fmt.Sprint("k", i)
+		c.Do("SET", name, value)
+		c.Do("HSET", "h", name, value)
+		mget, hmget = append(mget, name), append(hmget, name)
+		want += fmt.Sprintf("$%d\r\n%s\r\n", len(value), value)
+	}
+	c.Do("SET", "empty", "")
+	c.Do("HSET", "h", "empty", "")
+	mget, hmget, want = append(mget, "empty", "h"), append(hmget, "empty", "missing"), want+"$0\r\n\r\n$-1\r\n"
+	for _, served := range wires(h) { // on a busy host a client that reads must not be disconnected
+		served.SetPatience(servertest.Patience)
+	}
+	h.Sessions().Limits.Out.Store(256 << 10)
+	for _, command := range [][]string{mget, hmget} {
+		if got := c.Do(command...); got != want {
+			t.Errorf("%s: %d bytes that begin with %.40q, want %d", command[0], len(got), got, len(want))
+		}
 	}
 }
