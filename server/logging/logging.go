@@ -175,10 +175,10 @@ func (l *Logger) SetRetentionDays(days int) {
 	}
 }
 
-// Reopen opens the log files anew at their next lines, for programs that rename or delete log files.
+// Reopen opens the log files anew, for programs that rename or delete log files.
 func (l *Logger) Reopen() {
 	for _, f := range l.files {
-		f.Close()
+		f.reopen()
 	}
 }
 

@@ -89,6 +89,10 @@ func TestReopen(t *testing.T) {
 	}
 	defer l.Close()
 	name := filepath.Join(dir, FileName)
+	first, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, away := range []func() error{
 		func() error { return os.Rename(name, name+".1") },
 		func() error { return os.RemoveAll(dir) },
@@ -102,6 +106,9 @@ func TestReopen(t *testing.T) {
 		b, err := os.ReadFile(name)
 		if err != nil || !bytes.HasSuffix(b, []byte("info after\n")) || bytes.Contains(b, []byte("before")) {
 			t.Errorf("the log is %q, %v", b, err)
+		}
+		if now, err := os.Stat(name); err != nil || now.Mode() != first.Mode() {
+			t.Errorf("the mode of the file was %v, now %v, %v", first.Mode(), now.Mode(), err)
 		}
 	}
 }

@@ -24,10 +24,7 @@ type rotator struct {
 // openRotator opens the file for appending, so that an unusable directory is an error at start and not at the
 // first message.
 func openRotator(name string, retentionDays int, now func() time.Time) (*rotator, error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +38,14 @@ func openRotator(name string, retentionDays int, now func() time.Time) (*rotator
 	r := &rotator{now: now, date: date.Format(time.DateOnly)}
 	r.out = newFile(name, retentionDays)
 	return r, nil
+}
+
+// openFile creates a log file that is missing. A lumberjack.Logger would create a file that only its owner may read.
+func openFile(name string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 }
 
 func newFile(name string, retentionDays int) *lumberjack.Logger {
@@ -77,6 +82,16 @@ func (r *rotator) setRetention(days int) {
 	old := r.out
 	r.out = newFile(old.Filename, days)
 	old.Close()
+}
+
+// reopen lets the next line go to the file that has the name then.
+func (r *rotator) reopen() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out.Close()
+	if f, err := openFile(r.out.Filename); err == nil { // otherwise the next line tries to create it
+		f.Close()
+	}
 }
 
 // Close closes the file.
