@@ -23,6 +23,7 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long := "/" + strings.Repeat("x", 107)
 	for _, tt := range []struct {
 		at   Addresses
 		want string
@@ -36,6 +37,7 @@ func TestListen(t *testing.T) {
 			" is in use"},
 		{Addresses{FD: -1, Unix: file}, "unixsocket: " + file + " exists and is not a socket"},
 		{Addresses{FD: -1, Unix: "/nonexistent/socket"}, "unixsocket: cannot listen on /nonexistent/socket: "},
+		{Addresses{FD: -1, Unix: long}, "unixsocket: cannot listen on " + long + ": the path is longer than 107 bytes"},
 		{Addresses{FD: 60000}, "socket-fd: 60000 is not a listening socket: "},
 	} {
 		l, err := Listen(tt.at)

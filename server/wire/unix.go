@@ -12,6 +12,9 @@ import (
 // listenUnix makes a Unix socket. It replaces a socket that an ended server has left behind, and no other file. No
 // client can connect before the socket has its permissions: it listens only afterwards.
 func listenUnix(path string, perm uint32, backlog int) (net.Listener, error) {
+	if longest := len(syscall.RawSockaddrUnix{}.Path) - 1; len(path) > longest {
+		return nil, fmt.Errorf("unixsocket: cannot listen on %s: the path is longer than %d bytes", path, longest)
+	}
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("unixsocket: %w", err)
 	}
