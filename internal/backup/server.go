@@ -119,6 +119,9 @@ func (s *Server) snapshot(ctx context.Context) (snapshot, error) {
 	if err == nil && !slices.Contains(names, "CURRENT") {
 		err = errors.New("there is no CURRENT among the files")
 	}
+	if r := proto.ReplyError(""); errors.As(err, &r) && r.UnknownCommand() {
+		return nil, fmt.Errorf("%s is neither basalt nor Kvrocks: basalt export reads the keys of any other server", s.Addr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: _fetch_meta: %w", s.Addr, err)
 	}

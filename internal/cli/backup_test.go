@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -181,7 +183,7 @@ func damageTable(t *testing.T, repo string) {
 }
 
 func TestBackupUsage(t *testing.T) {
-	dir := t.TempDir()
+	dir, redis := t.TempDir(), unknowing(t)
 	for _, tt := range []struct {
 		args   []string
 		code   int
@@ -193,6 +195,7 @@ func TestBackupUsage(t *testing.T) {
 		{[]string{"backup", "--from", dir, "--to", dir + "/r"}, ExitError, "there is no database in it"},
 		{[]string{"backup", "--from", dir, "--to", dir + "/r", "--follow"}, ExitUsage, "--follow wants the HOST:PORT"},
 		{[]string{"backup", "--from", "127.0.0.1:1", "--to", dir + "/r"}, ExitError, "connection refused"},
+		{[]string{"backup", "--from", redis, "--to", dir + "/r"}, ExitError, redis + " is neither basalt nor Kvrocks: "},
 		{[]string{"backup", "list", dir + "/none"}, ExitError, "no such file or directory"},
 		{[]string{"backup", "list", t.TempDir()}, ExitError, "holds no backups"},
 		{[]string{"backup", "list", "ftp://x/y"}, ExitError, "not a directory and not s3://BUCKET/PREFIX"},
@@ -206,4 +209,36 @@ func TestBackupUsage(t *testing.T) {
 			t.Errorf("%q: %d, %q", tt.args, code, stderr)
 		}
 	}
+}
+
+// unknowing starts a server that knows no command but INFO, and returns its address.
+func unknowing(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer nc.Close()
+				for b := make([]byte, 4096); ; {
+					n, err := nc.Read(b)
+					if err != nil {
+						return
+					}
+					reply := "-ERR unknown command 'x', with args beginning with: \r\n"
+					if bytes.Contains(b[:n], []byte("INFO")) {
+						reply = "$22\r\nmaster_repl_offset:0\r\n\r\n"
+					}
+					nc.Write([]byte(reply))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }

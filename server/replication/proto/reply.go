@@ -55,6 +55,11 @@ func (e ReplyError) UnknownOption() bool {
 	return strings.Contains(strings.ToLower(string(e)), string(ErrUnknownOption))
 }
 
+// UnknownCommand reports whether the server does not know the command: it is neither basalt nor Kvrocks.
+func (e ReplyError) UnknownCommand() bool {
+	return strings.Contains(strings.ToLower(string(e)), "unknown command")
+}
+
 // Refused is an error that another attempt is unlikely to cure: the connection is not the cause.
 type Refused struct {
 	What string
