@@ -42,7 +42,7 @@ func TestInspectAndCheck(t *testing.T) {
 		t.Errorf("%d, %v, %s%s", code, err, out, stderr)
 	}
 	code, out, _ = call(t, "inspect", "--sample", "100", "--password", "secret", p.addr)
-	if code != 0 || !strings.Contains(out, "(a sample: --all looks at all keys)") {
+	if code != 0 || !strings.Contains(out, "(the first of SCAN: --all looks at all keys)") {
 		t.Errorf("%d, %s", code, out)
 	}
 	if code, _, stderr = call(t, "inspect", p.addr); code != 1 || !strings.Contains(stderr, "NOAUTH") {

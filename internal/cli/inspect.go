@@ -43,8 +43,8 @@ func inspectCommand(env *Env) *cobra.Command {
 compactions will drop.
 
 With DIR, a data directory that no server has open, it reads all records. With HOST:PORT it reads the keys of one
-namespace with SCAN: a --sample of them, and at most --speed keys a second, so that clients do not notice. Garbage is
-only shown for a directory.
+namespace with SCAN: the first --sample of them, which are those with the lowest names in a basalt, and at most
+--speed keys a second, so that clients do not notice. Garbage is only shown for a directory.
 
 --raw KEY prints every record of a key, with the meaning of its bytes and the ldb command that shows it.`,
 		Example: `  basalt inspect /var/lib/basalt
@@ -80,7 +80,7 @@ only shown for a directory.
 	f.StringVar(&o.raw, "raw", "", "print the records of this `KEY`")
 	f.StringVar(&o.ns, "namespace", cf.DefaultNamespace, "the namespace of --raw")
 	f.IntVar(&o.max, "max", 256, "bytes of a value that --raw prints; 0 = all")
-	f.IntVar(&o.sample, "sample", 100000, "keys of a server to look at")
+	f.IntVar(&o.sample, "sample", 100000, "keys of a server to look at, the first of SCAN")
 	f.BoolVar(&o.all, "all", false, "look at all keys of a server")
 	f.IntVar(&o.speed, "speed", 10000, "keys of a server a second; 0 = no limit")
 	f.StringVar(&o.match, "match", "", "only keys of a server that match a `PATTERN`")
@@ -254,7 +254,7 @@ func (o *inspectOptions) print(env *Env, in *offline.Inspection) error {
 		fmt.Fprintf(w, " in %s of files", formatBytes(in.FileBytes))
 	}
 	if in.Sampled {
-		fmt.Fprint(w, " (a sample: --all looks at all keys)")
+		fmt.Fprint(w, " (the first of SCAN: --all looks at all keys)")
 	}
 	fmt.Fprintln(w)
 	usage(w, "Types", in.Types)
