@@ -29,7 +29,7 @@ const Usage = `usage: basalt [-c FILE] [--KEY VALUE]...
 
 var (
 	errNoFile     = errors.New("wants the name of a file")
-	errNoOption   = errors.New("neither an option nor a sub-command; basalt --help lists both")
+	errNoOption   = errors.New("neither an option nor a sub-command; basalt --help lists both, -c takes a file")
 	errTokenTwice = errors.New("the token is given to two namespaces")
 	errNameTwice  = errors.New("the namespace has two tokens")
 	errPassEmpty  = errors.New("requirepass empty wasn't allowed while the namespace exists")

@@ -238,13 +238,13 @@ func TestLoadErrors(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"command line: --prot: unknown key":                                                {"--prot", "1"},
-		"command line: --port: wants a value":                                              {"--port"},
-		"command line: --port: argument couldn't be parsed into an integer":                {"--port", "x"},
-		"command line: -c: wants the name of a file":                                       {"-c"},
-		"command line: --x: neither an option nor a sub-command; basalt --help lists both": {"--x"},
-		"command line: x: neither an option nor a sub-command; basalt --help lists both":   {"x"},
-		"command line: -x: neither an option nor a sub-command; basalt --help lists both":  {"-x", "1"},
+		"command line: --prot: unknown key":                                                                 {"--prot", "1"},
+		"command line: --port: wants a value":                                                               {"--port"},
+		"command line: --port: argument couldn't be parsed into an integer":                                 {"--port", "x"},
+		"command line: -c: wants the name of a file":                                                        {"-c"},
+		"command line: --x: neither an option nor a sub-command; basalt --help lists both, -c takes a file": {"--x"},
+		"command line: x: neither an option nor a sub-command; basalt --help lists both, -c takes a file":   {"x"},
+		"command line: -x: neither an option nor a sub-command; basalt --help lists both, -c takes a file":  {"-x", "1"},
 		"/nonexistent/kvrocks.conf: no such file or directory": {"-c",
 			"/nonexistent/kvrocks.conf"},
 		"command line: bind: a replica needs a TCP address to listen on: bind is empty": nil,
