@@ -116,6 +116,8 @@ func TestRefusals(t *testing.T) {
 		{"namespace without password", []string{"-c", conf("n.conf", "namespace.a t\n")}, "configuration: requirepass: "},
 		{"missing parent", []string{"--dir", base + "/a/b"}, "dir: " + base + "/a/b: no such file or directory"},
 		{"file as directory", []string{"--dir", file}, "dir: " + file + ": is not a directory"},
+		{"own replica", []string{"--port", busy, "--slaveof", "localhost " + busy},
+			"slaveof: localhost:" + busy + " is this server: can't replicate itself"},
 		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
 		{"TLS without certificate", []string{"--tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
 		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file},

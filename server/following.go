@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/replica"
 )
@@ -120,36 +122,54 @@ func (s *Server) beginFollowing(host string, port int, own bool) {
 
 // mayFollow refuses this server itself and its own replicas as masters.
 func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		own = nil
-	}
-	is := func(ip string) bool {
-		for _, a := range addrs {
-			if a.IP.String() == ip {
-				return true
-			}
-		}
-		return ip == host
-	}
-	if port == s.port() || port == int(s.cfg.Int("tls-port")) {
-		for _, a := range addrs {
-			if a.IP.IsLoopback() {
-				return errReplicateSelf
-			}
-		}
-		for _, a := range own {
-			if n, ok := a.(*net.IPNet); ok && is(n.IP.String()) {
-				return errReplicateSelf
-			}
-		}
+	if (port == s.port() || port == int(s.cfg.Int("tls-port"))) && ownAddress(addrs) {
+		return errReplicateSelf
 	}
 	for _, r := range s.master.Replicas() {
-		if r.Port == port && is(r.IP) {
+		if r.Port == port && (r.IP == host || hasAddress(addrs, r.IP)) {
 			return errReplicateOwn
 		}
 	}
 	return nil
+}
+
+// checkMaster returns an error if the settings name the server itself as its master. A host name that cannot be
+// resolved is none: the link goes on trying.
+func checkMaster(cfg *config.Config) error {
+	host, text, ok := cfg.Master()
+	port, err := strconv.Atoi(text)
+	if !ok || err != nil || port != cfg.Port() && port != int(cfg.Int("tls-port")) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	defer cancel()
+	if addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host); err == nil && ownAddress(addrs) {
+		return fmt.Errorf("slaveof: %s:%d is this server: %s", host, port, errReplicateSelf.Text)
+	}
+	return nil
+}
+
+// ownAddress reports whether one of the addresses belongs to this machine.
+func ownAddress(addrs []net.IPAddr) bool {
+	for _, a := range addrs {
+		if a.IP.IsLoopback() {
+			return true
+		}
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && hasAddress(addrs, n.IP.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasAddress(addrs []net.IPAddr, ip string) bool {
+	return slices.ContainsFunc(addrs, func(a net.IPAddr) bool { return a.IP.String() == ip })
 }
 
 // linkState returns ROLE's word for the state of the link.

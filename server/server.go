@@ -129,8 +129,12 @@ func (s *Server) openScripts() *scripts.Store {
 func (s *Server) Sessions() *session.Shared { return s.sessions }
 
 // Listen opens the sockets that the settings name: every address of bind with port, or the inherited socket of
-// socket-fd; every address of bind with tls-port; the Unix socket. An error begins with the name of its setting.
+// socket-fd; every address of bind with tls-port; the Unix socket. It refuses settings by which the server would be its
+// own master. An error begins with the name of its setting.
 func Listen(cfg *config.Config) (wire.Listeners, error) {
+	if err := checkMaster(cfg); err != nil {
+		return nil, err
+	}
 	return wire.Listen(wire.Addresses{
 		FD: int(cfg.Int("socket-fd")), Hosts: cfg.Bind(), Port: cfg.Port(), TLSPort: int(cfg.Int("tls-port")),
 		Unix: cfg.Text("unixsocket"), UnixPerm: uint32(cfg.Int("unixsocketperm")), Backlog: int(cfg.Int("tcp-backlog")),
