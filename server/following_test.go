@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -236,6 +237,8 @@ func TestReplicaStates(t *testing.T) {
 		{fmt.Sprintf("REPLICAOF localhost %d", r.Port()), "-ERR can't replicate itself\r\n"},
 		{"REPLICAOF 127.0.0.1 x", "-ERR Invalid master port\r\n"},
 		{"REPLICAOF nowhere.invalid 1", "-ERR Can not resolve hostname: nowhere.invalid\r\n"},
+		{"SYNC", "-ERR " + string(proto.ErrRedis) + "\r\n"},
+		{"PSYNC ? -1", "-ERR " + string(proto.ErrRedis) + "\r\n"},
 	} {
 		cr.Want(tt.command, tt.want)
 	}

@@ -85,7 +85,7 @@ func TestReplicaConversation(t *testing.T) {
 		{"REPLCONF listening-port x", "-ERR listening-port should be number or out of range\r\n"},
 		{"REPLCONF listening-port", "-ERR wrong number of arguments for 'replconf' command\r\n"},
 		{"PSYNC x", "-ERR value is not an unsigned long long or out of range\r\n"},
-		{"PSYNC ? -1", "-ERR value is not an unsigned long long or out of range\r\n"},
+		{"PSYNC ? -1", "-ERR " + string(proto.ErrRedis) + "\r\n"},
 		{"_fetch_file ../db/CURRENT", "-ERR no such file in the checkpoint\r\n"},
 	} {
 		c.Want(tt.command, tt.want)

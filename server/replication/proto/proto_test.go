@@ -214,7 +214,8 @@ func TestParsePSync(t *testing.T) {
 		{[]string{"0123456789ABCDEF", "7"}, proto.PSync{ID: "0123456789ABCDEF", Next: 7}, nil},
 		{[]string{"short", "7"}, proto.PSync{}, proto.ErrIDLength},
 		{[]string{"short", "x"}, proto.PSync{}, proto.ErrSequence},
-		{[]string{"?", "-1"}, proto.PSync{}, proto.ErrSequence}, // a replica of Redis
+		{[]string{"?", "-1"}, proto.PSync{}, proto.ErrRedis},
+		{[]string{strings.Repeat("a", 40), "7"}, proto.PSync{}, proto.ErrRedis},
 		{[]string{"18446744073709551616"}, proto.PSync{}, proto.ErrSequence},
 		{nil, proto.PSync{}, proto.ErrArguments},
 		{[]string{"a", "b", "c"}, proto.PSync{}, proto.ErrArguments},

@@ -27,6 +27,10 @@ const (
 	ErrCheckpoint    Error = "can't create db checkpoint" // sent without "ERR "
 )
 
+// ErrRedis is the error of the requests by which Redis replicates, and redis-cli --rdb gets a file.
+const ErrRedis Error = "this server has no replicas of Redis: basalt export writes an RDB file, " +
+	"basalt migrate copies to a running Redis"
+
 // AppendRequest appends a request: a RESP array of bulk strings.
 func AppendRequest(dst []byte, words ...string) []byte {
 	dst = append(dst, '*')
@@ -141,10 +145,16 @@ func AppendPSync(dst []byte, p PSync) []byte {
 	return AppendRequest(dst, "PSYNC", next)
 }
 
+// redisIDLen is the length of a replication id of Redis.
+const redisIDLen = 40
+
 // ParsePSync parses the arguments of PSYNC, without its name.
 func ParsePSync(args [][]byte) (p PSync, err error) {
 	if len(args) != 1 && len(args) != 2 {
 		return p, ErrArguments
+	}
+	if len(args) == 2 && (string(args[0]) == "?" || len(args[0]) == redisIDLen) {
+		return p, ErrRedis
 	}
 	if p.Next, err = strconv.ParseUint(string(args[len(args)-1]), 10, 64); err != nil {
 		return PSync{}, ErrSequence
