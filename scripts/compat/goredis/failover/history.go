@@ -96,6 +96,12 @@ func watch(s, next, third *server, from uint64) (*watcher, error) {
 	return w, nil
 }
 
+// end ends the link, so that the server no longer has a replica of that name.
+func (w *watcher) end() {
+	w.c.Close()
+	<-w.ended
+}
+
 // own returns the records that the server has written and its successor has not, in order. The server must have become
 // a replica: then it no longer writes, and has ended the link if it discarded writes.
 func (w *watcher) own() (records []string, err error) {

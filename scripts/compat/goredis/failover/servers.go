@@ -110,20 +110,44 @@ func (s *set) sentinelAddrs() (addrs []string) {
 	return addrs
 }
 
-// agreed returns the master when all sentinels name the same server, other than the old one, and that server is a
-// master.
-func (s *set) agreed(old *server) (*server, error) {
-	port := ""
+// errSecond: the sentinels name another master than the one to which they have failed over.
+var errSecond = errors.New("the sentinels have failed over a second time")
+
+// failOver makes the sentinels replace a master that is in good health.
+func (s *set) failOver(master *server) error {
+	return harness.Await("a second failover", func() error {
+		port, err := s.named()
+		if err != nil || port != strconv.Itoa(master.Port) {
+			return err
+		}
+		// It is refused while the sentinel does not know that a replica is fit, or still sees to the first failover.
+		err = s.sentinels[0].Client.Do(context.Background(), "sentinel", "failover", masterName).Err()
+		return fmt.Errorf("the sentinels still name %s: %v", master.Name, err)
+	})
+}
+
+// named returns the port of the master that all sentinels name.
+func (s *set) named() (port string, err error) {
 	for _, n := range s.sentinels {
 		addr := redis.NewStringSliceCmd(context.Background(), "sentinel", "get-master-addr-by-name", masterName)
 		if err := n.Client.Process(context.Background(), addr); err != nil {
-			return nil, err
+			return "", err
 		}
 		got := addr.Val()
 		if len(got) != 2 || port != "" && got[1] != port {
-			return nil, fmt.Errorf("%s names %v, others %s", n.Name, got, port)
+			return "", fmt.Errorf("%s names %v, others %s", n.Name, got, port)
 		}
 		port = got[1]
+	}
+	return port, nil
+}
+
+// agreed returns the master when all sentinels name the same server, other than the old one (nil = any), and it says
+// that it is a master.
+func (s *set) agreed(old *server) (*server, error) {
+	port, err := s.named()
+	if err != nil {
+		return nil, err
 	}
 	for _, n := range s.nodes {
 		if strconv.Itoa(n.Port) != port {
@@ -140,10 +164,16 @@ func (s *set) agreed(old *server) (*server, error) {
 	return nil, fmt.Errorf("the sentinels name port %s", port)
 }
 
-// healthy waits until the other servers are replicas of a master with the link up, also according to all sentinels.
+// healthy waits until the other servers are replicas of a master with the link up, also according to all sentinels. It
+// returns errSecond when all sentinels name another master.
 func (s *set) healthy(master *server) error {
 	ctx := context.Background()
-	return harness.Await("two replicas of "+master.Name+" in good health", func() error {
+	second := false
+	err := harness.Await("two replicas of "+master.Name+" in good health", func() error {
+		if port, err := s.named(); err == nil && port != strconv.Itoa(master.Port) {
+			second = true
+			return nil
+		}
 		for _, n := range s.nodes {
 			if n == master {
 				continue
@@ -175,6 +205,10 @@ func (s *set) healthy(master *server) error {
 		}
 		return nil
 	})
+	if second {
+		return errSecond
+	}
+	return err
 }
 
 // fields returns a reply of names and values in RESP2 or RESP3 as a map.
