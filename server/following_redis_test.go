@@ -337,6 +337,18 @@ func TestRedisMasterIndexes(t *testing.T) {
 	c.Want("FT.SEARCH shop @color:{red} RETURN 1 n", "*3\r\n:1\r\n$6\r\nshop:4\r\n*0\r\n")
 }
 
+// TestRedisMasterSwaps: SWAPDB of a Redis master reaches the search indexes, too.
+func TestRedisMasterSwaps(t *testing.T) {
+	m := playRedis(t)
+	h := startWith(t, quiet(), "redis-databases", "2")
+	c := h.Dial(t)
+	c.Want("FT.CREATE i SCHEMA t TAG", "+OK\r\n")
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.say("SELECT 0", "HSET a t x", "SELECT 1", "HSET b t x", "SWAPDB 0 1", "SELECT 0", "HSET c t x")
+	m.caughtUp()
+	c.Want("FT.SEARCH i @t:{x} RETURN 0", "*3\r\n:2\r\n$1\r\nb\r\n$1\r\nc\r\n")
+}
+
 // hasRedisState reports whether the database has a record of its position in the stream of a Redis master.
 func hasRedisState(t *testing.T, db *engine.DB) (has bool) {
 	t.Helper()

@@ -15,8 +15,9 @@ var ErrSwapSize = engine.NewError("ERR",
 // [engine.Tx.AcquireAll]. It fails with [ErrSwapSize] as soon as the batch has more than most bytes. After an error the
 // transaction must be rolled back.
 //
-// All records of all keys are written again, in one batch behind two range tombstones.
-func Swap(tx *engine.Tx, one, other string, most int) error {
+// All records of all keys are written again, in one batch behind two range tombstones. Then Swap calls after, which may
+// write more for the new keys and calls full meanwhile; nil = nothing.
+func Swap(tx *engine.Tx, one, other string, most int, after func(full func() error) error) error {
 	spaces := [2]string{one, other}
 	var all [2]*engine.Iter // of what is there before the tombstones
 	for i, ns := range spaces {
@@ -41,6 +42,11 @@ func Swap(tx *engine.Tx, one, other string, most int) error {
 			}
 		}
 		if err := it.Err(); err != nil {
+			return err
+		}
+	}
+	if after != nil {
+		if err := after(full); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ func swap(db *engine.DB, most int) error {
 	if err := tx.AcquireAll(); err != nil {
 		return err
 	}
-	if err := keys.Swap(tx, ns, other, most); err != nil {
+	if err := keys.Swap(tx, ns, other, most, nil); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -298,6 +298,48 @@ const (
 	vectorPiece = 8
 )
 
+// HasVectors reports whether an index of a namespace has graphs.
+func (r *Registry) HasVectors(ns string) bool {
+	return slices.ContainsFunc(r.load()[ns], (*Index).hasGraphs)
+}
+
+func (ix *Index) hasGraphs() bool { return slices.ContainsFunc(ix.Fields, (*Field).hasGraph) }
+
+// Rebuild writes the entries of all indexes of a namespace anew, from the keys that the transaction sees. All locks
+// must be held. It calls full before each key, and ends with an error of full.
+func (r *Registry) Rebuild(tx *engine.Tx, ns string, full func() error) error {
+	return tx.InNamespace(ns, func() error {
+		for _, ix := range r.load()[ns] {
+			ix.clear(tx)
+			if err := ix.rebuild(tx, full); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (ix *Index) rebuild(tx *engine.Tx, full func() error) error {
+	s := newKeyScan(tx, nil, ix)
+	defer s.close()
+	for {
+		key, ok, err := s.next()
+		if err == nil && ok {
+			err = full()
+		}
+		if err != nil || !ok {
+			return err
+		}
+		after, err := ix.contents(tx, key, tx.Now())
+		if err == nil {
+			err = ix.update(tx, key, &contents{}, &after)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // Create makes an index in the namespace, and indexes the keys that exist, in pieces, so that other clients can run in
 // between. update runs a function in a transaction that holds the locks of some keys and their [Registry.GraphLocks],
 // or all locks, and commits it.
@@ -374,7 +416,7 @@ func (r *Registry) build(ix *Index, update func(keys [][]byte, all bool, f func(
 	s := newKeyScan(tx, snap, ix)
 	defer s.close()
 	piece := buildPiece
-	if slices.ContainsFunc(ix.Fields, (*Field).hasGraph) {
+	if ix.hasGraphs() {
 		piece = vectorPiece
 	}
 	for {

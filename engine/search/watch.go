@@ -152,7 +152,7 @@ func (ix *Index) lockGraphs(tx *engine.Tx) error {
 // GraphLocks returns the keys of the locks that changes of keys may need, see [NeedsLock].
 func (r *Registry) GraphLocks(ns string, keys [][]byte) (locks [][]byte) {
 	for _, ix := range r.load()[ns] {
-		if slices.ContainsFunc(ix.Fields, (*Field).hasGraph) && slices.ContainsFunc(keys, ix.covers) {
+		if ix.hasGraphs() && slices.ContainsFunc(keys, ix.covers) {
 			locks = append(locks, ix.graphLock())
 		}
 	}

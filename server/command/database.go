@@ -25,7 +25,7 @@ var (
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
-	errIndexed     = engine.NewError("ERR", "a database with search indexes cannot be exchanged")
+	errIndexed     = engine.NewError("ERR", "a database with a search index of vectors cannot be exchanged")
 	errFirstIndex  = engine.NewError("ERR", "invalid first DB index")
 	errSecondIndex = engine.NewError("ERR", "invalid second DB index")
 )
@@ -170,10 +170,19 @@ func swapDB(c *Ctx) error {
 		}
 	}
 	if one != other {
-		if c.Srv.Indexes.Has(names[0]) || c.Srv.Indexes.Has(names[1]) {
+		indexes := c.Srv.Indexes
+		if indexes.HasVectors(names[0]) || indexes.HasVectors(names[1]) {
 			return errIndexed
 		}
-		if err := keys.Swap(c.Tx, names[0], names[1], maxSwap); err != nil {
+		err := keys.Swap(c.Tx, names[0], names[1], maxSwap, func(full func() error) error {
+			for _, ns := range names {
+				if err := indexes.Rebuild(c.Tx, ns, full); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		tellOfChange(c)

@@ -121,7 +121,6 @@ func TestIndexNamespaces(t *testing.T) {
 	c.Want("FT.SEARCH i @t:{a}", found("k"))
 	c.Want("MOVE k 0", ":1\r\n")
 	c.Want("FT.TAGVALS i t", "*0\r\n")
-	c.Want("SWAPDB 0 1", "-ERR a database with search indexes cannot be exchanged\r\n")
 	c.Want("SELECT 0", "+OK\r\n")
 	c.Want("FT.SEARCH i @t:{a}", found("k"))
 	c.Want("COPY k l DB 1", ":1\r\n")
@@ -133,6 +132,49 @@ func TestIndexNamespaces(t *testing.T) {
 	c.Want("FT.DROPINDEX i", "-ERR index not found\r\n")
 	c.Want("SELECT 0", "+OK\r\n")
 	c.Want("FT._LIST", servertest.Bulk("i"))
+}
+
+// TestIndexSwapped: SWAPDB leaves each database its indexes, which have the keys that came.
+func TestIndexSwapped(t *testing.T) {
+	h := servertest.Start(t, "redis-databases", "4")
+	c := h.Dial(t)
+	found := func(keys ...string) string {
+		return fmt.Sprintf("*%d\r\n:%d\r\n", len(keys)+1, len(keys)) + strings.TrimPrefix(servertest.Bulk(keys...),
+			fmt.Sprintf("*%d\r\n", len(keys)))
+	}
+	c.Want("FT.CREATE zero PREFIX 1 h: SCHEMA t TAG n NUMERIC", "+OK\r\n")
+	c.Want("HSET h:1 t a n 1", ":2\r\n")
+	c.Want("HSET h:2 t a,b n 2", ":2\r\n")
+	c.Want("HSET other t a", ":1\r\n")
+	c.Want("SELECT 1", "+OK\r\n")
+	c.Want("FT.CREATE one SCHEMA t TAG", "+OK\r\n")
+	c.Want("HSET h:3 t b n 3", ":2\r\n")
+	c.Want("SET h:4 string", "+OK\r\n")
+	for _, tt := range []struct {
+		swap             string
+		zeroA, zeroB     []string
+		oneA, oneB, tags []string
+	}{
+		{"SWAPDB 0 1", nil, []string{"h:3"}, []string{"h:1", "h:2", "other"}, []string{"h:2"}, []string{"b"}},
+		{"MULTI;SWAPDB 1 0;EXEC", []string{"h:1", "h:2"}, []string{"h:2"}, nil, []string{"h:3"}, []string{"a", "b"}},
+		{"SWAPDB 0 2", nil, nil, nil, []string{"h:3"}, nil},
+		{"SWAPDB 2 0", []string{"h:1", "h:2"}, []string{"h:2"}, nil, []string{"h:3"}, []string{"a", "b"}},
+	} {
+		for line := range strings.SplitSeq(tt.swap, ";") {
+			if got := c.Do(strings.Fields(line)...); got[0] == '-' {
+				t.Fatal(got)
+			}
+		}
+		c.Want("SELECT 0", "+OK\r\n")
+		c.Want("FT.SEARCH zero @t:{a} RETURN 0", found(tt.zeroA...))
+		c.Want("FT.SEARCH zero @t:{b} RETURN 0", found(tt.zeroB...))
+		c.Want("FT.TAGVALS zero t", servertest.Bulk(tt.tags...))
+		c.Want("SELECT 1", "+OK\r\n")
+		c.Want("FT.SEARCH one @t:{a} RETURN 0", found(tt.oneA...))
+		c.Want("FT.SEARCH one @t:{b} RETURN 0", found(tt.oneB...))
+	}
+	c.Want("FT.CREATE v SCHEMA v VECTOR HNSW 6 TYPE FLOAT64 DIM 1 DISTANCE_METRIC L2", "+OK\r\n")
+	c.Want("SWAPDB 0 1", "-ERR a database with a search index of vectors cannot be exchanged\r\n")
 }
 
 // TestIndexApplied: a server that gets the write batches of another one has its indexes, their definitions too.
