@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,13 +18,15 @@ import (
 )
 
 // Files are the files of a checkpoint, or of none. All replicas that connect within some time get the same checkpoint.
-// A replica that connects later gets a new one, unless another replica is still fetching the old one and the log still
-// reaches back to it. A checkpoint is deleted when no replica has fetched from it for idleFiles, and never while a
-// replica is fetching.
+// A replica that connects later, or that has had later writes, gets a new one, unless another replica is still
+// fetching the old one and the log still reaches back to it. A checkpoint is deleted when no replica has fetched from
+// it for idleFiles, and never while a replica is fetching.
 type Files struct {
 	dir string
 	db  *engine.DB
 	log *zap.Logger
+
+	want atomic.Uint64 // see Want
 
 	mu    sync.Mutex
 	names []string // nil = no checkpoint
@@ -34,8 +37,13 @@ type Files struct {
 	users int       // connections that are fetching
 }
 
-// idleFiles is longer than the time that a replica needs between two requests.
-const idleFiles = 30 * time.Second
+const (
+	// idleFiles is longer than the time that a replica needs between two requests, however slow its host.
+	idleFiles = 30 * time.Second
+	// nextFile is longer than a replica needs as a rule. One that needs longer fetches what it lacks of the next
+	// checkpoint.
+	nextFile = 2 * time.Second
+)
 
 // New deletes what an earlier process has left in dir, the directory of checkpoints; "" = no checkpoints can be made.
 func New(db *engine.DB, log *zap.Logger, dir string) *Files {
@@ -44,12 +52,27 @@ func New(db *engine.DB, log *zap.Logger, dir string) *Files {
 	return c
 }
 
+// Want says that the next replica has had the writes up to a sequence number, which the database has: a checkpoint that
+// lacks some of them would take the replica back in time.
+func (c *Files) Want(seq uint64) {
+	for {
+		old := c.want.Load()
+		if old >= seq || c.want.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
 // List returns the names of the files of a checkpoint. It makes one if necessary.
 func (c *Files) List(shareFor time.Duration) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.names != nil && c.inLog() && (now.Sub(c.made) <= shareFor || c.busy(now)) {
+	share := now.Sub(c.made) <= shareFor || c.busy(now)
+	if c.seq < c.want.Load() {
+		share = c.users > 0 || now.Sub(c.used) <= nextFile
+	}
+	if c.names != nil && c.inLog() && share {
 		c.used = now
 		return c.names, nil
 	}
@@ -112,6 +135,7 @@ func (c *Files) Remove() {
 	if c.dir == "" {
 		return
 	}
+	c.want.Store(0)
 	if err := c.drop(); err != nil {
 		c.log.Warn("the checkpoint for replicas was not deleted", zap.Error(err))
 	}

@@ -79,6 +79,53 @@ func TestSharing(t *testing.T) {
 	})
 }
 
+// TestWant: a replica does not get a shared checkpoint without writes that it has had, unless another one is fetching.
+func TestWant(t *testing.T) {
+	db := enginetest.Open(t)
+	write(t, db)
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	synctest.Test(t, func(t *testing.T) {
+		f := New(db, zap.NewNop(), dir)
+		list := func() uint64 {
+			t.Helper()
+			if _, err := f.List(time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			return f.seq
+		}
+		first := list()
+		time.Sleep(time.Minute) // nobody is fetching any more
+		write(t, db)
+		f.Want(first)
+		if got := list(); got != first {
+			t.Errorf("one that has enough is not shared, but made for %d", got)
+		}
+		f.Want(first + 1)
+		f.Want(first)
+		if got := list(); got != first {
+			t.Errorf("one that a replica is about to fetch is gone, there is one for %d", got)
+		}
+		if err := f.Enter([]string{"CURRENT"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if got := list(); got != first {
+			t.Errorf("one that a replica is fetching is gone, there is one for %d", got)
+		}
+		f.Leave()
+		time.Sleep(3 * time.Second)
+		if got := list(); got <= first {
+			t.Errorf("one without writes that the replica has had is shared: %d", got)
+		}
+		second := f.made
+		write(t, db)
+		time.Sleep(time.Minute)
+		if list(); f.made != second {
+			t.Error("the second one is not shared")
+		}
+	})
+}
+
 // TestEnter: only files of the checkpoint can be fetched.
 func TestEnter(t *testing.T) {
 	f := New(enginetest.Open(t), zap.NewNop(), filepath.Join(t.TempDir(), "checkpoint"))

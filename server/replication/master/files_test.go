@@ -73,6 +73,37 @@ func TestFullSync(t *testing.T) {
 	}
 }
 
+// TestNotBack: a replica that is refused gets no shared checkpoint that lacks writes which it has had.
+func TestNotBack(t *testing.T) {
+	db := enginetest.Open(t)
+	s := defaults
+	s.SendTimeout, s.CompareIDs, s.ShareFor = 0, true, time.Hour
+	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
+	db.BeginHistory(id)
+	put(t, db, 10, 1000)
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	synctest.Test(t, func(t *testing.T) {
+		m := master.New(master.Options{DB: db, CheckpointDir: dir}, s)
+		defer m.Close()
+		list := func(next uint64) string {
+			if err := m.Accept(proto.PSync{ID: other, Next: next}); err == nil {
+				t.Errorf("%d is accepted", next)
+			}
+			return string(fetch(t, m.SendList))
+		}
+		first := list(db.LatestSequence() + 1)
+		put(t, db, 1, 10)
+		time.Sleep(10 * time.Second)
+		if again := list(db.LatestSequence()); again != first {
+			t.Errorf("the checkpoint is not shared: %q, %q", first, again)
+		}
+		time.Sleep(10 * time.Second)
+		if again := list(db.LatestSequence() + 1); again == first {
+			t.Errorf("an older checkpoint is shared: %q", first)
+		}
+	})
+}
+
 // TestFileNames: only files of the checkpoint are sent, whatever the name.
 func TestFileNames(t *testing.T) {
 	db := enginetest.Open(t)

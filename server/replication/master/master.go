@@ -233,6 +233,9 @@ func (m *Master) Accept(p proto.PSync) error {
 	m.users++
 	m.mu.Unlock()
 	err := m.accept(p)
+	if (err == proto.ErrWrongID || err == proto.ErrOutOfRange) && p.Next > 0 {
+		m.files.Want(min(p.Next-1, m.db.LatestSequence()))
+	}
 	m.mu.Lock()
 	m.leave()
 	m.mu.Unlock()
