@@ -96,6 +96,8 @@ func TestDumpUnsupported(t *testing.T) {
 		{"BF.ADD k a", "-ERR Invalid or Not supported object type 9\r\n"},
 		{"SIADD k 1", "-ERR Invalid or Not supported object type 7\r\n"},
 		{"TDIGEST.CREATE k", "-ERR Invalid or Not supported object type 12\r\n"},
+		{"TS.ADD k 1 1", "-ERR Invalid or Not supported object type 13\r\n"},
+		{"CF.ADD k a", "-ERR Invalid or Not supported object type 14\r\n"},
 	} {
 		do(t, db, "DEL", "k")
 		if got := do(t, db, strings.Fields(tt.make)...); strings.HasPrefix(got, "-") {
