@@ -335,3 +335,74 @@ func TestTransactionInClientList(t *testing.T) {
 		t.Errorf("CLIENT LIST after DISCARD: %s", l)
 	}
 }
+
+// A server that must refuse writes from some moment on refuses all commands of a transaction or script, or none.
+func TestRefusedAsAWhole(t *testing.T) {
+	const (
+		readOnly = "READONLY You can't write against a read only replica."
+		lacking  = "NOREPLICAS Not enough good replicas to write."
+	)
+	// A script that goes on when somebody has subscribed to a channel.
+	script := func(channel string) string {
+		return "redis.call('SET','a',1) redis.log(redis.LOG_WARNING,'" + channel + "') " +
+			"repeat until redis.call('PUBSUB','NUMSUB','" + channel + "')[2] > 0 return redis.call('SET','b',1)"
+	}
+	for _, tt := range []struct {
+		name   string
+		refuse func(l *session.Limits, on bool)
+		reply  string
+	}{
+		{"replica", func(l *session.Limits, on bool) { l.ReadOnly.Store(on) }, readOnly},
+		{"too few replicas", func(l *session.Limits, on bool) {
+			until := int64(0)
+			if on {
+				until = 1 // long ago
+			}
+			l.Replicas.Store(until)
+		}, lacking},
+		{"full", func(l *session.Limits, on bool) { l.Full.Store(on) }, ""},
+		{"without its master", func(l *session.Limits, on bool) { l.Stale.Store(on) },
+			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := servertest.Start(t)
+			c, other := h.Dial(t), h.Dial(t)
+			limits := &h.Sessions().Limits
+			begin := func() {
+				c.Want("MULTI", "+OK\r\n")
+				c.Want("GET x", "+QUEUED\r\n")
+				c.Want("SET x 1", "+QUEUED\r\n")
+			}
+			begin()
+			tt.refuse(limits, true)
+			if got := c.Do("EXEC"); !strings.HasPrefix(got, "-EXECABORT Transaction discarded because of: "+tt.reply) {
+				t.Errorf("EXEC: %q", got)
+			}
+			tt.refuse(limits, false)
+			c.Want("GET x", "$-1\r\n")
+			for _, inMulti := range []bool{false, true} {
+				channel, want := "script", "+OK\r\n"
+				if inMulti {
+					channel, want = "exec", "*4\r\n$-1\r\n+OK\r\n+OK\r\n+OK\r\n"
+					begin()
+				}
+				c.Send(servertest.Encode("EVAL", script(channel), "2", "a", "b"))
+				if inMulti {
+					c.Send(servertest.Encode("SET", "c", "1"))
+					if got := c.Reply() + c.Reply(); got != "+QUEUED\r\n+QUEUED\r\n" {
+						t.Fatalf("%q", got)
+					}
+					c.Send(servertest.Encode("EXEC"))
+				}
+				servertest.Eventually(t, "the script waits", func() bool { return h.Logs.FilterMessage(channel).Len() == 1 })
+				tt.refuse(limits, true)
+				other.Send(servertest.Encode("SUBSCRIBE", channel))
+				if got := c.Reply(); got != want {
+					t.Errorf("%s: %q, want %q", channel, got, want)
+				}
+				tt.refuse(limits, false)
+			}
+			c.Want("MGET a b c x", "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n")
+		})
+	}
+}
