@@ -53,7 +53,7 @@ func TestBeside(t *testing.T) {
 	if err := b.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Replace(dir); err != nil {
+	if err := db.Replace(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Discard(); err != nil {

@@ -37,6 +37,8 @@ var (
 	ErrClosed = rocks.ErrClosed
 	// ErrLoading: the database is being exchanged for another one, see [DB.Replace]. The text is Kvrocks's.
 	ErrLoading = NewError("LOADING", "kvrocks is restoring the db from backup")
+	// ErrUnwanted: the database was not replaced after all, see [DB.Replace].
+	ErrUnwanted = errors.New("the database is not to be replaced any more")
 	// ErrNoReplica: a write from a master was refused because the database is no longer that of a replica.
 	ErrNoReplica = errors.New("the database is no replica any more")
 	// ErrReplica: a write was refused because only writes from its master reach the database of a replica, see

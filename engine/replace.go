@@ -99,9 +99,12 @@ func asideDir(dir string) string { return filepath.Clean(dir) + ".tmp" }
 // database is forgotten, and the keys are counted as after a start. Watched keys count as changed. Options that were
 // set since Open stay set.
 //
+// When transactions have been shut out, wanted is called, nil = yes: with false, which becomes [ErrUnwanted], the old
+// database stays. Until then transactions commit to it.
+//
 // After an error the old database is still in use, unless the error is [ErrClosed] or says that it could not be
 // reopened.
-func (db *DB) Replace(dir string) error {
+func (db *DB) Replace(dir string, wanted func() bool) error {
 	x := &db.exchange
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -119,6 +122,9 @@ func (db *DB) Replace(dir string) error {
 		return err
 	}
 	defer readmit()
+	if wanted != nil && !wanted() {
+		return ErrUnwanted
+	}
 	x.settings.mu.Lock()
 	defer x.settings.mu.Unlock()
 	exchangeStep(2)

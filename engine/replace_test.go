@@ -96,7 +96,7 @@ func TestReplace(t *testing.T) {
 	pooled.Release()
 
 	other := makeOther(t, dir, "new", 5)
-	if err := db.Replace(other); err != nil {
+	if err := db.Replace(other, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, gone := range []string{other, dir + "/db.tmp"} {
@@ -129,7 +129,7 @@ func TestReplace(t *testing.T) {
 		wantCount(t, db, ns, 6, 0)
 	}
 	compact(t, db)
-	if err := db.Replace(makeOther(t, dir, "third", 2)); err != nil {
+	if err := db.Replace(makeOther(t, dir, "third", 2), nil); err != nil {
 		t.Fatal(err)
 	}
 	mustGet(t, db, "k1", "third")
@@ -137,6 +137,26 @@ func TestReplace(t *testing.T) {
 	if err := db.SyncWAL(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReplaceUnwanted: whoever replaces can change its mind when no transaction can commit to the old database any more.
+func TestReplaceUnwanted(t *testing.T) {
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
+	setStrings(t, db, "old", 1)
+	err := db.Replace(makeOther(t, dir, "new", 3), func() bool {
+		if _, err := get(db, "k0"); !errors.Is(err, engine.ErrLoading) {
+			t.Errorf("a transaction meanwhile: %v", err)
+		}
+		return false
+	})
+	if !errors.Is(err, engine.ErrUnwanted) {
+		t.Errorf("%v, want %v", err, engine.ErrUnwanted)
+	}
+	mustGet(t, db, "k0", "old")
+	setStrings(t, db, "later", 2)
+	mustGet(t, db, "k1", "later")
+	wantCount(t, db, ns, 2, 0)
 }
 
 // TestReplaceRefuses: what cannot be opened replaces nothing.
@@ -180,7 +200,7 @@ func TestReplaceRefuses(t *testing.T) {
 			dir := t.TempDir()
 			db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
 			setStrings(t, db, "old", 3)
-			if err := db.Replace(tt.make(t, dir)); !errors.Is(err, tt.err) {
+			if err := db.Replace(tt.make(t, dir), nil); !errors.Is(err, tt.err) {
 				t.Errorf("error %v, want %v", err, tt.err)
 			}
 			mustGet(t, db, "k1", "old")
@@ -208,7 +228,7 @@ func TestReplaceMovesBack(t *testing.T) {
 			}
 		}
 	})()
-	if err := db.Replace(other); err == nil {
+	if err := db.Replace(other, nil); err == nil {
 		t.Fatal("a database without a MANIFEST has replaced one")
 	}
 	mustGet(t, db, "k1", "old")
@@ -293,7 +313,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 	})
 	for i := range 4 {
 		before := done.Load()
-		if err := db.Replace(makeOther(t, dir, strconv.Itoa(i+1), n)); err != nil {
+		if err := db.Replace(makeOther(t, dir, strconv.Itoa(i+1), n), nil); err != nil {
 			t.Fatal(err)
 		}
 		round.Store(int64(i + 1))
@@ -323,7 +343,7 @@ func killedExchange(what string) {
 	})
 	db, err := engine.Open(engine.Options{Dir: dir + "/db"})
 	if err == nil {
-		err = db.Replace(dir + "/sync_checkpoint")
+		err = db.Replace(dir+"/sync_checkpoint", nil)
 	}
 	fmt.Println("not killed:", err)
 	os.Exit(1)

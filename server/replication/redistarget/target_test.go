@@ -61,7 +61,8 @@ func (c commands) StoreScript(tx *engine.Tx, source []byte) error {
 func open(t *testing.T) (*engine.DB, *Target) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Replica: true})
 	return db, New(Options{DB: db, Log: zap.NewNop(), Commands: commands{db}, Dir: filepath.Dir(db.Dir()) + "/sync",
-		WithID: func() bool { return true }, Prepare: func() error { return nil }, Replace: db.Replace})
+		WithID: func() bool { return true }, Prepare: func() error { return nil },
+		Replace: func(dir string) error { return db.Replace(dir, nil) }})
 }
 
 func get(t *testing.T, db *engine.DB, id cf.ID, key string) (value string) {

@@ -2,7 +2,10 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"testing"
+
+	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -33,4 +36,48 @@ func TestLinkThatIsGoneBeginsNothing(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLinkThatIsGoneReplacesNothing: REPLICAOF NO ONE may come when a copy of the master has been fetched, and clients
+// may write before the copy takes the place of the database. It does not then.
+func TestLinkThatIsGoneReplacesNothing(t *testing.T) {
+	const id = "JQP7CZ5WISUYWTN5"
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db", Replica: true})
+	var r *Replica
+	put := func() {
+		enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+			tx.Put(cf.Propagate, []byte("k"), []byte("v"))
+			return nil
+		})
+	}
+	r = New(Options{DB: db, Dir: dir + "/sync_checkpoint", Replacing: func() func() {
+		r.Unfollow(func() { db.BeginHistory(id) })
+		put()
+		return func() {}
+	}}, Settings{})
+	defer r.Close()
+	l := &link{r: r, db: db, log: zap.NewNop()}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	r.link = l
+	copied := enginetest.OpenWith(t, engine.Options{Dir: dir + "/master"})
+	if err := copied.Checkpoint(r.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.replace(r.o.Dir); !errors.Is(err, engine.ErrUnwanted) {
+		t.Errorf("%v, want %v", err, engine.ErrUnwanted)
+	}
+	if got, err := db.StoredReplicationID(); got != id || err != nil {
+		t.Errorf("the id %q, %v; want %q", got, err, id)
+	}
+	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		if _, found, err := tx.Get(cf.Propagate, []byte("k")); !found {
+			t.Errorf("a write to the new master is lost: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	put()
 }

@@ -42,12 +42,17 @@ func (l *link) fullSync() error {
 	return nil
 }
 
-// replace replaces the database.
+// replace replaces the database, unless another master or none is followed meanwhile: clients may then have written
+// since.
 func (l *link) replace(dir string) error {
 	l.setState(Replacing)
 	defer l.r.o.Replaced()
 	defer l.r.o.Replacing()()
-	return l.db.Replace(dir)
+	return l.db.Replace(dir, func() bool {
+		l.r.mu.Lock()
+		defer l.r.mu.Unlock()
+		return l.r.link == l
+	})
 }
 
 // empty replaces the database by an empty one.

@@ -134,7 +134,8 @@ func (r *Replica) Unfollow(begin func()) {
 	}
 	begin()
 	r.o.DB.SetMaster() // from now on a link to a Redis master writes nothing
-	if err := redistarget.Forget(r.o.DB); err != nil {
+	// While the database is being replaced that is impossible, and left to the next Follow.
+	if err := redistarget.Forget(r.o.DB); err != nil && !errors.Is(err, engine.ErrLoading) {
 		r.o.Log.Error("deleting the position in the stream of a Redis master failed", zap.Error(err))
 	}
 	r.o.Changed()
