@@ -139,7 +139,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceUnwanted: whoever replaces can change its mind when no transaction can commit to the old database any more.
+// TestReplaceUnwanted: when no transaction can commit to the old database any more, whoever replaces it may change its
+// mind.
 func TestReplaceUnwanted(t *testing.T) {
 	dir := t.TempDir()
 	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})

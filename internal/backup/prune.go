@@ -97,8 +97,8 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	return p, r.CleanUp(ctx, r.now().Add(-tmpAge))
 }
 
-// keep returns the backups that are kept. Backups are sorted, the oldest first. Those that the times within KeepLog begin
-// with are kept too.
+// keep returns the backups that are kept. Backups are sorted, the oldest first. Those with which the times within
+// KeepLog begin are kept too.
 func keep(backups []*Backup, lines []*Timeline, o PruneOptions, now time.Time) (kept []*Backup) {
 	days := map[string]bool{}
 	for i := len(backups) - 1; i >= 0; i-- {

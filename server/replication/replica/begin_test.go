@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"testing"
 
 	"go.uber.org/zap"
@@ -80,4 +82,36 @@ func TestLinkThatIsGoneReplacesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	put()
+}
+
+// TestLinkLeavesNoFiles: nothing of a full sync stays on the disk when its link has ended, or its process was killed.
+func TestLinkLeavesNoFiles(t *testing.T) {
+	dir := t.TempDir() + "/sync_checkpoint"
+	leave := func() {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(dir+"/000012.sst", []byte("x"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	gone := func(when string) {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	leave()
+	dialed := make(chan struct{})
+	r := New(Options{DB: enginetest.Open(t), Dir: dir, Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+		leave() // as a link does that fetches files
+		close(dialed)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, Settings{})
+	gone("after the start")
+	r.Follow("master", 6666, true)
+	<-dialed
+	r.Unfollow(func() {})
+	r.Close()
+	gone("after the end of the link")
 }

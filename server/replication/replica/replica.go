@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ type Replica struct {
 	closed bool
 }
 
-// New makes a replica without a master.
+// New makes a replica without a master. It deletes what an earlier process has left of a full sync.
 func New(o Options, s Settings) *Replica {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -89,6 +90,9 @@ func New(o Options, s Settings) *Replica {
 		if *f == nil {
 			*f = func() {}
 		}
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		o.Log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
 	r := &Replica{o: o, ended: make(chan struct{})}
 	close(r.ended)
@@ -285,6 +289,9 @@ func (l *link) run() {
 		}
 	}
 	l.setState(Connecting)
+	if err := l.files.Clear(); err != nil { // no other link goes on with them
+		l.log.Error("removing the files of a full synchronisation failed", zap.Error(err))
+	}
 }
 
 // begin makes the database a replica's, and drops what an earlier master has sent. It does nothing if Unfollow or
