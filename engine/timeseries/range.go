@@ -199,12 +199,12 @@ func (s *Series) aggregated(r *Range, limit uint64, f func(cf.Sample) bool) erro
 	var made, empty uint64
 	full, tooMany := false, false
 	emit := func(begin uint64, v float64) {
-		ts := begin
+		ts, room := begin, math.MaxInt64-min(begin, math.MaxInt64) // the reply has signed numbers
 		switch r.BucketTime {
 		case BucketEnd:
-			ts += r.Bucket
+			ts += min(r.Bucket, room)
 		case BucketMiddle:
-			ts += r.Bucket / 2
+			ts += min(r.Bucket/2, room)
 		}
 		made++
 		full = !f(cf.Sample{Timestamp: ts, Value: v}) || made == limit
