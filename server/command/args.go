@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"math"
 	"strconv"
 
@@ -89,20 +88,6 @@ func ParseFloat(b []byte) (f float64, ok bool) {
 		return 0, false
 	}
 	return f, true
-}
-
-// ErrNotCount is what ParseCount returns for anything but an integer that is not
-// negative.
-var ErrNotCount = errors.New("value is out of range, must be positive")
-
-// ParseCount reads an integer of at least 0, as the COUNT arguments of many
-// commands want it.
-func ParseCount(b []byte) (int64, error) {
-	n, ok := ParseInt(b)
-	if !ok || n < 0 {
-		return 0, ErrNotCount
-	}
-	return n, nil
 }
 
 // EqualFold reports whether arg is word, ASCII letters compared without regard

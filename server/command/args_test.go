@@ -67,17 +67,6 @@ func TestParseUint(t *testing.T) {
 	}
 }
 
-func TestParseCount(t *testing.T) {
-	if n, err := ParseCount([]byte("3")); n != 3 || err != nil {
-		t.Errorf("ParseCount(3) = %d, %v", n, err)
-	}
-	for _, s := range []string{"-1", "x", "", "9223372036854775808"} {
-		if _, err := ParseCount([]byte(s)); err != ErrNotCount {
-			t.Errorf("ParseCount(%q): %v, want %v", s, err, ErrNotCount)
-		}
-	}
-}
-
 func TestParseFloat(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {

@@ -38,8 +38,9 @@ var (
 
 var (
 	errSeconds         = engine.NewError("ERR", "timeout is not a float or out of range")
-	errSecondsRange    = engine.NewError("ERR", "timeout is out of range")
-	errSecondsNegative = engine.NewError("ERR", "timeout is negative")
+	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")
+	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
+	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
 )
 
 // Wait describes the data that a client waits for.
@@ -70,11 +71,28 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 	ms := math.Ceil(f * 1000)
 	switch {
 	case ms > float64(math.MaxInt64-time.Now().UnixMilli()):
-		return 0, errSecondsRange
+		return 0, errTimeoutRange
 	case ms < 0:
-		return 0, errSecondsNegative
+		return 0, errTimeoutNegative
 	}
-	return time.Duration(min(ms, 1e12)) * time.Millisecond, nil // 1e12 are more than thirty years
+	return time.Duration(min(ms, float64(longestWait.Milliseconds()))) * time.Millisecond, nil
+}
+
+// longestWait stands for all longer timeouts.
+const longestWait = 30 * 365 * 24 * time.Hour
+
+// parseMillis reads a timeout in milliseconds; 0 = for ever. The time at which it ends must fit into 64 bits.
+func parseMillis(arg []byte) (time.Duration, error) {
+	ms, ok := ParseInt(arg)
+	switch {
+	case !ok:
+		return 0, errTimeoutInteger
+	case ms < 0:
+		return 0, errTimeoutNegative
+	case ms > math.MaxInt64-time.Now().UnixMilli():
+		return 0, errTimeoutRange
+	}
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }
 
 // firstReady calls try with the keys in their order until a try has replied. Without a reply the client waits until one

@@ -216,54 +216,47 @@ func clientKill(c *Ctx) error {
 		}
 		return replyOK(c, nil)
 	}
-	f := killFilter{other: true}
-	for i := 2; i < len(c.Args); i += 2 {
-		if i+1 == len(c.Args) {
-			return ErrSyntax
-		}
-		if err := f.set(c, c.Args[i], c.Args[i+1]); err != nil {
-			return err
-		}
+	f, err := parseKill(c)
+	if err != nil {
+		return err
 	}
 	return replyInt(c, killClients(c, f.other, f.matches), nil)
 }
 
-// set adds one filter.
-func (f *killFilter) set(c *Ctx, name, value []byte) (err error) {
-	n, isInt := ParseInt(value)
-	switch {
-	case EqualFold(name, "ID"):
-		if !isInt || n < 1 {
-			return engine.NewError("ERR", "client-id should be greater than 0")
+var (
+	errKillID  = engine.NewError("ERR", "client-id should be greater than 0")
+	errKillAge = engine.NewError("ERR", "maxage should be greater than 0")
+	errAge     = engine.NewError("ERR", "maxage is not an integer or out of range")
+)
+
+func parseKill(c *Ctx) (f killFilter, err error) {
+	f.other = true
+	o := options{args: c.Args[2:]}
+	for o.more() {
+		switch {
+		case o.intOr("ID", &f.id, errKillID):
+			o.check(f.id >= 1, errKillID)
+		case o.has("TYPE", 1):
+			f.kind, o.err = clientType(o.next())
+		case o.has("ADDR", 1):
+			f.addr = address(o.next())
+		case o.has("LADDR", 1):
+			f.laddr = address(o.next())
+		case o.has("USER", 1):
+			f.user = string(o.next())
+			if c.Srv.Users.ACL().User(f.user) == nil {
+				o.err = errorf("No such user '%s'", echoed([]byte(f.user)))
+			}
+		case o.intOr("MAXAGE", &f.age, errAge):
+			o.check(f.age >= 1, errKillAge)
+		case o.has("SKIPME", 1):
+			f.other = o.is("YES")
+			o.check(f.other || o.is("NO"), ErrSyntax)
+		default:
+			o.err = ErrSyntax
 		}
-		f.id = n
-	case EqualFold(name, "TYPE"):
-		f.kind, err = clientType(value)
-	case EqualFold(name, "ADDR"):
-		f.addr = address(value)
-	case EqualFold(name, "LADDR"):
-		f.laddr = address(value)
-	case EqualFold(name, "USER"):
-		if !isUser(c, string(value)) {
-			return errorf("No such user '%s'", echoed(value))
-		}
-		f.user = string(value)
-	case EqualFold(name, "MAXAGE"):
-		if !isInt {
-			return engine.NewError("ERR", "maxage is not an integer or out of range")
-		}
-		if n < 1 {
-			return engine.NewError("ERR", "maxage should be greater than 0")
-		}
-		f.age = n
-	case EqualFold(name, "SKIPME") && EqualFold(value, "YES"):
-		f.other = true
-	case EqualFold(name, "SKIPME") && EqualFold(value, "NO"):
-		f.other = false
-	default:
-		return ErrSyntax
 	}
-	return err
+	return f, o.err
 }
 
 // address returns an address of a filter. The empty address, which no connection has, must not mean "no filter".
@@ -272,11 +265,6 @@ func address(value []byte) string {
 		return "-"
 	}
 	return string(value)
-}
-
-// isUser reports whether a user of this name exists.
-func isUser(c *Ctx, name string) bool {
-	return c.Srv.Users.ACL().User(name) != nil
 }
 
 // killClients closes the connections that match, and returns how many; the own connection closes after its reply.

@@ -70,18 +70,16 @@ func clusterGossip() []Spec {
 }
 
 var (
-	errNoCluster       = engine.NewError("ERR", "This instance has cluster support disabled")
-	errClusterSlot     = engine.NewError("ERR", "Invalid or out of range slot")
-	errClusterKeys     = engine.NewError("ERR", "Invalid number of keys")
-	errClusterVersion  = engine.NewError("ERR", "Invalid version")
-	errClusterState    = engine.NewError("ERR", "Invalid import state")
-	errClusterXNodes   = engine.NewError("ERR", "Invalid setnodes options")
-	errClusterXSlot    = engine.NewError("ERR", "Invalid setslot options")
-	errClusterXSync    = engine.NewError("ERR", "Invalid sync flag")
-	errClusterXAsync   = engine.NewError("ERR", "Async migration does not support timeout")
-	errClusterXTimeout = engine.NewError("ERR", "timeout is not an integer or out of range")
-	errClusterXNegativ = engine.NewError("ERR", "timeout is negative")
-	errClusterXRanges  = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
+	errNoCluster      = engine.NewError("ERR", "This instance has cluster support disabled")
+	errClusterSlot    = engine.NewError("ERR", "Invalid or out of range slot")
+	errClusterKeys    = engine.NewError("ERR", "Invalid number of keys")
+	errClusterVersion = engine.NewError("ERR", "Invalid version")
+	errClusterState   = engine.NewError("ERR", "Invalid import state")
+	errClusterXNodes  = engine.NewError("ERR", "Invalid setnodes options")
+	errClusterXSlot   = engine.NewError("ERR", "Invalid setslot options")
+	errClusterXSync   = engine.NewError("ERR", "Invalid sync flag")
+	errClusterXAsync  = engine.NewError("ERR", "Async migration does not support timeout")
+	errClusterXRanges = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
 )
 
 // inCluster makes the handler of a subcommand that needs the topology. Without cluster mode its reply is an error.
@@ -416,9 +414,9 @@ func clusterXMigrate(c *Ctx, t Cluster) error {
 		if timeout, ok = ParseInt(c.Args[5]); !sync {
 			return errClusterXAsync
 		} else if !ok || timeout > int64(longestWait/time.Second) {
-			return errClusterXTimeout
+			return errTimeoutInteger
 		} else if timeout < 0 {
-			return errClusterXNegativ
+			return errTimeoutNegative
 		}
 	}
 	if !sync {

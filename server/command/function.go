@@ -36,7 +36,6 @@ var (
 	errFunctionFlush = engine.NewError("ERR", "FUNCTION FLUSH only supports SYNC|ASYNC option")
 	errPolicy        = engine.NewError("ERR",
 		"Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
-	errFunctionDump = engine.NewError("ERR", "DUMP payload version or checksum are wrong")
 	errNotFunctions = engine.NewError("ERR", "given type is not a function")
 )
 
@@ -123,7 +122,7 @@ func functionRestore(c *Ctx) error {
 	}
 	body, err := rdb.Open(c.Args[2])
 	if err != nil {
-		return errFunctionDump
+		return errDumpFooter
 	}
 	var sources [][]byte
 	for len(body) > 0 {

@@ -162,8 +162,6 @@ var (
 	errRankZero = engine.NewError("ERR",
 		"RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the "+
 			"end of the list")
-	errRankRange = engine.NewError("ERR",
-		"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
 	errNegativeHits = engine.NewError("ERR", "COUNT can't be negative")
 )
@@ -175,7 +173,7 @@ func lpos(c *Ctx) error {
 		switch {
 		case o.int("RANK", &rank):
 			o.check(rank != 0, errRankZero)
-			o.check(rank != math.MinInt64, errRankRange)
+			o.check(rank != math.MinInt64, errRandomCount)
 		case o.intOr("COUNT", &count, errNegativeHits):
 			o.check(count >= 0, errNegativeHits)
 			many = true

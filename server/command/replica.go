@@ -36,21 +36,14 @@ func role(c *Ctx) error {
 	return nil
 }
 
-// waitMillis reads a timeout in milliseconds, 0 = for ever.
+// waitMillis is parseMillis, but a timeout that does not fit is accepted.
 func waitMillis(arg []byte) (time.Duration, error) {
-	ms, ok := ParseInt(arg)
-	switch {
-	case !ok:
-		return 0, engine.NewError("ERR", "timeout is not an integer or out of range")
-	case ms < 0:
-		return 0, engine.NewError("ERR", "timeout is negative")
-	case ms > longestWait.Milliseconds():
+	timeout, err := parseMillis(arg)
+	if err == errTimeoutRange {
 		return longestWait, nil
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return timeout, err
 }
-
-const longestWait = 30 * 365 * 24 * time.Hour
 
 // waitReplicas is WAIT numreplicas timeout. As in Kvrocks, it waits for all earlier writes of all clients, which
 // include the client's own writes.
@@ -118,10 +111,7 @@ func waitedFor(c *Ctx) error {
 	return nil
 }
 
-var (
-	errLocalRange    = engine.NewError("ERR", "value is out of range, value must between 0 and 1")
-	errReplicasRange = engine.NewError("ERR", "value is out of range, must be positive")
-)
+var errLocalRange = engine.NewError("ERR", "value is out of range, value must between 0 and 1")
 
 // waitAOF is WAITAOF numlocal numreplicas timeout. It brings the log to the disk if requested, and waits for replicas
 // that do: only sync yes does so after each write.
@@ -138,7 +128,7 @@ func waitAOF(c *Ctx) error {
 	}
 	n, ok := ParseInt(c.Args[2])
 	if !ok || n < 0 {
-		return errReplicasRange
+		return ErrNotPositive
 	}
 	timeout, err := waitMillis(c.Args[3])
 	if err != nil {

@@ -147,10 +147,7 @@ func sinterstore(c *Ctx) error {
 	return err
 }
 
-var (
-	errTooManyKeys   = engine.NewError("ERR", "Number of keys can't be greater than number of args")
-	errNegativeLimit = engine.NewError("ERR", "LIMIT can't be negative")
-)
+var errNegativeLimit = engine.NewError("ERR", "LIMIT can't be negative")
 
 func sintercard(c *Ctx) error {
 	n, ok := ParseInt(c.Args[1])
@@ -158,7 +155,7 @@ func sintercard(c *Ctx) error {
 		return errNumKeys
 	}
 	if n > int64(len(c.Args)-2) {
-		return errTooManyKeys
+		return errManyKeys
 	}
 	limit := int64(0)
 	o := options{args: c.Args[2+n:]}

@@ -136,11 +136,7 @@ func sortElements(c *Ctx) error {
 	c.Out.Array(columns * len(items))
 	mark := c.Out.Mark()
 	return sortRows(c, &o, items, func(value []byte) error {
-		if value == nil {
-			c.Out.Null()
-		} else {
-			c.Out.Bulk(value)
-		}
+		bulkOrNull(c, value, value != nil)
 		if c.Out.Len()-mark > maxRandomReply {
 			return errReplySize
 		}

@@ -100,9 +100,8 @@ func replyIDs(c *Ctx, p sortedint.Page) error {
 
 // The errors of a range by value are Kvrocks's.
 var (
-	errSortedIntOrder = engine.NewError("ERR", "min > max")
-	errSortedIntMin   = engine.NewError("ERR", "the min isn't integer")
-	errSortedIntMax   = engine.NewError("ERR", "the max isn't integer")
+	errSortedIntMin = engine.NewError("ERR", "the min isn't integer")
+	errSortedIntMax = engine.NewError("ERR", "the max isn't integer")
 )
 
 // sortedintByValue is SIRANGEBYVALUE and SIREVRANGEBYVALUE with [LIMIT offset count]. A negative offset is 0, a
@@ -114,7 +113,7 @@ func sortedintByValue(c *Ctx) error {
 		low, high = high, low
 	}
 	if string(low) == "+inf" || string(high) == "-inf" {
-		return errSortedIntOrder
+		return errLexOrder
 	}
 	p := sortedint.All
 	p.Reverse = reverse

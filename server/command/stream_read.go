@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -33,9 +32,6 @@ var (
 			"result set.")
 	errNewInRead = engine.NewError("ERR",
 		"The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
-	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")
-	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
-	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
 )
 
 // streamRead is a parsed XREAD or XREADGROUP. It refers to the arguments of the command.
@@ -62,7 +58,7 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 	for o.more() && r.at == 0 {
 		switch {
 		case o.has("BLOCK", 1):
-			r.timeout, o.err = blockTimeout(o.next())
+			r.timeout, o.err = parseMillis(o.next())
 			r.blocks = true
 		case o.int("COUNT", &count):
 			r.count = uint64(max(count, 0))
@@ -100,20 +96,6 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 // saysBlock reports whether XREAD or XREADGROUP may have the option BLOCK: the word may also be a name.
 func saysBlock(args [][]byte) bool {
 	return slices.ContainsFunc(args[1:], func(arg []byte) bool { return EqualFold(arg, "BLOCK") })
-}
-
-// blockTimeout reads the timeout of a BLOCK option, in milliseconds; 0 = for ever.
-func blockTimeout(arg []byte) (time.Duration, error) {
-	n, ok := ParseInt(arg)
-	switch {
-	case !ok:
-		return 0, errTimeoutInteger
-	case n < 0:
-		return 0, errTimeoutNegative
-	case n > math.MaxInt64-time.Now().UnixMilli():
-		return 0, errTimeoutRange
-	}
-	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
 }
 
 func streamKeys(grouped bool) keyFinder {

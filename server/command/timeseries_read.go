@@ -320,11 +320,7 @@ func tsInfo(c *Ctx) error {
 	c.Out.SimpleString("labels")
 	writeLabels(c, labels)
 	c.Out.SimpleString("sourceKey")
-	if source == nil {
-		c.Out.Null()
-	} else {
-		c.Out.Bulk(m.Source)
-	}
+	bulkOrNull(c, m.Source, source != nil)
 	c.Out.SimpleString("rules")
 	c.Out.Array(len(rules))
 	for i := range rules {
@@ -344,11 +340,7 @@ func writeLabels(c *Ctx, labels []timeseries.Label) {
 	for _, l := range labels {
 		c.Out.Array(2)
 		c.Out.Bulk(l.Name)
-		if len(l.Value) == 0 {
-			c.Out.Null()
-		} else {
-			c.Out.Bulk(l.Value)
-		}
+		bulkOrNull(c, l.Value, len(l.Value) > 0)
 	}
 }
 

@@ -1,10 +1,8 @@
 package command
 
 import (
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/basaltdb/basalt/engine"
 )
@@ -38,9 +36,6 @@ var (
 		"CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	errCachingYes = engine.NewError("ERR", "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	errCachingNo  = engine.NewError("ERR", "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
-	errPauseTime  = engine.NewError("ERR", "timeout is not an integer or out of range")
-	errPauseRange = engine.NewError("ERR", "timeout is out of range")
-	errPauseNeg   = engine.NewError("ERR", "timeout is negative")
 	errPauseMode  = engine.NewError("ERR", "CLIENT PAUSE mode must be WRITE or ALL")
 )
 
@@ -204,16 +199,11 @@ func clientPause(c *Ctx) error {
 	case len(c.Args) == 4 && !EqualFold(c.Args[3], "ALL"):
 		return errPauseMode
 	}
-	ms, ok := ParseInt(c.Args[2])
-	switch {
-	case !ok:
-		return errPauseTime
-	case ms < 0:
-		return errPauseNeg
-	case ms > math.MaxInt64-time.Now().UnixMilli():
-		return errPauseRange
+	d, err := parseMillis(c.Args[2])
+	if err != nil {
+		return err
 	}
-	return replyOK(c, c.Sess.Control.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all))
+	return replyOK(c, c.Sess.Control.Pause(d, all))
 }
 
 func clientUnpause(c *Ctx) error {

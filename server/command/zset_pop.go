@@ -17,9 +17,9 @@ func zpop(highest bool) Handler {
 			return ErrSyntax
 		}
 		if counted {
-			var err error
-			if n, err = ParseCount(c.Args[2]); err != nil {
-				return err
+			var ok bool
+			if n, ok = ParseInt(c.Args[2]); !ok || n < 0 {
+				return ErrNotPositive
 			}
 		}
 		// Without a count, the popped member and its score are not nested in RESP3 either.
