@@ -218,13 +218,10 @@ func jsonToggle(c *Ctx) error {
 		return err
 	}
 	return writeResults(c, p, results, "not a bool", func(b bool) {
-		switch {
-		case p.Legacy():
+		if p.Legacy() {
 			c.Out.BulkString(strconv.FormatBool(b))
-		case b:
-			c.Out.Int(1)
-		default:
-			c.Out.Int(0)
+		} else {
+			c.Out.Int(boolInt(b))
 		}
 	})
 }
@@ -253,15 +250,14 @@ func jsonCalculate(op json.Operation) Handler {
 			return nil
 		}
 		if p.Legacy() {
-			return writeResults(c, p, results, "does not contains a number",
-				func(v json.Value) { c.Out.Bulk(json.Append(nil, &v)) })
+			return writeResults(c, p, results, "does not contains a number", func(v json.Value) { writeJSON(c, &v) })
 		}
 		all := make([]json.Value, len(results))
 		for i := range results {
 			all[i] = results[i].Value // null when it is not a number
 		}
 		array := json.ArrayOf(all...)
-		c.Out.Bulk(json.Append(nil, &array))
+		writeJSON(c, &array)
 		return nil
 	}
 }
@@ -383,10 +379,7 @@ func jsonArrPop(c *Ctx) error {
 		case v == nil:
 			c.Out.Null()
 		case form == formText:
-			text := jsonText()
-			*text = json.Append(*text, v)
-			c.Out.Bulk(*text)
-			jsonDone(text)
+			writeJSON(c, v)
 		default:
 			if e := writeExpanded(b, v, form); e != nil {
 				err = e
@@ -412,4 +405,12 @@ func jsonDone(b *[]byte) {
 	if cap(*b) <= 64<<10 {
 		jsonTexts.Put(b)
 	}
+}
+
+// writeJSON writes a value as text.
+func writeJSON(c *Ctx, v *json.Value) {
+	b := jsonText()
+	defer jsonDone(b)
+	*b = json.Append(*b, v)
+	c.Out.Bulk(*b)
 }

@@ -200,10 +200,7 @@ func writeExpanded(c bounded, v *json.Value, form jsonForm) error {
 	case v.IsNumber():
 		writeNumber(c.Ctx, v)
 	case form == formExpand1:
-		b := jsonText()
-		defer jsonDone(b)
-		*b = json.Append(*b, v)
-		c.Out.Bulk(*b)
+		writeJSON(c.Ctx, v)
 	case kind == json.String:
 		c.Out.BulkString(v.Text())
 	default:

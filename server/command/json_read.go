@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strconv"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/json"
 )
@@ -226,10 +228,8 @@ func writeRESP(c bounded, v *json.Value) error {
 	switch kind := v.Kind(); {
 	case kind == json.Null:
 		c.Out.Null()
-	case kind == json.Bool && v.Bool():
-		c.Out.SimpleString("true")
 	case kind == json.Bool:
-		c.Out.SimpleString("false")
+		c.Out.SimpleString(strconv.FormatBool(v.Bool()))
 	case v.IsNumber():
 		writeNumber(c.Ctx, v)
 	case kind == json.String:
@@ -272,13 +272,12 @@ func jsonInfo(c *Ctx) error {
 	if !d.Exists() {
 		return json.ErrNoKey
 	}
-	c.Out.Array(2)
-	c.Out.BulkString("storage_format")
+	format := "json"
 	if d.Format() == cf.JSONCBOR {
-		c.Out.BulkString("cbor")
-	} else {
-		c.Out.BulkString("json")
+		format = "cbor"
 	}
+	c.Out.Array(2)
+	stringField(c.Out, "storage_format", format)
 	return nil
 }
 
@@ -287,47 +286,31 @@ func jsonDebugMemory(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	d, err := openJSON(c, c.Args[2])
-	if err != nil {
-		return err
-	}
-	if !d.Exists() {
+	missing := func(p *json.Path) error {
 		if p.Legacy() {
-			c.Out.Int(0)
-		} else {
-			c.Out.Array(0)
+			return replyInt(c, 0, nil)
 		}
+		c.Out.Array(0)
 		return nil
 	}
-	if p.IsRoot() {
-		if !p.Legacy() {
-			c.Out.Array(1)
-		}
-		return replyInt(c, d.Size(), nil)
-	}
-	if p.Legacy() {
-		v, err := d.First(p)
-		switch {
-		case err != nil:
-			return err
-		case v == nil:
+	size := func(d *json.Document, v *json.Value) error {
+		if v == nil {
 			return noPath(p)
 		}
 		n, err := d.SizeOf(v)
-		c.Out.Int(int64(n))
+		return replyInt(c, n, err)
+	}
+	if !p.IsRoot() {
+		return readPath(c, p, c.Args[2], missing, size, size)
+	}
+	d, err := openJSON(c, c.Args[2])
+	switch {
+	case err != nil:
 		return err
+	case !d.Exists():
+		return missing(p)
+	case !p.Legacy():
+		c.Out.Array(1)
 	}
-	values, err := d.Select(p)
-	if err != nil {
-		return err
-	}
-	c.Out.Array(len(values))
-	for _, v := range values {
-		n, err := d.SizeOf(v)
-		if err != nil {
-			return err
-		}
-		c.Out.Int(int64(n))
-	}
-	return nil
+	return replyInt(c, d.Size(), nil)
 }

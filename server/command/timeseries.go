@@ -51,29 +51,27 @@ var (
 	errTSNoAgg     = engine.NewError("ERR", "AGGREGATION is required")
 )
 
-// tsWords are the options of a command that are left. As in Kvrocks and RedisTimeSeries, unknown words are ignored.
-type tsWords [][]byte
-
-func (w *tsWords) next() []byte {
-	if len(*w) == 0 {
-		return nil
-	}
-	word := (*w)[0]
-	*w = (*w)[1:]
-	return word
-}
+// tsOptions takes the options of a command. As in Kvrocks and RedisTimeSeries, unknown words are ignored.
+type tsOptions struct{ options }
 
 // uint takes an unsigned integer if one comes next.
-func (w *tsWords) uint(to *uint64) bool {
-	if len(*w) == 0 {
+func (o *tsOptions) uint(to *uint64) bool {
+	if len(o.args) == 0 {
 		return false
 	}
-	n, ok := ParseUint((*w)[0])
+	n, ok := ParseUint(o.args[0])
 	if ok {
 		*to = n
-		*w = (*w)[1:]
+		o.next()
 	}
 	return ok
+}
+
+// index takes a word and returns its index in a list.
+func (o *tsOptions) index(list []string, unknown error) int {
+	i := wordIn(list, o.next())
+	o.check(i >= 0, unknown)
+	return i
 }
 
 // wordIn returns the index of a word in a list, in any case; -1 if it is not there.
@@ -104,57 +102,44 @@ type tsCreation struct {
 	timestamp         []byte             // of TS.INCRBY
 }
 
-func parseTSCreation(c *Ctx, w tsWords) (*tsCreation, error) {
+func parseTSCreation(c *Ctx, args [][]byte) (*tsCreation, error) {
 	o := &tsCreation{Options: timeseries.Options{ChunkSize: timeseries.DefaultChunkSize}}
-	policy := func() (*timeseries.Policy, error) {
-		i := wordIn(tsPolicies, w.next())
-		if i < 0 {
-			return nil, errTSPolicy
-		}
-		p := timeseries.Policy(i)
-		return &p, nil
+	w := tsOptions{options{args: args}}
+	policy := func() *timeseries.Policy {
+		p := timeseries.Policy(w.index(tsPolicies, errTSPolicy))
+		return &p
 	}
-	for len(w) > 0 {
-		var err error
-		switch word := w.next(); {
-		case EqualFold(word, "RETENTION"):
-			if !w.uint(&o.Options.Retention) {
-				return nil, errTSRetention
-			}
+	for w.more() {
+		switch {
+		case w.is("RETENTION"):
+			w.check(w.uint(&o.Options.Retention), errTSRetention)
 			o.Change.Retention = &o.Options.Retention
-		case EqualFold(word, "CHUNK_SIZE"):
+		case w.is("CHUNK_SIZE"):
 			n := uint64(0)
-			if !w.uint(&n) || n == 0 || n > timeseries.MaxChunkSize {
-				return nil, errTSChunkSize
-			}
+			w.check(w.uint(&n) && n > 0 && n <= timeseries.MaxChunkSize, errTSChunkSize)
 			o.Options.ChunkSize = n
 			o.Change.ChunkSize = &o.Options.ChunkSize
-		case EqualFold(word, "ENCODING"):
-			i := wordIn(tsChunkTypes, w.next())
-			if i < 0 {
-				return nil, errTSEncoding
-			}
-			o.ChunkType = byte(i)
-		case EqualFold(word, "DUPLICATE_POLICY"):
-			if o.Change.Policy, err = policy(); err != nil {
-				return nil, err
-			}
+		case w.is("ENCODING"):
+			o.ChunkType = byte(w.index(tsChunkTypes, errTSEncoding))
+		case w.is("DUPLICATE_POLICY"):
+			o.Change.Policy = policy()
 			o.Options.Policy = *o.Change.Policy
-		case EqualFold(word, "ON_DUPLICATE") && c.Spec.Name == "ts.add":
-			if o.onDuplicate, err = policy(); err != nil {
-				return nil, err
-			}
-		case EqualFold(word, "TIMESTAMP") && c.Spec.Name != "ts.add":
+		case c.Spec.Name == "ts.add" && w.is("ON_DUPLICATE"):
+			o.onDuplicate = policy()
+		case c.Spec.Name != "ts.add" && w.is("TIMESTAMP"):
 			o.timestamp = w.next()
-		case EqualFold(word, "LABELS"):
-			if len(w)%2 != 0 {
-				return nil, errTSLabels
-			}
-			for len(w) > 0 {
+		case w.is("LABELS"):
+			w.check(len(w.args)%2 == 0, errTSLabels)
+			for w.more() {
 				o.Options.Labels = append(o.Options.Labels, timeseries.Label{Name: w.next(), Value: w.next()})
 			}
 			o.Change.Labels = &o.Options.Labels
+		default:
+			w.next()
 		}
+	}
+	if w.err != nil {
+		return nil, w.err
 	}
 	if c.Tx.DB().Slots() && len(o.Options.Labels) > 0 {
 		return nil, errTSNoCluster
@@ -300,10 +285,10 @@ func tsMAdd(c *Ctx) error {
 
 func tsAddAll(c *Ctx, key []byte, samples []cf.Sample) ([]timeseries.Result, error) {
 	s, err := timeseries.Open(c.Tx, key)
-	if err == timeseries.ErrNotFound {
+	switch {
+	case err == timeseries.ErrNotFound:
 		return nil, errTSNotSeries
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	s.Fed = c.tellFed
@@ -378,15 +363,12 @@ func tsCreateRule(c *Ctx) error {
 		return wrongArgs(c.Spec.FullName())
 	}
 	var a timeseries.Aggregation
-	w := tsWords(c.Args[3:])
-	if !EqualFold(w.next(), "AGGREGATION") {
-		return errTSNoAgg
-	}
-	if err := w.aggregation(&a); err != nil {
-		return err
-	}
-	if len(w) > 0 && !w.uint(&a.Alignment) {
-		return errTSAlign
+	w := tsOptions{options{args: c.Args[3:]}}
+	w.check(w.is("AGGREGATION"), errTSNoAgg)
+	w.aggregation(&a)
+	w.check(len(w.args) == 0 || w.uint(&a.Alignment), errTSAlign)
+	if w.err != nil {
+		return w.err
 	}
 	err := timeseries.CreateRule(c.Tx, c.Args[1], c.Args[2], a)
 	if err == timeseries.ErrNotFound {

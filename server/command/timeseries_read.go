@@ -33,19 +33,12 @@ var (
 )
 
 // aggregation parses an aggregator and the length of a bucket.
-func (w *tsWords) aggregation(a *timeseries.Aggregation) error {
-	i := wordIn(tsAggregators, w.next())
-	if i <= 0 {
-		return errTSAggregator
-	}
+func (o *tsOptions) aggregation(a *timeseries.Aggregation) {
+	i := o.index(tsAggregators, errTSAggregator)
+	o.check(i > 0, errTSAggregator)
 	a.Function = cf.Aggregator(i)
-	switch {
-	case !w.uint(&a.Bucket):
-		return errTSBucket
-	case a.Bucket == 0:
-		return errTSNoBucket
-	}
-	return nil
+	o.check(o.uint(&a.Bucket), errTSBucket)
+	o.check(a.Bucket > 0, errTSNoBucket)
 }
 
 // tsQuery are the options of commands that read samples.
@@ -63,118 +56,91 @@ var tsKeywords = []string{"LATEST", "FILTER_BY_TS", "FILTER_BY_VALUE", "COUNT", 
 	"BUCKETTIMESTAMP", "EMPTY", "WITHLABELS", "SELECTED_LABELS", "FILTER", "GROUPBY"}
 
 // list takes the words up to the next keyword.
-func (w *tsWords) list() [][]byte {
-	n := slices.IndexFunc(*w, func(word []byte) bool { return wordIn(tsKeywords, word) >= 0 })
+func (o *tsOptions) list() [][]byte {
+	n := slices.IndexFunc(o.args, func(word []byte) bool { return wordIn(tsKeywords, word) >= 0 })
 	if n < 0 {
-		n = len(*w)
+		n = len(o.args)
 	}
-	list := (*w)[:n]
-	*w = (*w)[n:]
+	list := o.args[:n]
+	o.args = o.args[n:]
 	return list
 }
 
 // parse parses options. from and to are the bounds of the range as they were given; nil for a command without.
-func (q *tsQuery) parse(c *Ctx, w tsWords, from, to []byte) error {
-	aligned := false
-	for len(w) > 0 {
-		switch word := w.next(); {
-		case EqualFold(word, "LATEST"):
+func (q *tsQuery) parse(c *Ctx, args [][]byte, from, to []byte) error {
+	w := tsOptions{options{args: args}}
+	ranged, aligned := from != nil, false
+	for w.more() {
+		switch {
+		case w.is("LATEST"):
 			q.Latest = true
-		case from != nil && EqualFold(word, "FILTER_BY_TS"):
+		case ranged && w.is("FILTER_BY_TS"):
 			q.Timestamps = []uint64{}
 			for ts := uint64(0); w.uint(&ts); {
 				q.Timestamps = append(q.Timestamps, ts)
 			}
 			slices.Sort(q.Timestamps)
-		case from != nil && EqualFold(word, "FILTER_BY_VALUE"):
+		case ranged && w.is("FILTER_BY_VALUE"):
 			least, ok := ParseFloat(w.next())
 			most, ok2 := ParseFloat(w.next())
-			if !ok || !ok2 {
-				return errTSValues
-			}
+			w.check(ok && ok2, errTSValues)
 			q.Values = &[2]float64{least, most}
-		case from != nil && EqualFold(word, "COUNT"):
-			if !w.uint(&q.Count) {
-				return errTSCount
-			}
-			if q.Count == 0 {
-				return errTSCountZero
-			}
-		case from != nil && EqualFold(word, "ALIGN"):
+		case ranged && w.is("COUNT"):
+			w.check(w.uint(&q.Count), errTSCount)
+			w.check(q.Count > 0, errTSCountZero)
+		case ranged && w.is("ALIGN"):
 			aligned = true
-			if err := q.align(&w, from, to); err != nil {
-				return err
-			}
-		case from != nil && EqualFold(word, "AGGREGATION"):
-			if err := w.aggregation(&q.Aggregation); err != nil {
-				return err
-			}
-		case from != nil && EqualFold(word, "BUCKETTIMESTAMP"):
-			if q.Function == cf.AggNone {
-				return errTSBucketTime
-			}
-			i := wordIn([]string{"START", "END", "MID", "-", "+", "~", "LOW", "HIGH"}, w.next())
-			if i < 0 {
-				return errTSBucketWord
-			}
+			q.align(&w, from, to)
+		case ranged && w.is("AGGREGATION"):
+			w.aggregation(&q.Aggregation)
+		case ranged && w.is("BUCKETTIMESTAMP"):
+			w.check(q.Function != cf.AggNone, errTSBucketTime)
+			i := w.index([]string{"START", "END", "MID", "-", "+", "~", "LOW", "HIGH"}, errTSBucketWord)
 			q.BucketTime = timeseries.BucketTime(i % 3)
-		case from != nil && EqualFold(word, "EMPTY"):
-			if q.Function == cf.AggNone {
-				return errTSEmpty
-			}
+		case ranged && w.is("EMPTY"):
+			w.check(q.Function != cf.AggNone, errTSEmpty)
 			q.Empty = true
-		case EqualFold(word, "WITHLABELS"):
+		case w.is("WITHLABELS"):
 			q.withLabels = true
-		case EqualFold(word, "SELECTED_LABELS"):
+		case w.is("SELECTED_LABELS"):
 			q.selected = append(q.selected, w.list()...)
-		case EqualFold(word, "FILTER"):
+		case w.is("FILTER"):
 			if q.filter == nil {
 				q.filter = &timeseries.Filter{}
 			}
 			for _, matcher := range w.list() {
-				if err := q.filter.Add(matcher); err != nil {
-					return err
-				}
+				w.fail(q.filter.Add(matcher))
 			}
-		case EqualFold(word, "GROUPBY"):
-			if len(w) < 3 || !EqualFold(w[1], "REDUCE") {
+		case w.is("GROUPBY"):
+			if len(w.args) < 3 || !EqualFold(w.args[1], "REDUCE") {
 				return wrongArgs(c.Spec.FullName())
 			}
-			q.group = w[0]
-			i := wordIn(tsAggregators, w[2])
-			if i <= 0 || i == int(cf.AggFirst) || i == int(cf.AggLast) {
-				return errTSReducer
-			}
+			q.group = w.args[0]
+			w.args = w.args[2:]
+			i := w.index(tsAggregators, errTSReducer)
+			w.check(i > 0 && i != int(cf.AggFirst) && i != int(cf.AggLast), errTSReducer)
 			q.reducer = cf.Aggregator(i)
-			w = w[3:]
+		default:
+			w.next()
 		}
 	}
-	if aligned && q.Function == cf.AggNone {
-		return errTSAlignOnly
-	}
-	return nil
+	w.check(!aligned || q.Function != cf.AggNone, errTSAlignOnly)
+	return w.err
 }
 
-// align parses the value of ALIGN.
-func (q *tsQuery) align(w *tsWords, from, to []byte) error {
-	if w.uint(&q.Alignment) {
-		return nil
-	}
-	switch word := w.next(); {
-	case string(word) == "-" || EqualFold(word, "start"):
-		if string(from) == "-" {
-			return errTSAlignFrom
-		}
+// align takes the value of ALIGN.
+func (q *tsQuery) align(w *tsOptions, from, to []byte) {
+	switch {
+	case w.uint(&q.Alignment):
+	case w.is("-"), w.is("START"):
+		w.check(string(from) != "-", errTSAlignFrom)
 		q.Alignment = q.From
-	case string(word) == "+" || EqualFold(word, "end"):
-		if string(to) == "+" {
-			return errTSAlignTo
-		}
+	case w.is("+"), w.is("END"):
+		w.check(string(to) != "+", errTSAlignTo)
 		q.Alignment = q.To
 	default:
-		return errTSAlign
+		w.err = errTSAlign
 	}
-	return nil
 }
 
 // parseTSQuery parses the options of a command whose range begins at an argument, and checks the filter of a command
