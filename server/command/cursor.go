@@ -12,7 +12,6 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/glob"
-	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Cursors of SCAN, HSCAN, SSCAN and ZSCAN.
@@ -29,17 +28,6 @@ import (
 // the first element that may begin with them. It may return elements twice, but never skips one.
 //
 // With the setting redis-cursor-compatible off, a cursor is the last element itself after a _, and nothing is kept.
-//
-// How a scan of a collection uses them:
-//
-//	rec, cur, o, found, err := beginScan(c, cf.TypeHash)
-//	if err != nil || !found { return err }
-//	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
-//		w.Bulk(field)
-//		if o.NoValues { return 1, nil }
-//		w.Bulk(value)
-//		return 2, nil
-//	})
 
 // scanKind distinguishes the cursors of the commands: no command accepts the cursor of another.
 type scanKind uint8
@@ -247,67 +235,67 @@ func parseScanOptions(args [][]byte, t cf.Type) (o scanOptions, err error) {
 // the scan has ended.
 func (o *scanOptions) limit() int { return int(min(o.Count, 1<<20)) + 1 }
 
-// beginScan reads the arguments of HSCAN, SSCAN or ZSCAN in Redis's order: key cursor [options]. If the key does not
-// exist, the options are not read.
-func beginScan(c *Ctx, t cf.Type) (rec engine.Record, cur scanCursor, o scanOptions, found bool, err error) {
-	if cur, err = parseCursor(c.Args[2]); err != nil {
-		return rec, cur, o, false, err
-	}
-	if rec, err = c.Tx.Load(c.Args[1], t); err != nil {
-		return rec, cur, o, false, err
-	}
-	if !rec.Exists {
-		emptyScan(c)
-		return rec, cur, o, false, nil
-	}
-	o, err = parseScanOptions(c.Args[3:], t)
-	return rec, cur, o, err == nil, err
-}
+// scanTypes are the types of the collections that are scanned.
+var scanTypes = [...]cf.Type{scanHash: cf.TypeHash, scanSet: cf.TypeSet, scanZSet: cf.TypeZSet}
 
-// emptyScan writes the reply of a scan of a key that does not exist.
-func emptyScan(c *Ctx) {
-	c.Out.Array(2)
-	c.Out.BulkString("0")
-	c.Out.Array(0)
-}
+// scanElement writes an element of a collection and returns how many replies it has written.
+type scanElement func(c *Ctx, rec *engine.Record, o *scanOptions, sub, value []byte) (int, error)
 
-// scanSubkeys is HSCAN, SSCAN and ZSCAN on an existing key, whose elements are the subkeys in the default family.
-// emit writes one element and returns how many replies it has written.
-func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o scanOptions,
-	emit func(w *resp.Writer, sub, value []byte) (int, error)) error {
-	key := c.Tx.UserKey(rec)
-	from := cur.from(kind, c.Tx.Namespace(), key)
-	prefix := c.Tx.SubkeyPrefix(rec)
-	lower, upper := scanBounds(prefix, from, o.Match)
-	it := c.Tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper,
-		KeysOnly: kind == scanSet || o.NoValues, Limit: o.limit()})
-	defer it.Close()
-	c.Tx.ReadsDone()
-	mark, n := c.Out.Mark(), 0
-	var last []byte
-	more := false
-	for seen := int64(0); it.Next(); seen++ {
-		if seen == o.Count {
-			more = true
-			break
+// scanCollection makes the handler of HSCAN, SSCAN or ZSCAN key cursor [options], whose elements are the subkeys in the
+// default family. As in Redis the options are not read if the key does not exist.
+func scanCollection(kind scanKind, emit scanElement) Handler {
+	return func(c *Ctx) error {
+		t := scanTypes[kind]
+		cur, err := parseCursor(c.Args[2])
+		if err != nil {
+			return err
 		}
-		sub := it.Key()
-		if o.Match == nil || o.Match.Match(sub) {
-			m, err := emit(c.Out, sub, it.Value())
-			if err != nil {
-				return err
+		rec, err := c.Tx.Load(c.Args[1], t)
+		if err != nil {
+			return err
+		}
+		if !rec.Exists {
+			writeScan(c, c.Out.Mark(), 0, kind, nil, nil, false)
+			return nil
+		}
+		o, err := parseScanOptions(c.Args[3:], t)
+		if err != nil {
+			return err
+		}
+		prefix := c.Tx.SubkeyPrefix(&rec)
+		lower, upper := scanBounds(prefix, cur.from(kind, c.Tx.Namespace(), c.Args[1]), o.Match)
+		// The values of a hash with a tail say which fields have expired.
+		keysOnly := t == cf.TypeSet || o.NoValues && len(rec.Tail) == 0
+		it := c.Tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, KeysOnly: keysOnly,
+			Limit: o.limit()})
+		defer it.Close()
+		c.Tx.ReadsDone()
+		mark, n := c.Out.Mark(), 0
+		var last []byte
+		more := false
+		for seen := int64(0); it.Next(); seen++ {
+			if seen == o.Count {
+				more = true
+				break
 			}
-			n += m
+			sub := it.Key()
+			if o.Match == nil || o.Match.Match(sub) {
+				m, err := emit(c, &rec, &o, sub, it.Value())
+				if err != nil {
+					return err
+				}
+				n += m
+			}
+			if seen == o.Count-1 {
+				last = bytes.Clone(sub)
+			}
 		}
-		if seen == o.Count-1 {
-			last = bytes.Clone(sub)
+		if err := it.Err(); err != nil {
+			return err
 		}
+		writeScan(c, mark, n, kind, c.Args[1], last, more)
+		return nil
 	}
-	if err := it.Err(); err != nil {
-		return err
-	}
-	writeScan(c, mark, n, kind, key, last, more)
-	return nil
 }
 
 // scanBounds returns the range of a scan among the keys with a prefix: from the element from on, restricted to the

@@ -33,7 +33,7 @@ var hashCommands = []Spec{
 	{Name: "hincrbyfloat", Handler: hincrbyfloat, Arity: 4, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeHash, 2, 4)},
 	{Name: "hrandfield", Handler: random("WITHVALUES", drawHash, (*resp.Writer).Bulk), Arity: -2, Flags: ReadOnly},
-	{Name: "hscan", Handler: hscan, Arity: -3, Flags: ReadOnly},
+	{Name: "hscan", Handler: scanCollection(scanHash, scanField), Arity: -3, Flags: ReadOnly},
 	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable},
 }
 
@@ -190,29 +190,20 @@ func drawHash(c *Ctx, n uint64, distinct, values bool, f func(field, value []byt
 	return hash.Random(c.Tx, c.Args[1], n, values, f)
 }
 
-func hscan(c *Ctx) error {
-	rec, cur, o, found, err := beginScan(c, cf.TypeHash)
-	if err != nil || !found {
-		return err
-	}
-	noValues := o.NoValues
+func scanField(c *Ctx, rec *engine.Record, o *scanOptions, field, value []byte) (int, error) {
 	if len(rec.Tail) > 0 {
-		o.NoValues = false // the values tell which fields have expired
+		var live bool
+		var err error
+		if value, live, err = hash.Value(c.Tx, rec, value); err != nil || !live {
+			return 0, err
+		}
 	}
-	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
-		if len(rec.Tail) > 0 {
-			var live bool
-			if value, live, err = hash.Value(c.Tx, &rec, value); err != nil || !live {
-				return 0, err
-			}
-		}
-		w.Bulk(field)
-		if noValues {
-			return 1, nil
-		}
-		w.Bulk(value)
-		return 2, nil
-	})
+	c.Out.Bulk(field)
+	if o.NoValues {
+		return 1, nil
+	}
+	c.Out.Bulk(value)
+	return 2, nil
 }
 
 // hrangebylex is Kvrocks's HRANGEBYLEX key min max [LIMIT offset count] [REV]. With REV the bounds are swapped.

@@ -6,7 +6,6 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	sets "github.com/basaltdb/basalt/engine/set"
-	"github.com/basaltdb/basalt/server/resp"
 )
 
 var setCommands = []Spec{
@@ -28,7 +27,7 @@ var setCommands = []Spec{
 	{Name: "sunionstore", Handler: setOpStore(sets.Union), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sdiffstore", Handler: setOpStore(sets.Diff), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
-	{Name: "sscan", Handler: sscan, Arity: -3, Flags: ReadOnly},
+	{Name: "sscan", Handler: scanCollection(scanSet, scanMember), Arity: -3, Flags: ReadOnly},
 }
 
 func sadd(c *Ctx) error {
@@ -176,13 +175,7 @@ func sintercard(c *Ctx) error {
 	return replyInt(c, count, err)
 }
 
-func sscan(c *Ctx) error {
-	rec, cur, o, found, err := beginScan(c, cf.TypeSet)
-	if err != nil || !found {
-		return err
-	}
-	return scanSubkeys(c, scanSet, &rec, cur, o, func(w *resp.Writer, member, _ []byte) (int, error) {
-		w.Bulk(member)
-		return 1, nil
-	})
+func scanMember(c *Ctx, _ *engine.Record, _ *scanOptions, member, _ []byte) (int, error) {
+	c.Out.Bulk(member)
+	return 1, nil
 }

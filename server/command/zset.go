@@ -19,7 +19,7 @@ var zsetCommands = []Spec{
 	{Name: "zrank", Handler: zrank(false), Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrevrank", Handler: zrank(true), Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrandmember", Handler: random("WITHSCORES", drawZSet, (*resp.Writer).Double), Arity: -2, Flags: ReadOnly},
-	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly},
+	{Name: "zscan", Handler: scanCollection(scanZSet, scanScored), Arity: -3, Flags: ReadOnly},
 }
 
 var (
@@ -164,19 +164,13 @@ func drawZSet(c *Ctx, n uint64, distinct, scores bool, f func(member []byte, sco
 	return zset.Random(c.Tx, c.Args[1], n, scores, f)
 }
 
-func zscan(c *Ctx) error {
-	rec, cur, o, found, err := beginScan(c, cf.TypeZSet)
-	if err != nil || !found {
-		return err
+func scanScored(c *Ctx, _ *engine.Record, _ *scanOptions, member, value []byte) (int, error) {
+	score, err := cf.ParseDouble(value)
+	if err != nil {
+		return 0, corruptKey(c.Args[1], err)
 	}
-	return scanSubkeys(c, scanZSet, &rec, cur, o, func(w *resp.Writer, member, value []byte) (int, error) {
-		score, err := cf.ParseDouble(value)
-		if err != nil {
-			return 0, corruptKey(c.Args[1], err)
-		}
-		w.Bulk(member)
-		var text [32]byte
-		w.Bulk(resp.AppendDouble(text[:0], score))
-		return 2, nil
-	})
+	c.Out.Bulk(member)
+	var text [32]byte
+	c.Out.Bulk(resp.AppendDouble(text[:0], score))
+	return 2, nil
 }
