@@ -16,11 +16,6 @@ import (
 	"github.com/basaltdb/basalt/internal/progress"
 )
 
-func init() {
-	register(backupCommand)
-	register(restoreCommand)
-}
-
 const repoHelp = "DIR or s3://BUCKET/PREFIX (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL)"
 
 // backupServer returns the server in --from, nil if it is a directory.

@@ -15,8 +15,6 @@ import (
 	"github.com/basaltdb/basalt/engine/offline"
 )
 
-func init() { register(checkCommand) }
-
 func checkCommand(env *Env) *cobra.Command {
 	var repair, asJSON bool
 	var dropped string

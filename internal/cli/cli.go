@@ -85,10 +85,9 @@ func Usage(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-var commands []func(*Env) *cobra.Command
-
-// register adds a sub-command. It must be called in init.
-func register(make func(*Env) *cobra.Command) { commands = append(commands, make) }
+// commands make the sub-commands.
+var commands = []func(*Env) *cobra.Command{backupCommand, checkCommand, convertConfigCommand, doctorCommand,
+	exportCommand, importCommand, inspectCommand, migrateCommand, reslotCommand, restoreCommand, versionCommand}
 
 // own are the sub-commands of cobra; completion scripts call the last two.
 var own = []string{"help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
@@ -101,12 +100,10 @@ func Is(args []string) bool {
 	if slices.Contains(own, args[0]) {
 		return true
 	}
-	for _, make := range commands {
-		if c := make(&Env{}); c.Name() == args[0] || c.HasAlias(args[0]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(commands, func(make func(*Env) *cobra.Command) bool {
+		c := make(&Env{})
+		return c.Name() == args[0] || c.HasAlias(args[0])
+	})
 }
 
 // Run runs the sub-command args[0] and returns the exit code. It prints an error on one line.

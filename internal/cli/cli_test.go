@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestIs(t *testing.T) {
 func endings(t *testing.T) {
 	before := commands
 	t.Cleanup(func() { commands = before })
-	register(func(env *Env) *cobra.Command {
+	commands = append(slices.Clone(commands), func(env *Env) *cobra.Command {
 		group := &cobra.Command{Use: "end", Short: "Ends"}
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),

@@ -11,8 +11,6 @@ import (
 	"github.com/basaltdb/basalt/server/config/convert"
 )
 
-func init() { register(convertConfigCommand) }
-
 func convertConfigCommand(env *Env) *cobra.Command {
 	var to, from string
 	c := &cobra.Command{

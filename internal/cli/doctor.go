@@ -11,8 +11,6 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
-func init() { register(doctorCommand) }
-
 func doctorCommand(env *Env) *cobra.Command {
 	var file, addr, root string
 	var asJSON bool

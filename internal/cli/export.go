@@ -13,8 +13,6 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-func init() { register(exportCommand) }
-
 func exportCommand(env *Env) *cobra.Command {
 	var o transfer.ExportOptions
 	var from, to string
@@ -84,13 +82,7 @@ func runExport(ctx context.Context, env *Env, o transfer.ExportOptions, to strin
 	r, err := transfer.Export(ctx, o)
 	bar.Stop()
 	if file != nil {
-		if err == nil {
-			err = file.Sync()
-		}
-		if e := file.Close(); err == nil {
-			err = e
-		}
-		if err == nil {
+		if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 			err = os.Rename(file.Name(), to)
 		} else {
 			os.Remove(file.Name())

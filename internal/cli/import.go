@@ -13,8 +13,6 @@ import (
 	"github.com/basaltdb/basalt/server/config/memplan"
 )
 
-func init() { register(importCommand) }
-
 func importCommand(env *Env) *cobra.Command {
 	o := transfer.ImportOptions{Stdin: env.In}
 	var to string

@@ -22,8 +22,6 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-func init() { register(inspectCommand) }
-
 // inspectOptions are the flags.
 type inspectOptions struct {
 	login
@@ -209,7 +207,7 @@ func (o *inspectOptions) fetch(c *transfer.Conn, keys []string, collector *offli
 		return err
 	}
 	for _, k := range keys {
-		key := offline.Key{Key: show(k)}
+		key := offline.Key{Key: offline.Show([]byte(k))}
 		var expire, size int64
 		for i := range 3 {
 			v, err := c.Receive()
@@ -233,14 +231,6 @@ func (o *inspectOptions) fetch(c *transfer.Conn, keys []string, collector *offli
 		collector.Add(key)
 	}
 	return nil
-}
-
-// show returns a key in readable form.
-func show(s string) string {
-	if q := strconv.Quote(s); s == "" || len(q) != len(s)+2 {
-		return q
-	}
-	return s
 }
 
 func (o *inspectOptions) print(env *Env, in *offline.Inspection) error {

@@ -16,8 +16,6 @@ import (
 	"github.com/basaltdb/basalt/internal/transfer"
 )
 
-func init() { register(migrateCommand) }
-
 func migrateCommand(env *Env) *cobra.Command {
 	o := migrate.Options{Pause: migrate.DefaultPause}
 	var from, to, fromPassword, toPassword string

@@ -10,8 +10,6 @@ import (
 	"github.com/basaltdb/basalt/engine/offline"
 )
 
-func init() { register(reslotCommand) }
-
 func reslotCommand(env *Env) *cobra.Command {
 	var plain, on, merge, asJSON bool
 	var namespace string

@@ -9,8 +9,6 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-func init() { register(versionCommand) }
-
 func versionCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

@@ -108,15 +108,6 @@ func (e *exporter) write(b []byte) error {
 	return err
 }
 
-func (e *exporter) skip(reason, key string) {
-	s := e.result.Skipped[reason]
-	if s == nil {
-		s = &Examples{}
-		e.result.Skipped[reason] = s
-	}
-	s.Add("%q", key)
-}
-
 // head writes what precedes the keys: the function libraries.
 func (e *exporter) head() error {
 	var b []byte
@@ -286,8 +277,8 @@ func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind strin
 	}
 	if e.o.Format == "rdb" {
 		if version := binary.LittleEndian.Uint16(dump.Text[len(body):]); int(version) > e.o.Version {
-			e.skip("expiries of the fields of a hash need --rdb-version 12, which Redis 7.2 does not read: "+
-				"the hash is exported without them", string(key))
+			addSkipped(e.result.Skipped, "expiries of the fields of a hash need --rdb-version 12, "+
+				"which Redis 7.2 does not read: the hash is exported without them", key)
 			v, err := rdb.Decode(body, maxValue)
 			if err != nil {
 				return err
@@ -337,10 +328,10 @@ func (e *exporter) other(db int, key []byte, expire int64, kind string, dumpErro
 		return e.sortedint(db, key, expire)
 	}
 	if strings.Contains(dumpError.Error(), "too large") {
-		e.skip(dumpError.Error(), string(key))
+		addSkipped(e.result.Skipped, dumpError.Error(), key)
 		return nil
 	}
-	e.skip(fmt.Sprintf("type %s: it has no form in %s", kind, e.o.Format), string(key))
+	addSkipped(e.result.Skipped, fmt.Sprintf("type %s: it has no form in %s", kind, e.o.Format), key)
 	return nil
 }
 

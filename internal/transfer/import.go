@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
 )
@@ -90,6 +91,14 @@ func (e *Examples) Add(format string, args ...any) {
 	}
 }
 
+// addSkipped counts a key that is left out.
+func addSkipped(skipped map[string]*Examples, reason string, key []byte) {
+	if skipped[reason] == nil {
+		skipped[reason] = &Examples{}
+	}
+	skipped[reason].Add("%q", key)
+}
+
 func (e *Examples) count() int64 {
 	if e == nil {
 		return 0
@@ -147,11 +156,9 @@ func (m *importer) run(ctx context.Context) error {
 		return errors.New("the standard input cannot be read a second time to verify it")
 	}
 	if m.o.Dir != "" {
-		err = m.toDir(ctx, files)
-	} else {
-		err = m.toServer(ctx, files)
+		return m.toDir(ctx, files)
 	}
-	return err
+	return m.toServer(ctx, files)
 }
 
 func (m *importer) progress(stage string, n, total int64) {
@@ -189,12 +196,7 @@ func (m *importer) each(f *rdb.File, count bool, put func(i *rdb.Item) error, li
 				return fmt.Errorf("key %.100q: %s; --skip-unknown leaves such values out and lists them", i.Key, i.Skipped)
 			}
 			if count {
-				e := m.result.Skipped[i.Skipped]
-				if e == nil {
-					e = &Examples{}
-					m.result.Skipped[i.Skipped] = e
-				}
-				e.Add("%q", i.Key)
+				addSkipped(m.result.Skipped, i.Skipped, i.Key)
 			}
 			return nil
 		case i.Function != nil:
@@ -270,11 +272,7 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := l.close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, l.close()) }()
 	for _, source := range m.libraries {
 		if _, err := l.Conn.Do("FUNCTION", "LOAD", "REPLACE", string(source)); err != nil {
 			return fmt.Errorf("a library of functions: %w", err)
@@ -324,11 +322,7 @@ func (m *importer) preamble(ctx context.Context, o engine.Options, files []File)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if e := db.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	bulk, err := db.NewBulk(filepath.Join(m.o.Dir, "import.tmp"), m.o.Memory)
 	if err != nil {
 		return nil, err
@@ -386,10 +380,7 @@ func (m *importer) toServer(ctx context.Context, files []File) error {
 			"from byte %d on may have been run already, and are run again", m.state.Unsure, m.state.Offset))
 	}
 	if err := m.send(ctx, c, rest); err != nil {
-		if e := m.state.save(); e != nil {
-			return errors.Join(err, e)
-		}
-		return err
+		return errors.Join(err, m.state.save())
 	}
 	if err := m.state.remove(); err != nil {
 		return err
@@ -641,11 +632,11 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 			raw = m.buf
 		}
 		switch name := args[0]; {
-		case equalFold(name, "MULTI"):
+		case command.EqualFold(name, "MULTI"):
 			multi = true
-		case equalFold(name, "EXEC"), equalFold(name, "DISCARD"):
+		case command.EqualFold(name, "EXEC"), command.EqualFold(name, "DISCARD"):
 			multi = false
-		case equalFold(name, "SELECT") && len(args) == 2:
+		case command.EqualFold(name, "SELECT") && len(args) == 2:
 			if n, err := strconv.ParseUint(string(args[1]), 10, 31); err == nil {
 				m.db = n
 			}
@@ -665,18 +656,6 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 			return err
 		}
 	}
-}
-
-func equalFold(b []byte, upper string) bool {
-	if len(b) != len(upper) {
-		return false
-	}
-	for i := range b {
-		if b[i]&^0x20 != upper[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // importState is the position of an import, stored in a file beside the imported file.
@@ -734,11 +713,10 @@ func (s *importState) remove() error {
 	if s.err != nil {
 		return s.err
 	}
-	err := os.Remove(s.where)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err := os.Remove(s.where); !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // loadState returns the start position of an import: that of an earlier run, or the beginning.

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,13 +104,9 @@ func (l *local) close() (err error) {
 	}
 	if l.db != nil {
 		for id := range cf.NumFamilies {
-			if e := l.db.FlushMemtable(id); err == nil {
-				err = e
-			}
+			err = errors.Join(err, l.db.FlushMemtable(id))
 		}
-		if e := l.db.Close(); err == nil {
-			err = e
-		}
+		err = errors.Join(err, l.db.Close())
 	}
 	os.RemoveAll(l.tmp)
 	return err

@@ -1,9 +1,9 @@
 package transfer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -41,10 +41,8 @@ type sink interface {
 	Version() uint64
 }
 
-// hllMagic begins the strings that are HyperLogLogs.
-const hllMagic = "HYLL"
-
-func isHLL(s []byte) bool { return strings.HasPrefix(string(s[:min(len(s), len(hllMagic))]), hllMagic) }
+// isHLL reports whether a string is a HyperLogLog.
+func isHLL(s []byte) bool { return bytes.HasPrefix(s, []byte("HYLL")) }
 
 // put writes a part of a key that has not expired.
 func (w *records) put(i *rdb.Item, now int64) error {

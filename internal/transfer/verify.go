@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,13 +33,10 @@ func (m *importer) verify(ctx context.Context, c *Conn, files []File) error {
 	v := &verifier{m: m, pipe: NewPipe(c), ctx: ctx, db: m.home()}
 	file, err := rdb.NewFile(&stopReading{ctx, r, m, f.Size, "comparing"}, f.Size, maxValue)
 	if err == nil {
-		v.ask(func(*Reply) string { return "" }, "SELECT", strconv.FormatUint(v.db, 10))
+		v.ask(anything, "SELECT", strconv.FormatUint(v.db, 10))
 		err = m.each(file, false, v.item, func([]byte) error { return nil })
 	}
-	if e := v.pipe.Close(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(err, v.pipe.Close())
 }
 
 // verifier compares the parts of values with those of a server.
@@ -84,6 +82,24 @@ func isInt(want int64) func(*Reply) string {
 	}
 }
 
+// hasElems expects an array of so many elements.
+func hasElems(want int) func(*Reply) string {
+	return func(r *Reply) string {
+		if len(r.Elems) != want {
+			return fmt.Sprintf("%d, not %d", len(r.Elems), want)
+		}
+		return ""
+	}
+}
+
+// isText expects a string.
+func isText(want string) func(*Reply) string {
+	return func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }
+}
+
+// anything expects no error.
+func anything(*Reply) string { return "" }
+
 // have expects a list of strings, where those marked in maybe may be null because they have expired.
 func have(want []string, maybe []bool) func(*Reply) string {
 	return func(r *Reply) string {
@@ -105,7 +121,7 @@ func (v *verifier) item(i *rdb.Item) error {
 	}
 	key, val := string(i.Key), i.Value
 	if i.DB != v.db {
-		v.ask(func(*Reply) string { return "" }, "SELECT", strconv.FormatUint(i.DB, 10))
+		v.ask(anything, "SELECT", strconv.FormatUint(i.DB, 10))
 		v.db = i.DB
 	}
 	if i.Part == 0 {
@@ -118,8 +134,7 @@ func (v *verifier) item(i *rdb.Item) error {
 	if val.Stream != nil && len(val.Stream.Entries) > 0 {
 		e := val.Stream.Entries
 		n := len(e)
-		v.ask(func(r *Reply) string { return isInt(int64(n))(&Reply{Kind: ':', Int: int64(len(r.Elems))}) },
-			"XRANGE", key, string(streamID(e[0].ID)), string(streamID(e[n-1].ID)))
+		v.ask(hasElems(n), "XRANGE", key, string(streamID(e[0].ID)), string(streamID(e[n-1].ID)))
 		v.n += int64(n)
 	}
 	if i.More {
@@ -133,12 +148,11 @@ func (v *verifier) item(i *rdb.Item) error {
 	count := ""
 	switch val.Kind {
 	case rdb.String:
-		if len(val.String) >= len(hllMagic) && string(val.String[:len(hllMagic)]) == hllMagic {
+		if isHLL(val.String) {
 			v.ask(isInt(1), "EXISTS", key)
 			return v.err
 		}
-		want := string(val.String)
-		v.ask(func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }, "GET", key)
+		v.ask(isText(string(val.String)), "GET", key)
 	case rdb.List:
 		count = "LLEN"
 	case rdb.Set:
@@ -151,12 +165,9 @@ func (v *verifier) item(i *rdb.Item) error {
 		}
 	case rdb.Stream:
 		count = "XLEN"
-		groups := len(val.Stream.Groups)
-		v.ask(func(r *Reply) string { return isInt(int64(groups))(&Reply{Kind: ':', Int: int64(len(r.Elems))}) },
-			"XINFO", "GROUPS", key)
+		v.ask(hasElems(len(val.Stream.Groups)), "XINFO", "GROUPS", key)
 	default:
-		want := val.Kind.String()
-		v.ask(func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }, "TYPE", key)
+		v.ask(isText(val.Kind.String()), "TYPE", key)
 	}
 	if count != "" {
 		v.ask(isInt(v.n), count, key)
@@ -182,7 +193,7 @@ func (v *verifier) elements(key string, val *rdb.Value, from, to int) {
 					return fmt.Sprintf("%.100q is no member", texts[i])
 				}
 			}
-			return isInt(int64(len(texts)))(&Reply{Kind: ':', Int: int64(len(r.Elems))})
+			return hasElems(len(texts))(r)
 		}, append([]string{"SMISMEMBER", key}, texts...)...)
 		v.n += int64(len(texts))
 	case rdb.ZSet:
@@ -193,7 +204,7 @@ func (v *verifier) elements(key string, val *rdb.Value, from, to int) {
 					return fmt.Sprintf("the score of %.100q is %s, not %v", texts[i], r.Elems[i].Text, scores[i])
 				}
 			}
-			return isInt(int64(len(texts)))(&Reply{Kind: ':', Int: int64(len(r.Elems))})
+			return hasElems(len(texts))(r)
 		}, append([]string{"ZMSCORE", key}, texts...)...)
 		v.n += int64(len(texts))
 	case rdb.Hash:
