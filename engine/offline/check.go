@@ -144,6 +144,12 @@ func (c *checker) cursor(id cf.ID, valueMax int) *engine.Cursor {
 	}})
 }
 
+// under returns a cursor over the records whose keys begin with a prefix. It reads at most valueMax bytes of a value.
+func under(r *engine.ReadOnly, id cf.ID, prefix []byte, valueMax int) *engine.Cursor {
+	end, _ := cf.AppendSuccessor(nil, prefix)
+	return r.Cursor(id, engine.CursorOptions{Lower: prefix, Upper: end, ValueMax: valueMax})
+}
+
 // owner is a user key with its metadata record.
 type owner struct {
 	nsKey  []byte
@@ -156,7 +162,7 @@ type owner struct {
 }
 
 func (o *owner) problem(kind Kind, format string, args ...any) Problem {
-	return Problem{Kind: kind, Namespace: o.ns, Key: show(o.key), Type: o.meta.Type.String(),
+	return Problem{Kind: kind, Namespace: o.ns, Key: Show(o.key), Type: o.meta.Type.String(),
 		Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -185,7 +191,7 @@ func (c *checker) metadata() error {
 		o := owner{nsKey: key, raw: value}
 		ns, userKey, err := cf.SplitNSKey(key, c.slots)
 		if err != nil {
-			c.problem(Problem{Kind: BadKey, Family: cf.Metadata.String(), Key: show(key), Detail: err.Error()},
+			c.problem(Problem{Kind: BadKey, Family: cf.Metadata.String(), Key: Show(key), Detail: err.Error()},
 				func(m *mender) string { return m.drop(cf.Metadata, key, "bad key") })
 			return
 		}

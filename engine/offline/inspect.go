@@ -244,15 +244,13 @@ func (i *inspector) records() error {
 		if !m.Type.SingleRecord() && (o.wants() || i.hasMembers(key, &m)) {
 			return // counted with its members
 		}
-		i.Add(Key{Namespace: string(ns), Key: show(userKey), Type: m.Type.String(), Bytes: size, Expire: int64(m.Expire)})
+		i.Add(Key{Namespace: string(ns), Key: Show(userKey), Type: m.Type.String(), Bytes: size, Expire: int64(m.Expire)})
 	})
 }
 
 // hasMembers looks for the first member of a key that may have none.
 func (i *inspector) hasMembers(nsKey []byte, m *cf.Meta) bool {
-	prefix := cf.AppendSubkeyPrefix(nil, nsKey, i.slots, m.Version)
-	end, _ := cf.AppendSuccessor(nil, prefix)
-	cur := i.r.Cursor(m.Type.Family(), engine.CursorOptions{Lower: prefix, Upper: end, ValueMax: 1})
+	cur := under(i.r, m.Type.Family(), cf.AppendSubkeyPrefix(nil, nsKey, i.slots, m.Version), 1)
 	defer cur.Close()
 	return cur.Next()
 }
@@ -285,7 +283,7 @@ func (i *inspector) group(prefix []byte, families []*grouped) {
 	}
 	o, st := i.find(prefix)
 	if st == live || st == notChecked && o != nil && o.meta.Type != cf.TypeNone {
-		i.Add(Key{Namespace: o.ns, Key: show(o.key), Type: o.meta.Type.String(), Members: members,
+		i.Add(Key{Namespace: o.ns, Key: Show(o.key), Type: o.meta.Type.String(), Members: members,
 			Bytes: size + int64(len(o.nsKey)+len(o.raw)), Expire: int64(o.meta.Expire)})
 		return
 	}
@@ -296,7 +294,7 @@ func (i *inspector) group(prefix []byte, families []*grouped) {
 	name, version := prefix[:len(prefix)-8], prefix[len(prefix)-8:]
 	if !bytes.Equal(i.at, name) {
 		i.endDead()
-		i.at, i.dead = name, GarbageKey{Namespace: o.ns, Key: show(o.key)}
+		i.at, i.dead = name, GarbageKey{Namespace: o.ns, Key: Show(o.key)}
 		i.ver = nil
 	}
 	if !bytes.Equal(i.ver, version) {

@@ -142,7 +142,7 @@ func (g *grouped) next() {
 			g.prefix = key[:len(key)-len(sub.Sub)]
 			return
 		}
-		g.c.problem(Problem{Kind: BadKey, Family: g.id.String(), Key: show(key), Detail: err.Error()},
+		g.c.problem(Problem{Kind: BadKey, Family: g.id.String(), Key: Show(key), Detail: err.Error()},
 			func(m *mender) string { return m.drop(g.id, key, "bad key") })
 		if g.c.err != nil {
 			g.prefix = nil
@@ -179,14 +179,13 @@ func (c *checker) missing() error {
 		}
 		o.ns, o.key = string(ns), userKey
 		o.prefix = cf.AppendSubkeyPrefix(nil, key, c.slots, o.meta.Version)
-		end, _ := cf.AppendSuccessor(nil, o.prefix)
-		cur := c.r.Cursor(o.meta.Type.Family(), engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
+		cur := under(c.r, o.meta.Type.Family(), o.prefix, 1)
 		defer cur.Close()
 		if cur.Next() {
 			return
 		}
 		if o.meta.Type == cf.TypeZSet {
-			scores := c.r.Cursor(cf.ZSetScore, engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
+			scores := under(c.r, cf.ZSetScore, o.prefix, 1)
 			defer scores.Close()
 			if scores.Next() {
 				return // its score index has not been compared yet

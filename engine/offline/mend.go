@@ -2,9 +2,11 @@ package offline
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,14 +59,9 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 		c.report.add(p)
 		o.Problem(&p)
 	}
-	err = c.records()
-	if e := c.mend.close(); err == nil {
-		err = e
-	}
+	err = errors.Join(c.records(), c.mend.close())
 	r.Close()
-	if e := db.CloseUncounted(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, db.CloseUncounted())
 	if c.mend.dropped > 0 {
 		c.report.Dropped = o.Dropped
 	}
@@ -96,8 +93,6 @@ type mender struct {
 	dropped int64
 	err     error
 }
-
-func (m *mender) put(id cf.ID, key, value []byte) { m.batch.Put(id, key, value) }
 
 // dropped is a line of the file with the dropped records.
 type dropped struct {
@@ -155,7 +150,7 @@ func (m *mender) commit() error {
 
 // moveTogether moves the elements of a list from the indexes [first, end) to consecutive indexes from first on.
 func (m *mender) moveTogether(prefix []byte, first, end uint64) error {
-	at := func(i uint64) []byte { return cf.AppendU64Sub(append([]byte(nil), prefix...), i) }
+	at := func(i uint64) []byte { return cf.AppendU64Sub(bytes.Clone(prefix), i) }
 	cur := m.r.Cursor(cf.Default, engine.CursorOptions{Lower: at(first), Upper: at(end)})
 	defer cur.Close()
 	for next := first; cur.Next(); {
@@ -181,12 +176,5 @@ func (m *mender) close() error {
 	if m.file == nil {
 		return nil
 	}
-	err := m.buf.Flush()
-	if e := m.file.Sync(); err == nil {
-		err = e
-	}
-	if e := m.file.Close(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(m.buf.Flush(), m.file.Sync(), m.file.Close())
 }

@@ -28,7 +28,7 @@ func (c *checker) propagate() error {
 		} else if _, ok := has(cf.PropagateFunction); ok {
 			_, found, e := c.r.Get(cf.Propagate, append([]byte(cf.PropagateLibrary), value...), nil)
 			if e == nil && !found {
-				err = fmt.Errorf("the library %s of the function is missing", show(value))
+				err = fmt.Errorf("the library %s of the function is missing", Show(value))
 			}
 		} else {
 			switch name {
@@ -45,7 +45,7 @@ func (c *checker) propagate() error {
 			}
 		}
 		if err != nil {
-			c.problem(Problem{Kind: BadPropagate, Family: cf.Propagate.String(), Key: show(key), Detail: err.Error()},
+			c.problem(Problem{Kind: BadPropagate, Family: cf.Propagate.String(), Key: Show(key), Detail: err.Error()},
 				func(m *mender) string { return m.drop(cf.Propagate, key, string(BadPropagate)) })
 		}
 	})
@@ -67,7 +67,7 @@ func (c *checker) search() error {
 			}
 		}
 		if err != nil { // no repair: Kvrocks rebuilds the index with FT.CREATE
-			c.problem(Problem{Kind: BadSearch, Family: cf.Search.String(), Key: show(key), Detail: err.Error()}, nil)
+			c.problem(Problem{Kind: BadSearch, Family: cf.Search.String(), Key: Show(key), Detail: err.Error()}, nil)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func Raw(dir, ns string, key []byte, max int, f func(Record) error) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("there is no key %s in namespace %s", show(key), ns)
+		return fmt.Errorf("there is no key %s in namespace %s", Show(key), ns)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func part(b []byte, format string, args ...any) string {
 // head describes namespace and slot, and returns the rest of the key.
 func (d *describer) head(key []byte) (parts []string, rest []byte) {
 	n := 1 + int(key[0])
-	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", show(key[1:n]))}
+	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", Show(key[1:n]))}
 	if d.slots {
 		parts = append(parts, part(key[n:n+2], "slot %d", binary.BigEndian.Uint16(key[n:])))
 		n += 2
@@ -137,7 +137,7 @@ func when(ms uint64) string {
 
 func (d *describer) metadata(raw []byte) Record {
 	parts, userKey := d.head(d.nsKey)
-	parts = append(parts, part(userKey, "key %s", show(userKey)))
+	parts = append(parts, part(userKey, "key %s", Show(userKey)))
 	if d.err != nil {
 		return d.record(cf.Metadata, d.nsKey, raw, parts, []string{part(raw, "%v", d.err)})
 	}
@@ -222,15 +222,15 @@ func (d *describer) tailText() string {
 func short(b []byte) string {
 	const shown = 60
 	if len(b) > shown {
-		return show(b[:shown]) + "..."
+		return Show(b[:shown]) + "..."
 	}
-	return show(b)
+	return Show(b)
 }
 
 func (d *describer) subkey(id cf.ID, key, value []byte, prefix int) Record {
 	parts, rest := d.head(key)
 	n := binary.BigEndian.Uint32(rest)
-	parts = append(parts, part(rest[:4], "length of the key"), part(rest[4:4+n], "key %s", show(rest[4:4+n])))
+	parts = append(parts, part(rest[:4], "length of the key"), part(rest[4:4+n], "key %s", Show(rest[4:4+n])))
 	sub, err := cf.ParseSubkey(key, d.slots)
 	if err != nil {
 		return d.record(id, key, value, append(parts, part(key[prefix:], "%v", err)), nil)
@@ -263,7 +263,7 @@ func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []s
 		var f float64
 		var member []byte
 		if f, member, err = cf.SplitScoreSub(sub); err == nil {
-			return fmt.Sprintf("score %v, member %s", f, show(member)), fields
+			return fmt.Sprintf("score %v, member %s", f, Show(member)), fields
 		}
 	case id == cf.Stream:
 		return d.streamRecord(sub, value)
@@ -273,14 +273,14 @@ func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []s
 			expire, v, _ := cf.DecodeHashValue(value)
 			fields = []string{part(value[:cf.HashValueHead], "%s", when(expire)), part(v, "%s", short(v))}
 		}
-		return "field " + show(sub), fields
+		return "field " + Show(sub), fields
 	case d.meta.Type == cf.TypeSet:
-		return "member " + show(sub), fields
+		return "member " + Show(sub), fields
 	case d.meta.Type == cf.TypeZSet:
 		if f, err := cf.ParseDouble(value); err == nil {
 			fields = []string{part(value, "score %v", f)}
 		}
-		return "member " + show(sub), fields
+		return "member " + Show(sub), fields
 	case d.meta.Type == cf.TypeList, d.meta.Type == cf.TypeSortedInt:
 		var n uint64
 		if n, err = cf.ParseU64Sub(sub); err == nil {
@@ -322,7 +322,7 @@ func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []s
 	if err != nil {
 		return err.Error(), fields
 	}
-	return show(sub), fields
+	return Show(sub), fields
 }
 
 func (d *describer) streamRecord(sub, value []byte) (name string, fields []string) {
@@ -344,21 +344,21 @@ func (d *describer) streamRecord(sub, value []byte) (name string, fields []strin
 			}
 		}
 	case cf.StreamGroup:
-		name = "group " + show(k.Group)
+		name = "group " + Show(k.Group)
 		var g cf.StreamGroupValue
 		g, err = cf.DecodeStreamGroup(value)
 		text = fmt.Sprintf("%d consumers, %d pending, last delivered %s, %d read, lag %d", g.Consumers, g.Pending,
 			id(g.LastDelivered), g.EntriesRead, g.Lag)
 	case cf.StreamConsumer:
-		name = "consumer " + show(k.Consumer) + " of group " + show(k.Group)
+		name = "consumer " + Show(k.Consumer) + " of group " + Show(k.Group)
 		var c cf.StreamConsumerValue
 		c, err = cf.DecodeStreamConsumer(value)
 		text = fmt.Sprintf("%d pending, last attempt %d, last success %d", c.Pending, c.LastAttempted, c.LastSucceeded)
 	case cf.StreamPending:
-		name = "pending " + id(k.ID) + " of group " + show(k.Group)
+		name = "pending " + id(k.ID) + " of group " + Show(k.Group)
 		var p cf.StreamPendingValue
 		p, err = cf.DecodeStreamPending(value)
-		text = fmt.Sprintf("consumer %s, delivered %d times, last at %d", show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
+		text = fmt.Sprintf("consumer %s, delivered %d times, last at %d", Show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
 	}
 	if err != nil {
 		text = err.Error()

@@ -82,11 +82,7 @@ func copyRecords(ctx context.Context, r *engine.ReadOnly, to string, o *Options)
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if e := db.CloseUncounted(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, db.CloseUncounted()) }()
 	var b batch.Builder
 	for id := range cf.NumFamilies {
 		if id == cf.PubSub { // compactions drop its records

@@ -148,8 +148,8 @@ func (r *Report) add(p Problem) {
 	}
 }
 
-// show makes bytes readable: plain text is unchanged, other bytes are quoted.
-func show(b []byte) string {
+// Show makes bytes readable: plain text is unchanged, other bytes are quoted.
+func Show(b []byte) string {
 	s := string(b)
 	if q := strconv.Quote(s); s == "" || len(q) != len(s)+2 {
 		return q

@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -172,7 +173,14 @@ func (o *ReslotOptions) reslotter() reslotter {
 	return k
 }
 
-// meta appends a metadata key in the new form; ok is false for a key of another namespace.
+// key appends a key of a family in the new form; ok is false for a key of another namespace.
+func (k *reslotter) key(id cf.ID, dst, key []byte) (_ []byte, ok bool, err error) {
+	if id == cf.Metadata {
+		return k.meta(dst, key)
+	}
+	return k.sub(dst, key)
+}
+
 func (k *reslotter) meta(dst, key []byte) (_ []byte, ok bool, err error) {
 	ns, name, err := cf.SplitNSKey(key, !k.slots)
 	if err != nil || string(ns) != k.from {
@@ -181,7 +189,6 @@ func (k *reslotter) meta(dst, key []byte) (_ []byte, ok bool, err error) {
 	return cf.AppendNSKey(dst, k.to, name, k.slots), true, nil
 }
 
-// sub is meta for the key of an element.
 func (k *reslotter) sub(dst, key []byte) (_ []byte, ok bool, err error) {
 	s, err := cf.ParseSubkey(key, !k.slots)
 	if err != nil || string(s.Namespace) != k.from {
@@ -280,12 +287,16 @@ func (w *reslotWriter) close() {
 	}
 }
 
-func (w *reslotWriter) copy(ctx context.Context, from *engine.ReadOnly) error {
-	total := int64(0)
+// reslotRecords returns how many records a database has that are converted.
+func reslotRecords(r *engine.ReadOnly) (n int64) {
 	for _, id := range append(elementFamilies, cf.Metadata) {
-		total += from.Records(id)
+		n += r.Records(id)
 	}
-	advance := w.o.Phase("converting", total, false)
+	return n
+}
+
+func (w *reslotWriter) copy(ctx context.Context, from *engine.ReadOnly) error {
+	advance := w.o.Phase("converting", reslotRecords(from), false)
 	err := walkLive(ctx, from, w.keys.from, !w.o.Slots, 0, func(id cf.ID, key, value []byte) (err error) {
 		advance(1)
 		return w.put(id, key, value)
@@ -298,19 +309,16 @@ func (w *reslotWriter) copy(ctx context.Context, from *engine.ReadOnly) error {
 
 // put writes a record of From.
 func (w *reslotWriter) put(id cf.ID, key, value []byte) (err error) {
+	if w.buf, _, err = w.keys.key(id, w.buf[:0], key); err != nil {
+		return err
+	}
 	if id == cf.Metadata {
-		w.buf, _, err = w.keys.meta(w.buf[:0], key)
 		w.report.Keys++
-		if err == nil && w.have != nil {
+		if w.have != nil {
 			if _, found, err := w.have.Get(id, w.buf, nil); err != nil || found {
 				return errors.Join(err, fmt.Errorf("%s has the key %q already", w.o.To, key))
 			}
 		}
-	} else {
-		w.buf, _, err = w.keys.sub(w.buf[:0], key)
-	}
-	if err != nil {
-		return err
 	}
 	w.batch.Put(id, w.buf, value)
 	w.report.Records++
@@ -331,12 +339,8 @@ func (w *reslotWriter) flush(from int) error {
 // carried reports whether a record of the propagate family belongs in the new database: scripts, libraries, the bit
 // order. Replication ids, masters and namespace tokens do not.
 func carried(key []byte) bool {
-	for _, prefix := range []string{cf.PropagateScript, cf.PropagateLibrary, cf.PropagateFunction, cf.PropagateBitOrder} {
-		if bytes.HasPrefix(key, []byte(prefix)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{cf.PropagateScript, cf.PropagateLibrary, cf.PropagateFunction,
+		cf.PropagateBitOrder}, func(prefix string) bool { return bytes.HasPrefix(key, []byte(prefix)) })
 }
 
 func (w *reslotWriter) propagate(from *engine.ReadOnly) error {
@@ -410,20 +414,12 @@ func verifyReslot(ctx context.Context, from *engine.ReadOnly, to string, o *Resl
 		d.a += sign * int64(h[0].Sum64())
 		d.b += sign * int64(h[1].Sum64())
 	}
-	total := int64(0)
-	for _, id := range append(elementFamilies, cf.Metadata) {
-		total += from.Records(id)
-	}
 	var d digest
 	var records int64
-	advance := o.Phase("verifying", 2*total, false)
+	advance := o.Phase("verifying", 2*reslotRecords(from), false)
 	var buf []byte
 	err = walkLive(ctx, from, keys.from, !o.Slots, now, func(id cf.ID, key, value []byte) (err error) {
-		if id == cf.Metadata {
-			buf, _, err = keys.meta(buf[:0], key)
-		} else {
-			buf, _, err = keys.sub(buf[:0], key)
-		}
+		buf, _, err = keys.key(id, buf[:0], key)
 		sum(&d, 1, id, buf, value)
 		records++
 		advance(1)
@@ -449,12 +445,7 @@ func verifyReslot(ctx context.Context, from *engine.ReadOnly, to string, o *Resl
 func verifyEach(ctx context.Context, from, to *engine.ReadOnly, keys reslotter, now int64) error {
 	var buf, got []byte
 	return walkLive(ctx, from, keys.from, !keys.slots, now, func(id cf.ID, key, value []byte) (err error) {
-		if id == cf.Metadata {
-			buf, _, err = keys.meta(buf[:0], key)
-		} else {
-			buf, _, err = keys.sub(buf[:0], key)
-		}
-		if err != nil {
+		if buf, _, err = keys.key(id, buf[:0], key); err != nil {
 			return err
 		}
 		var found bool
@@ -501,10 +492,7 @@ func ReslotOn(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
 		return nil, err
 	}
 	report, err := reslotOn(ctx, from, mark, &o)
-	if e := from.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := errors.Join(err, from.Close()); err != nil {
 		return nil, err
 	}
 	if err := writeMark(o.To, reslotMark{report.Sequence, o.Slots}); err != nil {
@@ -580,24 +568,22 @@ func (w *reslotWriter) log(rep []byte, skip int) error {
 }
 
 func (w *reslotWriter) logRecord(rec *batch.Record) error {
-	convert := w.keys.sub
-	switch rec.Family {
-	case cf.Metadata:
-		convert = w.keys.meta
-	case cf.Default, cf.ZSetScore, cf.Stream:
-	case cf.Propagate:
-		convert = func(dst, key []byte) ([]byte, bool, error) { return append(dst, key...), carried(key), nil }
+	propagate := rec.Family == cf.Propagate
+	if !propagate && rec.Family != cf.Metadata && !slices.Contains(elementFamilies, rec.Family) {
+		return nil
+	}
+	switch rec.Kind {
+	case batch.DeleteRange:
+		return w.logRange(rec)
+	case batch.Put, batch.Delete, batch.SingleDelete:
 	default:
 		return nil
 	}
-	if rec.Kind == batch.DeleteRange {
-		return w.logRange(rec)
+	key, ours, err := rec.Key, carried(rec.Key), error(nil)
+	if !propagate {
+		w.buf, ours, err = w.keys.key(rec.Family, w.buf[:0], rec.Key)
+		key = w.buf
 	}
-	if rec.Kind != batch.Put && rec.Kind != batch.Delete && rec.Kind != batch.SingleDelete {
-		return nil
-	}
-	key, ours, err := convert(w.buf[:0], rec.Key)
-	w.buf = key
 	switch {
 	case err != nil:
 		return err

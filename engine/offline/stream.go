@@ -80,7 +80,7 @@ func (s *streamCheck) add(sub, value []byte) {
 		return
 	}
 	if g == nil {
-		s.bad(Unreachable, sub, fmt.Errorf("there is no group %s", show(k.Group)))
+		s.bad(Unreachable, sub, fmt.Errorf("there is no group %s", Show(k.Group)))
 		return
 	}
 	switch k.Kind {
@@ -102,7 +102,7 @@ func (s *streamCheck) add(sub, value []byte) {
 			c.pending++
 		} else {
 			s.c.problem(s.o.problem(Unreachable, "group %s has entry %d-%d pending for %s, which is no consumer",
-				show(k.Group), k.ID.Ms, k.ID.Seq, show(v.Consumer)), nil)
+				Show(k.Group), k.ID.Ms, k.ID.Seq, Show(v.Consumer)), nil)
 		}
 	}
 }
@@ -157,10 +157,10 @@ func id(i cf.StreamID) string { return fmt.Sprintf("%d-%d", i.Ms, i.Seq) }
 func (s *streamCheck) group(name []byte, g *group) {
 	if g.value.Consumers != uint64(len(g.consumers)) || g.value.Pending != g.pending {
 		s.c.problem(s.o.problem(WrongCount, "group %s says %d consumers and %d pending entries, there are %d and %d",
-			show(name), g.value.Consumers, g.value.Pending, len(g.consumers), g.pending), func(d *mender) string {
+			Show(name), g.value.Consumers, g.value.Pending, len(g.consumers), g.pending), func(d *mender) string {
 			v := g.value
 			v.Consumers, v.Pending = uint64(len(g.consumers)), g.pending
-			d.put(cf.Stream, s.key(cf.AppendStreamGroupSub(nil, cf.StreamGroup, name)), v.Append(nil))
+			d.batch.Put(cf.Stream, s.key(cf.AppendStreamGroupSub(nil, cf.StreamGroup, name)), v.Append(nil))
 			return "the group says so now"
 		})
 	}
@@ -169,10 +169,10 @@ func (s *streamCheck) group(name []byte, g *group) {
 			continue
 		}
 		s.c.problem(s.o.problem(WrongCount, "consumer %s of group %s says %d pending entries, there are %d",
-			show([]byte(who)), show(name), c.value.Pending, c.pending), func(d *mender) string {
+			Show([]byte(who)), Show(name), c.value.Pending, c.pending), func(d *mender) string {
 			v := c.value
 			v.Pending = c.pending
-			d.put(cf.Stream, s.key(cf.AppendStreamConsumerSub(nil, name, []byte(who))), v.Append(nil))
+			d.batch.Put(cf.Stream, s.key(cf.AppendStreamConsumerSub(nil, name, []byte(who))), v.Append(nil))
 			return "the consumer says so now"
 		})
 	}

@@ -72,7 +72,7 @@ func (m *members) whole(sub, value []byte) ([]byte, error) {
 // bad reports a member that cannot be decoded; a repair drops it.
 func (m *members) bad(kind Kind, sub []byte, err error) {
 	key := m.key(sub)
-	m.c.problem(m.o.problem(kind, "member %s: %v", show(sub), err),
+	m.c.problem(m.o.problem(kind, "member %s: %v", Show(sub), err),
 		func(d *mender) string { return d.drop(m.id, key, string(kind)) })
 }
 
@@ -90,7 +90,7 @@ func (m *members) resize(d *mender) string {
 	if meta.Size = m.count; m.count == 0 && !meta.Type.MayBeEmpty() {
 		return d.drop(cf.Metadata, m.o.nsKey, "without members")
 	}
-	d.put(cf.Metadata, m.o.nsKey, append(meta.Append(nil), m.o.tail...))
+	d.batch.Put(cf.Metadata, m.o.nsKey, append(meta.Append(nil), m.o.tail...))
 	m.o.meta = meta
 	return fmt.Sprintf("the record says %d now", m.count)
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine"
 )
 
 // zsetCheck checks a sorted set: family default has the score of each member, zset_score the members by score. It
@@ -57,9 +56,8 @@ func (z *zsetCheck) end() {
 // compare finds the pairs that only one of the two families has. A member that only the index has is restored with its
 // score there; if a member has two scores, that of family default wins.
 func (z *zsetCheck) compare() {
-	end, _ := cf.AppendSuccessor(nil, z.o.prefix)
 	n := len(z.o.prefix)
-	cur := z.c.r.Cursor(cf.Default, engine.CursorOptions{Lower: z.o.prefix, Upper: end, ValueMax: memberMax})
+	cur := under(z.c.r, cf.Default, z.o.prefix, memberMax)
 	defer cur.Close()
 	for cur.Next() && z.c.err == nil {
 		member, score := cur.Key()[n:], cur.Value()
@@ -68,14 +66,14 @@ func (z *zsetCheck) compare() {
 		}
 		key := z.key(pair(score, member))
 		if _, found, err := z.c.r.Get(cf.ZSetScore, key, nil); err == nil && !found {
-			z.c.problem(z.o.problem(BadIndex, "member %s is not in the score index", show(member)),
+			z.c.problem(z.o.problem(BadIndex, "member %s is not in the score index", Show(member)),
 				func(m *mender) string {
-					m.put(cf.ZSetScore, key, nil)
+					m.batch.Put(cf.ZSetScore, key, nil)
 					return "it was added to the index"
 				})
 		}
 	}
-	scores := z.c.r.Cursor(cf.ZSetScore, engine.CursorOptions{Lower: z.o.prefix, Upper: end, ValueMax: 1})
+	scores := under(z.c.r, cf.ZSetScore, z.o.prefix, 1)
 	defer scores.Close()
 	for scores.Next() && z.c.err == nil {
 		sub := scores.Key()[n:]
@@ -85,13 +83,13 @@ func (z *zsetCheck) compare() {
 		case err != nil || found && string(value) == string(score):
 		case found && checkScore(value) == nil:
 			key := z.key(sub)
-			z.c.problem(z.o.problem(BadIndex, "the score index has member %s with another score", show(member)),
+			z.c.problem(z.o.problem(BadIndex, "the score index has member %s with another score", Show(member)),
 				func(m *mender) string { return m.drop(cf.ZSetScore, key, "wrong score") })
 		default:
 			z.count++
-			z.c.problem(z.o.problem(BadIndex, "member %s is only in the score index", show(member)),
+			z.c.problem(z.o.problem(BadIndex, "member %s is only in the score index", Show(member)),
 				func(m *mender) string {
-					m.put(cf.Default, z.key(member), score)
+					m.batch.Put(cf.Default, z.key(member), score)
 					return "the member was restored"
 				})
 		}
