@@ -85,6 +85,15 @@ func optInt(L *vm.LState, n, otherwise int) int {
 	return checkInt(L, n)
 }
 
+func optInt32(L *vm.LState, n, otherwise int) int { return int(int32(optInt(L, n, otherwise))) }
+
+func optString(L *vm.LState, n int, otherwise string) string {
+	if isNoneOrNil(L, n) {
+		return otherwise
+	}
+	return checkString(L, n)
+}
+
 func checkTable(L *vm.LState, n int) *vm.LTable {
 	t, ok := L.Get(n).(*vm.LTable)
 	if !ok {
@@ -101,21 +110,31 @@ func checkFunction(L *vm.LState, n int) *vm.LFunction {
 	return f
 }
 
-func pushString(L *vm.LState, s string) int {
-	L.Push(vm.LString(s))
-	return 1
+// push pushes the results of a function and returns their number.
+func push(L *vm.LState, values ...vm.LValue) int {
+	for _, v := range values {
+		L.Push(v)
+	}
+	return len(values)
 }
+
+func pushString(L *vm.LState, s string) int { return push(L, vm.LString(s)) }
 
 // pushBytes pushes a copy of b and charges its memory.
 func pushBytes(L *vm.LState, b []byte) int {
 	charge(L, len(b))
-	L.Push(vm.LString(b))
-	return 1
+	return push(L, vm.LString(b))
 }
 
-func pushNumber(L *vm.LState, f float64) int {
-	L.Push(vm.LNumber(f))
-	return 1
-}
+func pushNumber(L *vm.LState, f float64) int { return push(L, vm.LNumber(f)) }
 
 func pushInt(L *vm.LState, n int) int { return pushNumber(L, float64(n)) }
+
+// call calls a function and returns its first result.
+func call(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
+	L.Push(f)
+	L.Call(push(L, args...), 1)
+	result := L.Get(-1)
+	L.Pop(1)
+	return result
+}

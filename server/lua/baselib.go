@@ -35,27 +35,19 @@ func openBase(st *state, g *vm.LTable, L *vm.LState) {
 
 func baseAssert(L *vm.LState) int {
 	if vm.LVIsFalse(checkAny(L, 1)) {
-		message := "assertion failed!"
-		if !isNoneOrNil(L, 2) {
-			message = checkString(L, 2)
-		}
-		raise(L, "%s", message)
+		raise(L, "%s", optString(L, 2, "assertion failed!"))
 	}
 	return L.GetTop()
 }
 
 func baseCollectGarbage(L *vm.LState) int {
-	option := "collect"
-	if !isNoneOrNil(L, 1) {
-		option = checkString(L, 1)
-	}
+	option := optString(L, 1, "collect")
 	optInt(L, 2, 0)
 	switch option {
 	case "count":
 		return pushNumber(L, collected)
 	case "step":
-		L.Push(vm.LTrue)
-		return 1
+		return push(L, vm.LTrue)
 	case "collect", "stop", "restart":
 		return pushInt(L, 0)
 	case "setpause", "setstepmul":
@@ -68,7 +60,7 @@ func baseCollectGarbage(L *vm.LState) int {
 func baseGCInfo(L *vm.LState) int { return pushInt(L, collected) }
 
 func baseError(L *vm.LState) int {
-	level := int(int32(optInt(L, 2, 1)))
+	level := optInt32(L, 2, 1)
 	value := L.Get(1)
 	if s, ok := toString(value); ok && level > 0 {
 		value = vm.LString(where(L, level) + s)
@@ -83,16 +75,13 @@ const collected = 64
 func baseGetMetatable(L *vm.LState) int {
 	v := checkAny(L, 1)
 	if t, ok := v.(*vm.LTable); ok && isReadOnly(t) {
-		if st := stateOf(L); t != st.globals && t != st.libEnv.shown {
-			L.Push(vm.LNil)
-		} else {
-			L.Push(stateOf(L).globalMeta)
+		if st := stateOf(L); t == st.globals || t == st.libEnv.shown {
+			return push(L, st.globalMeta)
 		}
-		return 1
+		return push(L, vm.LNil)
 	}
 	if v.Type() == vm.LTString {
-		L.Push(stateOf(L).stringMeta)
-		return 1
+		return push(L, stateOf(L).stringMeta)
 	}
 	mt := metatable(L, v)
 	if t, ok := mt.(*vm.LTable); ok {
@@ -100,8 +89,7 @@ func baseGetMetatable(L *vm.LState) int {
 			mt = field
 		}
 	}
-	L.Push(mt)
-	return 1
+	return push(L, mt)
 }
 
 func baseSetMetatable(L *vm.LState) int {
@@ -117,8 +105,7 @@ func baseSetMetatable(L *vm.LState) int {
 		raise(L, "cannot change a protected metatable")
 	}
 	t.Metatable = mt
-	L.Push(t)
-	return 1
+	return push(L, t)
 }
 
 // chunkName shortens a chunk name for messages: after @ or = the rest is the name; of source text the first line is
@@ -150,9 +137,7 @@ func loadChunk(L *vm.LState, source, name string) int {
 	charge(L, 8*len(source)) // approximate memory of its code
 	c, err := compile([]byte(source), chunkName(name), stateOf(L).calls)
 	if err != nil {
-		L.Push(vm.LNil)
-		L.Push(vm.LString(err.Error()))
-		return 2
+		return push(L, vm.LNil, vm.LString(err.Error()))
 	}
 	st := stateOf(L)
 	if shown := chunkName(name); st.sources[shown] != name {
@@ -165,32 +150,22 @@ func loadChunk(L *vm.LState, source, name string) int {
 	if st.loading != nil || st.running && st.run.Function != nil {
 		env = st.libraries()
 	}
-	L.Push(st.functionIn(env, c))
-	return 1
+	return push(L, st.functionIn(env, c))
 }
 
 func baseLoadString(L *vm.LState) int {
 	source := checkString(L, 1)
-	name := source
-	if !isNoneOrNil(L, 2) {
-		name = checkString(L, 2)
-	}
-	return loadChunk(L, source, name)
+	return loadChunk(L, source, optString(L, 2, source))
 }
 
 func baseLoad(L *vm.LState) int {
 	f := checkFunction(L, 1)
-	name := "=(load)"
-	if !isNoneOrNil(L, 2) {
-		name = checkString(L, 2)
-	}
+	name := optString(L, 2, "=(load)")
 	var source strings.Builder
 	for {
 		results, err := stateOf(L).protected(L, f)
 		if err != nil {
-			L.Push(vm.LNil)
-			L.Push(err.Object)
-			return 2
+			return push(L, vm.LNil, err.Object)
 		}
 		var v vm.LValue = vm.LNil
 		if len(results) > 0 {
@@ -201,9 +176,7 @@ func baseLoad(L *vm.LState) int {
 			return loadChunk(L, source.String(), name)
 		}
 		if !ok {
-			L.Push(vm.LNil)
-			L.Push(vm.LString("reader function must return a string"))
-			return 2
+			return push(L, vm.LNil, vm.LString("reader function must return a string"))
 		}
 		charge(L, len(s))
 		source.WriteString(s)
@@ -216,28 +189,18 @@ func baseNext(L *vm.LState) int {
 	if !ok {
 		L.Error(vm.LString("invalid key to 'next'"), 0)
 	}
-	L.Push(k)
 	if k == vm.LNil {
-		return 1
+		return push(L, k)
 	}
-	L.Push(v)
-	return 2
+	return push(L, k, v)
 }
 
 func basePairs(L *vm.LState) int {
-	t := checkTable(L, 1)
-	L.Push(L.Get(vm.UpvalueIndex(1)))
-	L.Push(t)
-	L.Push(vm.LNil)
-	return 3
+	return push(L, L.Get(vm.UpvalueIndex(1)), checkTable(L, 1), vm.LNil)
 }
 
 func baseIPairs(L *vm.LState) int {
-	t := checkTable(L, 1)
-	L.Push(L.Get(vm.UpvalueIndex(1)))
-	L.Push(t)
-	L.Push(vm.LNumber(0))
-	return 3
+	return push(L, L.Get(vm.UpvalueIndex(1)), checkTable(L, 1), vm.LNumber(0))
 }
 
 func ipairsNext(L *vm.LState) int {
@@ -246,9 +209,7 @@ func ipairsNext(L *vm.LState) int {
 	if v == vm.LNil {
 		return 0
 	}
-	L.Push(vm.LNumber(i))
-	L.Push(v)
-	return 2
+	return push(L, vm.LNumber(i), v)
 }
 
 // basePCall is Redis's pcall: for an error table with a string in err it returns the string, for another table also the
@@ -256,7 +217,7 @@ func ipairsNext(L *vm.LState) int {
 func basePCall(L *vm.LState) int {
 	n := L.GetTop()
 	if n == 0 { // Redis calls its placeholder for the result
-		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("attempt to call a boolean value")})
+		return push(L, vm.LFalse, vm.LString("attempt to call a boolean value"))
 	}
 	args := make([]vm.LValue, n-1)
 	for i := range args {
@@ -264,27 +225,16 @@ func basePCall(L *vm.LState) int {
 	}
 	results, err := stateOf(L).protected(L, L.Get(1), args...)
 	if err == nil {
-		return pushResults(L, vm.LTrue, results)
+		return push(L, vm.LTrue) + push(L, results...)
 	}
-	L.Push(vm.LFalse)
 	if t, ok := err.Object.(*vm.LTable); ok {
 		text := L.GetField(t, "err")
 		if !isString(text) { // it is returned as well
-			L.Push(t)
+			return push(L, vm.LFalse, t, text)
 		}
-		L.Push(text)
-		return L.GetTop() - n
+		return push(L, vm.LFalse, text)
 	}
-	L.Push(err.Object)
-	return 2
-}
-
-func pushResults(L *vm.LState, first vm.LValue, results []vm.LValue) int {
-	L.Push(first)
-	for _, v := range results {
-		L.Push(v)
-	}
-	return 1 + len(results)
+	return push(L, vm.LFalse, err.Object)
 }
 
 func isString(v vm.LValue) bool { return vm.LVCanConvToString(v) }
@@ -298,10 +248,10 @@ func baseXPCall(L *vm.LState) int {
 	st := stateOf(L)
 	results, err := st.protected(L, L.Get(1))
 	if err == nil {
-		return pushResults(L, vm.LTrue, results)
+		return push(L, vm.LTrue) + push(L, results...)
 	}
 	if L.Get(2).Type() != vm.LTFunction {
-		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString(textErrorInHandler)})
+		return push(L, vm.LFalse, vm.LString(textErrorInHandler))
 	}
 	// An error in the handler is passed to the handler, nested in the previous one.
 	for nested := st.calls + 2; nested < maxNested+spareNested; nested++ {
@@ -317,24 +267,22 @@ func baseXPCall(L *vm.LState) int {
 			if len(results) == 0 {
 				results = []vm.LValue{vm.LNil}
 			}
-			return pushResults(L, vm.LFalse, results[:1])
+			return push(L, vm.LFalse, results[0])
 		}
 		if text, ok := err.Object.(vm.LString); ok && strings.HasSuffix(string(text), textStackOverflow) {
 			break
 		}
 	}
-	return pushResults(L, vm.LFalse, []vm.LValue{vm.LString(textErrorInHandler)})
+	return push(L, vm.LFalse, vm.LString(textErrorInHandler))
 }
 
 func baseRawEqual(L *vm.LState) int {
-	L.Push(vm.LBool(L.RawEqual(checkAny(L, 1), checkAny(L, 2))))
-	return 1
+	return push(L, vm.LBool(L.RawEqual(checkAny(L, 1), checkAny(L, 2))))
 }
 
 func baseRawGet(L *vm.LState) int {
 	t := real(checkTable(L, 1))
-	L.Push(rawGet(t, checkAny(L, 2)))
-	return 1
+	return push(L, rawGet(t, checkAny(L, 2)))
 }
 
 func baseRawSet(L *vm.LState) int {
@@ -350,8 +298,7 @@ func baseRawSet(L *vm.LState) int {
 		L.Error(vm.LString("table index is nil"), 0)
 	}
 	store(L, t, L.Get(2), L.Get(3))
-	L.Push(t)
-	return 1
+	return push(L, t)
 }
 
 func baseSelect(L *vm.LState) int {
@@ -371,13 +318,12 @@ func baseSelect(L *vm.LState) int {
 }
 
 func baseToNumber(L *vm.LState) int {
-	base := int(int32(optInt(L, 2, 10)))
+	base := optInt32(L, 2, 10)
 	if base == 10 {
 		if f, ok := toNumber(checkAny(L, 1)); ok {
 			return pushNumber(L, f)
 		}
-		L.Push(vm.LNil)
-		return 1
+		return push(L, vm.LNil)
 	}
 	s := checkString(L, 1)
 	if base < 2 || base > 36 {
@@ -386,8 +332,7 @@ func baseToNumber(L *vm.LState) int {
 	if f, ok := parseUnsigned(s, base); ok {
 		return pushNumber(L, f)
 	}
-	L.Push(vm.LNil)
-	return 1
+	return push(L, vm.LNil)
 }
 
 // parseUnsigned is C's strtoul with blanks around the number: a sign negates modulo 2^64, and a too large number gives
@@ -454,22 +399,14 @@ func tostring(L *vm.LState, v vm.LValue) vm.LValue {
 }
 
 func baseToString(L *vm.LState) int {
-	L.Push(tostring(L, checkAny(L, 1)))
-	return 1
+	return push(L, tostring(L, checkAny(L, 1)))
 }
 
 func baseType(L *vm.LState) int { return pushString(L, checkAny(L, 1).Type().String()) }
 
 func baseUnpack(L *vm.LState) int {
 	t := checkTable(L, 1)
-	i := optInt(L, 2, 1)
-	e := 0
-	if isNoneOrNil(L, 3) {
-		e = border(t)
-	} else {
-		e = checkInt(L, 3)
-	}
-	i, e = int(int32(i)), int(int32(e))
+	i, e := optInt32(L, 2, 1), optInt32(L, 3, border(t))
 	if i > e {
 		return 0
 	}

@@ -60,30 +60,24 @@ func openJSON(st *state, L *vm.LState) {
 	option("encode_number_precision", 1, integer(1, 14, func(c *jsonConfig) *int { return &c.precision }))
 	option("encode_keep_buffer", 1, func(L *vm.LState, c *jsonConfig) int {
 		jsonSwitch(L, &c.dropBuffer, "on", "off")
-		L.Push(vm.LBool(c.dropBuffer == invalidNo))
-		return 1
+		return push(L, vm.LBool(c.dropBuffer == invalidNo))
 	})
 	option("encode_sparse_array", 3, func(L *vm.LState, c *jsonConfig) int {
 		jsonSwitch(L, &c.sparseConvert, "off", "on")
 		jsonInt(L, 2, 0, math.MaxInt32, &c.sparseRatio)
 		jsonInt(L, 3, 0, math.MaxInt32, &c.sparseSafe)
-		L.Push(vm.LBool(c.sparseConvert != invalidNo))
-		pushInt(L, c.sparseRatio)
-		pushInt(L, c.sparseSafe)
-		return 3
+		return push(L, vm.LBool(c.sparseConvert != invalidNo), vm.LNumber(c.sparseRatio), vm.LNumber(c.sparseSafe))
 	})
 	option("encode_invalid_numbers", 1, func(L *vm.LState, c *jsonConfig) int {
 		jsonSwitch(L, &c.encodeInvalid, "off", "on", "null")
 		if c.encodeInvalid == invalidNull {
 			return pushString(L, "null")
 		}
-		L.Push(vm.LBool(c.encodeInvalid == invalidYes))
-		return 1
+		return push(L, vm.LBool(c.encodeInvalid == invalidYes))
 	})
 	option("decode_invalid_numbers", 1, func(L *vm.LState, c *jsonConfig) int {
 		jsonSwitch(L, &c.decodeInvalid, "off", "on")
-		L.Push(vm.LBool(c.decodeInvalid != invalidNo))
-		return 1
+		return push(L, vm.LBool(c.decodeInvalid != invalidNo))
 	})
 	var t *vm.LTable
 	functions["new"] = func(L *vm.LState) int {
@@ -91,8 +85,7 @@ func openJSON(st *state, L *vm.LState) {
 		for _, name := range libraryOrder["cjson"].list() {
 			storeName(fresh, name, t.RawGetString(name))
 		}
-		L.Push(fresh)
-		return 1
+		return push(L, fresh)
 	}
 	t = st.library(L, "cjson", functions, map[string]vm.LValue{"null": null, "_NAME": vm.LString("cjson"),
 		"_VERSION": vm.LString("2.1.0")})

@@ -80,8 +80,7 @@ func jsonDecode(L *vm.LState) int {
 	v := d.read()
 	d.next()
 	d.require(jsonEnd, "the end")
-	L.Push(v)
-	return 1
+	return push(L, v)
 }
 
 // require raises an error unless the token has the expected kind.

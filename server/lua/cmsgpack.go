@@ -188,19 +188,13 @@ func unpackSome(L *vm.LState, limit, offset int) int {
 		}
 		results = append(results, u.value(0))
 	}
-	n := len(results)
-	if !all {
-		next := u.at
-		if next >= len(s) {
-			next = -1
-		}
-		pushInt(L, next)
-		n++
+	switch {
+	case all:
+		return push(L, results...)
+	case u.at >= len(s):
+		return pushInt(L, -1) + push(L, results...)
 	}
-	for _, v := range results {
-		L.Push(v)
-	}
-	return n
+	return pushInt(L, u.at) + push(L, results...)
 }
 
 type unpacker struct {

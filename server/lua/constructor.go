@@ -91,6 +91,5 @@ func joinTables(L *vm.LState) int {
 		}
 		appendList(L, t, (i-3)*luac.MaxPart, list)
 	}
-	L.Push(t)
-	return 1
+	return push(L, t)
 }

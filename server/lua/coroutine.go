@@ -26,14 +26,10 @@ func openCoroutine(st *state, L *vm.LState) {
 	resume := func(L *vm.LState) int {
 		co := checkThread(L)
 		if status := status(L, co); status != "suspended" {
-			L.Push(vm.LFalse)
-			L.Push(vm.LString("cannot resume " + status + " coroutine"))
-			return 2
+			return push(L, vm.LFalse, vm.LString("cannot resume "+status+" coroutine"))
 		}
 		if st.calls >= maxNested {
-			L.Push(vm.LFalse)
-			L.Push(vm.LString(textNested))
-			return 2
+			return push(L, vm.LFalse, vm.LString(textNested))
 		}
 		calls, waiting := st.calls, st.waiting
 		st.waiting = 0 // a coroutine has its own calls
@@ -55,17 +51,12 @@ func openCoroutine(st *state, L *vm.LState) {
 			argError(L, 1, "Lua function expected")
 		}
 		charge(L, 64<<10) // the stacks
-		L.Push(create)
-		L.Push(L.Get(1))
-		L.Call(1, 1)
-		co := L.Get(-1).(*vm.LState)
-		L.Pop(1)
+		co := call(L, create, L.Get(1)).(*vm.LState)
 		stateOf(L).attach(co) // it is stopped together with the script
 		return co
 	}
 	functions["create"] = func(L *vm.LState) int {
-		L.Push(newCoroutine(L))
-		return 1
+		return push(L, newCoroutine(L))
 	}
 	functions["wrap"] = func(L *vm.LState) int {
 		co := newCoroutine(L)
@@ -84,11 +75,9 @@ func openCoroutine(st *state, L *vm.LState) {
 	}
 	functions["running"] = func(L *vm.LState) int {
 		if co := st.coroutine(L); co != st.main {
-			L.Push(co)
-		} else {
-			L.Push(vm.LNil)
+			return push(L, co)
 		}
-		return 1
+		return push(L, vm.LNil)
 	}
 	functions["yield"] = func(L *vm.LState) int {
 		if L.Parent == nil || !callsOnly(L) {

@@ -98,14 +98,7 @@ func callMeta(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
 	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
 		raiseAt(L, 0, "attempt to call a "+f.Type().String()+" value")
 	}
-	L.Push(f)
-	for _, a := range args {
-		L.Push(a)
-	}
-	L.Call(len(args), 1)
-	result := L.Get(-1)
-	L.Pop(1)
-	return result
+	return call(L, f, args...)
 }
 
 // makeTable is R(A) = {} with capacity for B array elements and C other keys.
@@ -252,10 +245,7 @@ func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ stri
 		}
 		if to.Type() == vm.LTFunction {
 			L.Push(to)
-			L.Push(object)
-			L.Push(key)
-			L.Push(value)
-			L.Call(3, 0)
+			L.Call(push(L, object, key, value), 0)
 			return
 		}
 		object = to

@@ -47,9 +47,7 @@ func openMath(st *state, L *vm.LState) {
 		"min": func(L *vm.LState) int { return extreme(L, func(a, b float64) bool { return a < b }) },
 		"frexp": func(L *vm.LState) int {
 			m, e := math.Frexp(checkNumber(L, 1))
-			pushNumber(L, m)
-			pushInt(L, e)
-			return 2
+			return push(L, vm.LNumber(m), vm.LNumber(e))
 		},
 		"modf": func(L *vm.LState) int {
 			f := checkNumber(L, 1)
@@ -57,9 +55,7 @@ func openMath(st *state, L *vm.LState) {
 			if !math.IsInf(f, 0) {
 				part = math.Copysign(f-whole, f)
 			}
-			pushNumber(L, whole)
-			pushNumber(L, part)
-			return 2
+			return push(L, vm.LNumber(whole), vm.LNumber(part))
 		},
 	}
 	functions["mod"] = functions["fmod"]

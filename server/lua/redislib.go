@@ -40,9 +40,9 @@ func openRedis(st *state, L *vm.LState) {
 		"pcall": func(L *vm.LState) int { return redisCall(L, false) },
 		"log":   redisLog, "sha1hex": redisSHA, "error_reply": redisError, "status_reply": redisStatus,
 		"setresp":            redisSetResp,
-		"replicate_commands": func(L *vm.LState) int { L.Push(vm.LTrue); return 1 },
+		"replicate_commands": func(L *vm.LState) int { return push(L, vm.LTrue) },
 		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL,
-		"breakpoint": func(L *vm.LState) int { L.Push(vm.LFalse); return 1 },
+		"breakpoint": func(L *vm.LState) int { return push(L, vm.LFalse) },
 		"debug":      func(L *vm.LState) int { return 0 },
 	}, others)
 	st.loadRedisTable(t)
@@ -88,8 +88,7 @@ func redisCall(L *vm.LState, raising bool) int {
 		if raising {
 			L.Error(t, 0)
 		}
-		L.Push(t)
-		return 1
+		return push(L, t)
 	}
 	if !st.running {
 		return fail(textOutside)
@@ -123,8 +122,7 @@ func redisCall(L *vm.LState, raising bool) int {
 	if isError && raising {
 		L.Error(v, 0)
 	}
-	L.Push(v)
-	return 1
+	return push(L, v)
 }
 
 func redisLog(L *vm.LState) int {
@@ -165,8 +163,7 @@ func redisSHA(L *vm.LState) int {
 func redisError(L *vm.LState) int {
 	v, ok := L.Get(1).(vm.LString)
 	if L.GetTop() != 1 || !ok {
-		L.Push(errorTable("ERR wrong number or type of arguments"))
-		return 1
+		return push(L, errorTable("ERR wrong number or type of arguments"))
 	}
 	s, _, _ := strings.Cut(string(v), "\x00")
 	if !strings.HasPrefix(s, "-") {
@@ -176,18 +173,15 @@ func redisError(L *vm.LState) int {
 	if !found {
 		code, text = "ERR", s[1:]
 	}
-	L.Push(errorTable(code + " " + strings.Trim(text, "\r\n")))
-	return 1
+	return push(L, errorTable(code+" "+strings.Trim(text, "\r\n")))
 }
 
 func redisStatus(L *vm.LState) int {
 	s, ok := L.Get(1).(vm.LString)
 	if L.GetTop() != 1 || !ok {
-		L.Push(errorTable("ERR wrong number or type of arguments"))
-		return 1
+		return push(L, errorTable("ERR wrong number or type of arguments"))
 	}
-	L.Push(tagged("ok", s))
-	return 1
+	return push(L, tagged("ok", s))
 }
 
 func redisSetResp(L *vm.LState) int {
@@ -227,6 +221,5 @@ func redisACL(L *vm.LState) int {
 	if !known {
 		raisePlain(L, "ERR Invalid command passed to redis.acl_check_cmd()")
 	}
-	L.Push(vm.LBool(allowed))
-	return 1
+	return push(L, vm.LBool(allowed))
 }

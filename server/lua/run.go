@@ -351,8 +351,7 @@ func errorHandler(L *vm.LState) int {
 func explainHandler(L *vm.LState) int {
 	v := explain(L, L.Get(1), 1)
 	closeVariables(L)
-	L.Push(v)
-	return 1
+	return push(L, v)
 }
 
 func (st *state) suffix(r *Run) string {

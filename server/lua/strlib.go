@@ -11,9 +11,11 @@ const maxString = 512 << 20
 
 func openString(st *state, L *vm.LState) {
 	t := st.library(L, "string", map[string]vm.LGFunction{
-		"byte": strByte, "char": strChar, "dump": strDump, "find": strFind, "format": strFormat, "gfind": strGMatch,
-		"gmatch": strGMatch, "gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep,
-		"reverse": strReverse, "sub": strSub, "upper": strUpper,
+		"byte": strByte, "char": strChar, "dump": strDump, "format": strFormat, "gfind": strGMatch, "gmatch": strGMatch,
+		"gsub": strGSub, "len": strLen, "lower": strLower, "rep": strRep, "reverse": strReverse, "sub": strSub,
+		"upper": strUpper,
+		"find":  func(L *vm.LState) int { return find(L, true) },
+		"match": func(L *vm.LState) int { return find(L, false) },
 	}, nil)
 	st.strings = t
 	mt := newTable(0, 1)
@@ -47,8 +49,7 @@ func strSub(L *vm.LState) int {
 
 // pushSub pushes a part of a string. It copies a small part of a large string, so that the large one can be freed.
 func pushSub(L *vm.LState, s string, i, j int) int {
-	L.Push(substring(L, s, i, j))
-	return 1
+	return push(L, substring(L, s, i, j))
 }
 
 func substring(L *vm.LState, s string, i, j int) vm.LString {

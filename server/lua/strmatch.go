@@ -360,9 +360,7 @@ func (m *matcher) pushCaptures(s, e int, whole bool) int {
 	return n
 }
 
-func strFind(L *vm.LState) int  { return find(L, true) }
-func strMatch(L *vm.LState) int { return find(L, false) }
-
+// find is string.find, and without positions string.match.
 func find(L *vm.LState, positions bool) int {
 	s, p := checkString(L, 1), checkString(L, 2)
 	init := position(optInt(L, 3, 1), len(s)) - 1
@@ -371,12 +369,9 @@ func find(L *vm.LState, positions bool) int {
 		!strings.ContainsAny(text, "^$*+?.([%-")) {
 		i := strings.Index(s[init:], p)
 		if i < 0 {
-			L.Push(vm.LNil)
-			return 1
+			return push(L, vm.LNil)
 		}
-		pushInt(L, init+i+1)
-		pushInt(L, init+i+len(p))
-		return 2
+		return push(L, vm.LNumber(init+i+1), vm.LNumber(init+i+len(p)))
 	}
 	m := matcher{L: L, src: s, pat: p}
 	at := 0
@@ -387,15 +382,12 @@ func find(L *vm.LState, positions bool) int {
 		m.level = 0
 		if e := m.match(init, at); e >= 0 {
 			if positions {
-				pushInt(L, init+1)
-				pushInt(L, e)
-				return m.pushCaptures(init, e, false) + 2
+				return push(L, vm.LNumber(init+1), vm.LNumber(e)) + m.pushCaptures(init, e, false)
 			}
 			return m.pushCaptures(init, e, true)
 		}
 		if init >= len(s) || at == 1 {
-			L.Push(vm.LNil)
-			return 1
+			return push(L, vm.LNil)
 		}
 	}
 }
@@ -423,8 +415,7 @@ func strGMatch(L *vm.LState) int {
 
 func strGSub(L *vm.LState) int {
 	s, p := checkString(L, 1), checkString(L, 2)
-	most := optInt(L, 4, len(s)+1)
-	most = int(int32(most))
+	most := optInt32(L, 4, len(s)+1)
 	repl := L.Get(3)
 	switch repl.(type) {
 	case vm.LNumber, vm.LString, *vm.LTable, *vm.LFunction:

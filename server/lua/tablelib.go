@@ -27,8 +27,7 @@ func tableMaxN(L *vm.LState) int {
 			most = n
 		}
 	}
-	L.Push(most)
-	return 1
+	return push(L, most)
 }
 
 func tableInsert(L *vm.LState) int {
@@ -56,7 +55,7 @@ func tableInsert(L *vm.LState) int {
 func tableRemove(L *vm.LState) int {
 	t := real(checkTable(L, 1))
 	e := border(t)
-	pos := int(int32(optInt(L, 2, e)))
+	pos := optInt32(L, 2, e)
 	if pos < 1 || pos > e {
 		return 0
 	}
@@ -70,18 +69,9 @@ func tableRemove(L *vm.LState) int {
 }
 
 func tableConcat(L *vm.LState) int {
-	separator := ""
-	if !isNoneOrNil(L, 2) {
-		separator = checkString(L, 2)
-	}
+	separator := optString(L, 2, "")
 	t := real(checkTable(L, 1))
-	i := int(int32(optInt(L, 3, 1)))
-	last := 0
-	if isNoneOrNil(L, 4) {
-		last = border(t)
-	} else {
-		last = checkInt32(L, 4)
-	}
+	i, last := optInt32(L, 3, 1), optInt32(L, 4, border(t))
 	size := 0
 	for n := i; n <= last; n++ {
 		v := rawGetInt(t, n)
@@ -113,14 +103,9 @@ func tableConcat(L *vm.LState) int {
 func tableForEach(L *vm.LState) int {
 	t, f := real(checkTable(L, 1)), checkFunction(L, 2)
 	for k, v, _ := nextKey(t, vm.LNil); k != vm.LNil; k, v, _ = nextKey(t, k) {
-		L.Push(f)
-		L.Push(k)
-		L.Push(v)
-		L.Call(2, 1)
-		if L.Get(-1) != vm.LNil {
-			return 1
+		if result := call(L, f, k, v); result != vm.LNil {
+			return push(L, result)
 		}
-		L.Pop(1)
 	}
 	return 0
 }
@@ -129,14 +114,9 @@ func tableForEachI(L *vm.LState) int {
 	t, f := real(checkTable(L, 1)), checkFunction(L, 2)
 	n := border(t)
 	for i := 1; i <= n; i++ {
-		L.Push(f)
-		L.Push(vm.LNumber(i))
-		L.Push(rawGetInt(t, i))
-		L.Call(2, 1)
-		if L.Get(-1) != vm.LNil {
-			return 1
+		if result := call(L, f, vm.LNumber(i), rawGetInt(t, i)); result != vm.LNil {
+			return push(L, result)
 		}
-		L.Pop(1)
 	}
 	return 0
 }
@@ -164,13 +144,7 @@ func (s *sorter) before(a, b vm.LValue) bool {
 	if s.less == nil {
 		return lessThan(s.L, a, b)
 	}
-	s.L.Push(s.less)
-	s.L.Push(a)
-	s.L.Push(b)
-	s.L.Call(2, 1)
-	r := vm.LVAsBool(s.L.Get(-1))
-	s.L.Pop(1)
-	return r
+	return vm.LVAsBool(call(s.L, s.less, a, b))
 }
 
 func (s *sorter) get(i int) vm.LValue { return rawGetInt(s.t, i) }
