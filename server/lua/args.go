@@ -126,6 +126,32 @@ func pushBytes(L *vm.LState, b []byte) int {
 	return push(L, vm.LString(b))
 }
 
+// output is a string that a function makes. Its memory is charged as it grows.
+type output struct {
+	L       *vm.LState
+	b       []byte
+	charged int
+}
+
+func (o *output) account() {
+	charge(o.L, len(o.b)-o.charged)
+	if o.charged = len(o.b); o.charged > maxString {
+		outOfMemory(o.L)
+	}
+}
+
+// grown accounts for each 64 KiB.
+func (o *output) grown() {
+	if len(o.b)-o.charged > 64<<10 {
+		o.account()
+	}
+}
+
+func (o *output) push() int {
+	o.account()
+	return pushString(o.L, string(o.b))
+}
+
 func pushNumber(L *vm.LState, f float64) int { return push(L, vm.LNumber(f)) }
 
 func pushInt(L *vm.LState, n int) int { return pushNumber(L, float64(n)) }

@@ -25,50 +25,35 @@ func number(f float64) vm.LValue {
 
 // quick works on two numbers itself, except in pow and where a sum or a product is NaN.
 
-func add(L *vm.LState, inst uint32, base *frame) int {
-	return ownNaN(L, inst, base, "__add", func(x, y float64) float64 { return x + y })
-}
+var (
+	add = ownNaN("__add", func(x, y float64) float64 { return x + y })
+	sub = operation("__sub", func(x, y float64) float64 { return x - y })
+	mul = ownNaN("__mul", func(x, y float64) float64 { return x * y })
+	div = operation("__div", func(x, y float64) float64 { return x / y })
+	mod = operation("__mod", modulo)
+	pow = operation("__pow", libm.Pow)
+)
 
-func sub(L *vm.LState, inst uint32, _ *frame) int {
-	return operate(L, inst, "__sub", func(x, y float64) float64 { return x - y })
-}
-
-func mul(L *vm.LState, inst uint32, base *frame) int {
-	return ownNaN(L, inst, base, "__mul", func(x, y float64) float64 { return x * y })
-}
-
-func div(L *vm.LState, inst uint32, _ *frame) int {
-	return operate(L, inst, "__div", func(x, y float64) float64 { return x / y })
-}
-
-func mod(L *vm.LState, inst uint32, _ *frame) int { return operate(L, inst, "__mod", modulo) }
-
-func pow(L *vm.LState, inst uint32, _ *frame) int {
-	m := machineOf(L)
-	x, ok1 := m.operand(argB(inst)).(vm.LNumber)
-	y, ok2 := m.operand(argC(inst)).(vm.LNumber)
-	if !ok1 || !ok2 {
-		return operate(L, inst, "__pow", libm.Pow)
+// operation returns the instruction of an operator on R(B) and R(C), which may be constants.
+func operation(event string, op func(x, y float64) float64) instruction {
+	return func(L *vm.LState, inst uint32, _ *frame) int {
+		m := machineOf(L)
+		return arithmetic(L, inst, m.operand(argB(inst)), m.operand(argC(inst)), event, op)
 	}
-	m.setRegister(argA(inst), number(libm.Pow(float64(x), float64(y))))
-	return 0
 }
 
-// ownNaN is operate, but leaves two numbers, whose result is NaN, to the virtual machine's own instruction.
-func ownNaN(L *vm.LState, inst uint32, base *frame, event string, op func(x, y float64) float64) int {
-	m := machineOf(L)
-	_, ok1 := m.operand(argB(inst)).(vm.LNumber)
-	_, ok2 := m.operand(argC(inst)).(vm.LNumber)
-	if ok1 && ok2 {
-		return jumpTable[inst>>26](L, inst, base)
+// ownNaN is operation, but leaves two numbers, whose result is NaN, to the virtual machine's own instruction.
+func ownNaN(event string, op func(x, y float64) float64) instruction {
+	other := operation(event, op)
+	return func(L *vm.LState, inst uint32, base *frame) int {
+		m := machineOf(L)
+		_, ok1 := m.operand(argB(inst)).(vm.LNumber)
+		_, ok2 := m.operand(argC(inst)).(vm.LNumber)
+		if ok1 && ok2 {
+			return jumpTable[inst>>26](L, inst, base)
+		}
+		return other(L, inst, base)
 	}
-	return operate(L, inst, event, op)
-}
-
-// operate applies an operator to R(B) and R(C), which may be constants.
-func operate(L *vm.LState, inst uint32, event string, op func(x, y float64) float64) int {
-	m := machineOf(L)
-	return arithmetic(L, inst, m.operand(argB(inst)), m.operand(argC(inst)), event, op)
 }
 
 // modulo is Lua 5.1's %, which is not exact: 1 % 0.1 is 0.
@@ -106,11 +91,7 @@ func arithmetic(L *vm.LState, inst uint32, b, c vm.LValue, event string, op func
 		if ok1 {
 			bad, typ = argC(inst), c.Type().String()
 		}
-		text := "a " + typ + " value"
-		if s, ok := siteOf(L, 0); ok {
-			text = s.operand(bad, typ)
-		}
-		raiseAt(L, 0, "attempt to perform arithmetic on "+text)
+		raiseAt(L, 0, "attempt to perform arithmetic on "+operandText(L, bad, typ))
 	}
 	m.setRegister(argA(inst), callMeta(L, f, b, c))
 	return 0

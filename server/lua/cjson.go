@@ -124,10 +124,8 @@ func jsonSwitch(L *vm.LState, field *int, names ...string) {
 }
 
 type jsonEncoder struct {
-	L   *vm.LState
-	c   *jsonConfig
-	b   []byte
-	out int // charged bytes
+	output
+	c *jsonConfig
 	// stack is the number of values that lua-cjson would have on the stack: it limits nesting as well.
 	stack int
 }
@@ -136,18 +134,9 @@ func jsonEncode(L *vm.LState) int {
 	if L.GetTop() != 1 {
 		argError(L, 1, "expected 1 argument")
 	}
-	e := jsonEncoder{L: L, c: &stateOf(L).cjson, stack: 1}
+	e := jsonEncoder{output: output{L: L}, c: &stateOf(L).cjson, stack: 1}
 	e.value(L.Get(1), 0)
-	e.account()
-	return pushString(L, string(e.b))
-}
-
-func (e *jsonEncoder) account() {
-	charge(e.L, len(e.b)-e.out)
-	e.out = len(e.b)
-	if e.out > maxString {
-		outOfMemory(e.L)
-	}
+	return e.push()
 }
 
 func (e *jsonEncoder) fail(v vm.LValue, reason string) {
@@ -264,9 +253,7 @@ func (e *jsonEncoder) table(t *vm.LTable, depth int) {
 	if depth > e.c.encodeDepth || e.stack+3 > maxStack {
 		raise(e.L, "Cannot serialise, excessive nesting (%d)", depth)
 	}
-	if len(e.b)-e.out > 64<<10 {
-		e.account()
-	}
+	e.grown()
 	if n := e.arrayLen(t); n > 0 {
 		e.b = append(e.b, '[')
 		e.stack++

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
 // jsonDecoder reads JSON token by token, like lua-cjson: which extensions of JSON it accepts, and the texts of its
@@ -75,7 +77,7 @@ func jsonDecode(L *vm.LState) int {
 		raise(L, "JSON parser does not support UTF-16 or UTF-32")
 	}
 	charge(L, 2*len(d.s))
-	d.s = cString(d.s)
+	d.s = syntax.CString(d.s)
 	d.next()
 	v := d.read()
 	d.next()

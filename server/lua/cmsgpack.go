@@ -25,37 +25,23 @@ func openMsgPack(st *state, L *vm.LState) {
 	})
 }
 
-type packer struct {
-	L   *vm.LState
-	b   []byte
-	out int
-}
+type packer struct{ output }
 
 func packAll(L *vm.LState) int {
 	n := L.GetTop()
 	if n == 0 {
 		argError(L, 0, "MessagePack pack needs input.")
 	}
-	p := packer{L: L}
+	p := packer{output{L: L}}
 	for i := 1; i <= n; i++ {
 		p.value(L.Get(i), 0)
 	}
-	p.account()
-	return pushString(L, string(p.b))
-}
-
-func (p *packer) account() {
-	charge(p.L, len(p.b)-p.out)
-	if p.out = len(p.b); p.out > maxString {
-		outOfMemory(p.L)
-	}
+	return p.push()
 }
 
 func (p *packer) value(v vm.LValue, depth int) {
 	work(p.L, 1)
-	if len(p.b)-p.out > 64<<10 {
-		p.account()
-	}
+	p.grown()
 	switch v := v.(type) {
 	case vm.LString:
 		p.text(string(v))

@@ -7,48 +7,16 @@ import (
 // Comparisons are implemented here, because those of the virtual machine only call metamethods that are functions, and
 // have other error texts.
 
-// Each instruction skips the next one if the result differs from A.
-
-func testEqual(L *vm.LState, inst uint32, _ *frame) int {
-	m := machineOf(L)
-	a, b := m.operand(argB(inst)), m.operand(argC(inst))
-	f := m.currentFrame
-	if equal(L, a, b) != (argA(inst) != 0) {
-		f.Pc++
+// comparison returns an instruction that skips the next one if the result of a comparison differs from A.
+func comparison(holds func(L *vm.LState, a, b vm.LValue) bool) instruction {
+	return func(L *vm.LState, inst uint32, _ *frame) int {
+		m := machineOf(L)
+		f := m.currentFrame
+		if holds(L, m.operand(argB(inst)), m.operand(argC(inst))) != (argA(inst) != 0) {
+			f.Pc++
+		}
+		return 0
 	}
-	return 0
-}
-
-func testLess(L *vm.LState, inst uint32, _ *frame) int {
-	m := machineOf(L)
-	a, b := m.operand(argB(inst)), m.operand(argC(inst))
-	f := m.currentFrame
-	x, ok1 := a.(vm.LNumber)
-	y, ok2 := b.(vm.LNumber)
-	holds := x < y
-	if !ok1 || !ok2 {
-		holds = lessThan(L, a, b)
-	}
-	if holds != (argA(inst) != 0) {
-		f.Pc++
-	}
-	return 0
-}
-
-func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int {
-	m := machineOf(L)
-	a, b := m.operand(argB(inst)), m.operand(argC(inst))
-	f := m.currentFrame
-	x, ok1 := a.(vm.LNumber)
-	y, ok2 := b.(vm.LNumber)
-	holds := x <= y
-	if !ok1 || !ok2 {
-		holds = lessOrEqual(L, a, b)
-	}
-	if holds != (argA(inst) != 0) {
-		f.Pc++
-	}
-	return 0
 }
 
 // equal is a == b. Two tables need the same metamethod.

@@ -9,6 +9,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
+	"github.com/basaltdb/basalt/server/lua/syntax"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -63,119 +64,109 @@ func tagged(name string, v vm.LValue) *vm.LTable {
 	return t
 }
 
-// value reads one reply. isError says that it is an error; then the value is an error table.
-func (r *reader) value() (v vm.LValue, isError bool, err error) {
+// value reads one reply. An error becomes an error table.
+func (r *reader) value() (vm.LValue, error) {
 	if len(r.b) == 0 {
-		return nil, false, errReply
+		return nil, errReply
 	}
 	kind := r.b[0]
 	line, err := r.line()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	switch kind {
 	case ':':
 		n, err := strconv.ParseInt(string(line), 10, 64)
-		return vm.LNumber(n), false, err
+		return vm.LNumber(n), err
 	case '+':
-		return tagged("ok", vm.LString(line)), false, nil
+		return tagged("ok", vm.LString(line)), nil
 	case '-':
 		t := tagged("err", vm.LString(line))
 		storeName(t, countedField, vm.LTrue)
-		return t, true, nil
+		return t, nil
 	case '_':
-		return vm.LNil, false, nil
+		return vm.LNil, nil
 	case '#':
-		return vm.LBool(string(line) == "t"), false, nil
+		return vm.LBool(string(line) == "t"), nil
 	case ',':
 		f, err := strconv.ParseFloat(string(line), 64)
-		return tagged("double", vm.LNumber(f)), false, err
+		return tagged("double", vm.LNumber(f)), err
 	case '(':
-		return tagged("big_number", vm.LString(line)), false, nil
+		return tagged("big_number", vm.LString(line)), nil
 	}
 	n, err := strconv.Atoi(string(line))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	switch kind {
 	case '$', '=':
 		if n < 0 {
-			return vm.LFalse, false, nil
+			return vm.LFalse, nil
 		}
 		if n+2 > len(r.b) {
-			return nil, false, errReply
+			return nil, errReply
 		}
 		s := r.b[:n]
 		r.b = r.b[n+2:]
 		if !r.st.account(n + valueBytes) {
-			return nil, false, errStopped
+			return nil, errStopped
 		}
 		if kind == '=' && n >= 4 {
 			t := newTable(0, 0)
 			storeName(t, "string", vm.LString(s[4:]))
 			storeName(t, "format", vm.LString(s[:3]))
-			return tagged("verbatim_string", t), false, nil
+			return tagged("verbatim_string", t), nil
 		}
-		return vm.LString(s), false, nil
+		return vm.LString(s), nil
 	case '*', '>':
 		if n < 0 {
-			return vm.LFalse, false, nil
+			return vm.LFalse, nil
 		}
 		if !r.st.account(tableBytes + n*valueBytes) {
-			return nil, false, errStopped
+			return nil, errStopped
 		}
 		t := listTable(n)
 		for i := 1; i <= n; i++ {
-			e, _, err := r.value()
+			v, err := r.value()
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
-			setIndex(nil, t, i, e)
+			setIndex(nil, t, i, v)
 		}
-		return t, false, nil
-	case '~':
+		return t, nil
+	case '~', '%':
 		if !r.st.account(tableBytes + n*fieldBytes) {
-			return nil, false, errStopped
+			return nil, errStopped
 		}
-		t := newTable(0, 0)
+		t, name := newTable(0, 0), "set"
 		for range n {
-			e, _, err := r.value()
+			k, err := r.value()
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
-			if e != vm.LNil {
-				store(nil, t, e, vm.LTrue)
-			}
-		}
-		return tagged("set", t), false, nil
-	case '%':
-		if !r.st.account(tableBytes + n*fieldBytes) {
-			return nil, false, errStopped
-		}
-		t := newTable(0, 0)
-		for range n {
-			k, _, err := r.value()
-			if err != nil {
-				return nil, false, err
-			}
-			e, _, err := r.value()
-			if err != nil {
-				return nil, false, err
+			var v vm.LValue = vm.LTrue
+			if kind == '%' {
+				if v, err = r.value(); err != nil {
+					return nil, err
+				}
 			}
 			if k != vm.LNil {
-				store(nil, t, k, e)
+				store(nil, t, k, v)
 			}
 		}
-		return tagged("map", t), false, nil
+		if kind == '%' {
+			name = "map"
+		}
+		return tagged(name, t), nil
 	case '|': // attributes are skipped; the reply itself follows
 		for range 2 * n {
-			if _, _, err := r.value(); err != nil {
-				return nil, false, err
+			if _, err := r.value(); err != nil {
+				return nil, err
 			}
 		}
 		return r.value()
 	}
-	return nil, false, errReply
+	return nil, errReply
 }
 
 // writeReply writes the result of a script as a reply.
@@ -211,13 +202,13 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		text := strings.TrimRight(cString(string(s)), "\r\n")
+		text := strings.TrimRight(syntax.CString(string(s)), "\r\n")
 		st.run.Host.Failed(text, isCounted(t))
 		w.Error("", text)
 		return nil
 	}
 	if s, ok := t.RawGetString("ok").(vm.LString); ok {
-		w.SimpleString(cString(string(s)))
+		w.SimpleString(syntax.CString(string(s)))
 		return nil
 	}
 	if f, ok := t.RawGetString("double").(vm.LNumber); ok {
@@ -232,7 +223,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		format, ok1 := m.RawGetString("format").(vm.LString)
 		text, ok2 := m.RawGetString("string").(vm.LString)
 		if ok1 && ok2 {
-			w.Verbatim(cString(string(format)), string(text))
+			w.Verbatim(syntax.CString(string(format)), string(text))
 			return nil
 		}
 	}

@@ -120,11 +120,7 @@ var luaTexts = []struct{ prefix, text string }{
 	{"attempt to index a non-table object(", "attempt to index a %s value"},
 	{"attempt to call a non-function object", "attempt to call a nil value"},
 	{"too many recursions in gettable", "loop in gettable"},
-	{"too many recursions in settable", "loop in settable"},
 	{"registry overflow", textStackOverflow},
-	{"for statement init must be a number", "'for' initial value must be a number"},
-	{"for statement limit must be a number", "'for' limit must be a number"},
-	{"for statement step must be a number", "'for' step must be a number"},
 }
 
 // translate converts an error of the virtual machine to Lua 5.1's text, as far as the message contains the details.
@@ -145,16 +141,6 @@ func translate(v vm.LValue) vm.LValue {
 			}
 			return vm.LString(at + t.text)
 		}
-	}
-	if rest, ok := strings.CutPrefix(text, "attempt to compare "); ok {
-		// Lua considers two types equal if the third letters of their names are.
-		if l, r, ok := strings.Cut(rest, " with "); ok && len(l) > 2 && len(r) > 2 && l[2] == r[2] {
-			return vm.LString(at + "attempt to compare two " + l + " values")
-		}
-		return v
-	}
-	if text == "can not yield from outside of a coroutine" {
-		return vm.LString("attempt to yield across metamethod/C-call boundary")
 	}
 	return v
 }

@@ -28,7 +28,8 @@ func init() {
 		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName,
 		vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat, vm.OP_ADD: add,
 		vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
-		vm.OP_FORPREP: forPrep, vm.OP_EQ: testEqual, vm.OP_LT: testLess, vm.OP_LE: testLessOrEqual, vm.OP_TAILCALL: tailCall,
+		vm.OP_FORPREP: forPrep, vm.OP_EQ: comparison(equal), vm.OP_LT: comparison(lessThan),
+		vm.OP_LE: comparison(lessOrEqual), vm.OP_TAILCALL: tailCall,
 	} {
 		instructions[op] = f
 	}
@@ -110,22 +111,12 @@ func makeTable(L *vm.LState, inst uint32, _ *frame) int {
 // getTable is R(A) = R(B)[RK(C)].
 func getTable(L *vm.LState, inst uint32, base *frame) int {
 	m := machineOf(L)
-	if t, ok := m.register(argB(inst)).(*vm.LTable); ok {
-		if k, ok := m.operand(argC(inst)).(vm.LNumber); ok {
-			if n := int(k); vm.LNumber(n) == k {
-				if array := contentsOf(t).array; uint(n-1) < uint(len(array)) && array[n-1] != vm.LNil {
-					m.setRegister(argA(inst), array[n-1])
-					return 0
-				}
-			}
-		}
+	t, ok := m.register(argB(inst)).(*vm.LTable)
+	if !ok {
+		return jumpTable[vm.OP_GETTABLE](L, inst, base)
 	}
-	if t, ok := m.register(argB(inst)).(*vm.LTable); ok {
-		v := index(L, t, m.operand(argC(inst)))
-		machineOf(L).setRegister(argA(inst), v)
-		return 0
-	}
-	return jumpTable[vm.OP_GETTABLE](L, inst, base)
+	m.setRegister(argA(inst), index(L, t, m.operand(argC(inst))))
+	return 0
 }
 
 // index is t[key].
@@ -167,13 +158,7 @@ func setTable(L *vm.LState, inst uint32, _ *frame) int {
 		setKey(L, contentsOf(t), key, value)
 		return 0
 	}
-	setField(L, object, key, value, func(typ string) string {
-		s, ok := siteOf(L, 0)
-		if !ok {
-			return "a " + typ + " value"
-		}
-		return s.operand(argA(inst), typ)
-	})
+	setField(L, object, key, value, argA(inst))
 	return 0
 }
 
@@ -201,7 +186,7 @@ func setName(L *vm.LState, inst uint32, base *frame) int {
 func setGlobal(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
 	f := m.currentFrame.Fn
-	setField(L, f.Env, f.Proto.Constants[argBx(inst)], m.register(argA(inst)), nil)
+	setField(L, f.Env, f.Proto.Constants[argBx(inst)], m.register(argA(inst)), -1)
 	return 0
 }
 
@@ -217,8 +202,8 @@ func checkKey(L *vm.LState, key vm.LValue) {
 	}
 }
 
-// setField is object[key] = value with metamethods; describe returns the error text for an invalid object.
-func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ string) string) {
+// setField is object[key] = value with metamethods. register is that of the object; -1 if the object is a table.
+func setField(L *vm.LState, object, key, value vm.LValue, register int) {
 	for i := range vm.MaxTableGetLoop {
 		t, isTable := object.(*vm.LTable)
 		if isTable {
@@ -238,7 +223,7 @@ func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ stri
 				return
 			}
 			if typ := object.Type().String(); i == 0 {
-				raiseAt(L, 0, "attempt to index "+describe(typ))
+				raiseAt(L, 0, "attempt to index "+operandText(L, register, typ))
 			} else {
 				raiseAt(L, 0, "attempt to index a "+typ+" value")
 			}
@@ -276,11 +261,7 @@ func length(L *vm.LState, inst uint32, _ *frame) int {
 	default:
 		f := metaField(L, v, "__len")
 		if f == vm.LNil {
-			text := "a " + v.Type().String() + " value"
-			if s, ok := siteOf(L, 0); ok {
-				text = s.operand(argB(inst), v.Type().String())
-			}
-			raiseAt(L, 0, "attempt to get length of "+text)
+			raiseAt(L, 0, "attempt to get length of "+operandText(L, argB(inst), v.Type().String()))
 		}
 		m.setRegister(argA(inst), callMeta(L, f, v, vm.LNil))
 	}
@@ -295,10 +276,9 @@ func concat(L *vm.LState, inst uint32, _ *frame) int {
 	if bad >= 0 {
 		// what the register holds, or what a metamethod has put in its place
 		text := "a " + v.Type().String() + " value"
-		if s, ok := siteOf(L, 0); ok {
-			if kind, name := s.name(argB(inst)+bad, s.pc); kind != "" {
-				text = kind + " '" + name + "' (" + text + ")"
-			}
+		s, _ := siteOf(L, 0)
+		if kind, name := s.name(argB(inst)+bad, s.pc); kind != "" {
+			text = kind + " '" + name + "' (" + text + ")"
 		}
 		raiseAt(L, 0, "attempt to concatenate "+text)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/server/lua/luac"
+	"github.com/basaltdb/basalt/server/lua/syntax"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -54,6 +55,12 @@ func (s site) operand(rk int, typ string) string {
 	return "a " + typ + " value"
 }
 
+// operandText is site.operand for the running instruction.
+func operandText(L *vm.LState, rk int, typ string) string {
+	s, _ := siteOf(L, 0)
+	return s.operand(rk, typ)
+}
+
 // name returns the program's name for the content of a register before an instruction.
 func (s site) name(reg, pc int) (kind, name string) {
 	if name := s.local(reg, pc); name != "" {
@@ -89,10 +96,10 @@ func (s site) name(reg, pc int) (kind, name string) {
 			}
 			return kind, name
 		}
-		return "field", cString(key)
+		return "field", syntax.CString(key)
 	case vm.OP_SELF:
 		if reg == argA(inst) {
-			return "method", cString(s.key(argC(inst), set))
+			return "method", syntax.CString(s.key(argC(inst), set))
 		}
 	}
 	return "", ""
@@ -175,19 +182,15 @@ func (s site) local(reg, pc int) string {
 // failure returns the error text of the instruction in Lua 5.1; "" if the virtual machine's message does not match it.
 func (s site) failure(text string) string {
 	inst := s.proto.Code[s.pc]
-	a, b := argA(inst), argB(inst)
+	a := argA(inst)
 	if rest, ok := strings.CutPrefix(text, "attempt to index a non-table object("); ok {
-		typ, _, _ := strings.Cut(rest, ")")
 		switch opcode(inst) {
 		case vm.OP_GETTABLE, vm.OP_GETTABLEKS, vm.OP_SELF:
-			return "attempt to index " + s.operand(b, typ)
-		case vm.OP_SETTABLE, vm.OP_SETTABLEKS:
-			return "attempt to index " + s.operand(a, typ)
+			typ, _, _ := strings.Cut(rest, ")")
+			return "attempt to index " + s.operand(argB(inst), typ)
 		}
-		return ""
 	}
-	switch {
-	case text == "attempt to call a non-function object":
+	if text == "attempt to call a non-function object" {
 		switch opcode(inst) {
 		case vm.OP_CALL, vm.OP_TAILCALL:
 			return "attempt to call " + s.operand(a, s.value(a).Type().String())

@@ -109,7 +109,7 @@ func redisCall(L *vm.LState, raising bool) int {
 		return 0 // the reply is not used
 	}
 	r := reader{st: st, b: w.Bytes()}
-	v, isError, err := r.value()
+	v, err := r.value()
 	if w.Len() > 64<<10 {
 		w.Release(64 << 10)
 	}
@@ -119,8 +119,8 @@ func redisCall(L *vm.LState, raising bool) int {
 	if err != nil {
 		return fail("ERR " + err.Error())
 	}
-	if isError && raising {
-		L.Error(v, 0)
+	if t, ok := v.(*vm.LTable); ok && raising && isCounted(t) {
+		L.Error(t, 0)
 	}
 	return push(L, v)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
 // job is the state of a run besides the virtual machine.
@@ -391,7 +393,7 @@ func (st *state) scriptError(r *Run, err error) error {
 	} else {
 		text = "ERR " + plainText(translate(ae.Object))
 	}
-	return &Error{Text: strings.TrimRight(cString(text), "\r\n") + st.suffix(r), Counted: counted}
+	return &Error{Text: strings.TrimRight(syntax.CString(text), "\r\n") + st.suffix(r), Counted: counted}
 }
 
 func plainText(v vm.LValue) string {

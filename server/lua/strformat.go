@@ -104,17 +104,17 @@ func parseVerb(L *vm.LState, format string, i int) (verb, int) {
 	if i-start >= 6 {
 		raise(L, "invalid format (repeated flags)")
 	}
-	digits := func(n int) int {
+	digits := func() (n int) {
 		for j := 0; j < 2 && i < len(format) && isDigit(format[i]); j++ {
 			n = n*10 + int(format[i]-'0')
 			i++
 		}
 		return n
 	}
-	v.width = digits(0)
+	v.width = digits()
 	if i < len(format) && format[i] == '.' {
 		i++
-		v.precision = digits(0)
+		v.precision = digits()
 	}
 	if i < len(format) && isDigit(format[i]) {
 		raise(L, "invalid format (width or precision too long)")

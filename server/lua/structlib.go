@@ -1,11 +1,13 @@
 package lua
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
 // maxIntSize is the max size in bytes of an integer in a format of the struct library.
@@ -26,17 +28,7 @@ type structFormat struct {
 }
 
 func newStructFormat(L *vm.LState) *structFormat {
-	return &structFormat{L: L, text: cString(checkString(L, 1)), align: 1}
-}
-
-// cString truncates a string at its first zero byte, where a C string ends.
-func cString(s string) string {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return s[:i]
-		}
-	}
-	return s
+	return &structFormat{L: L, text: syntax.CString(checkString(L, 1)), align: 1}
 }
 
 func (f *structFormat) more() bool { return f.at < len(f.text) }
@@ -103,13 +95,6 @@ func (f *structFormat) control(opt byte) {
 	}
 }
 
-func (f *structFormat) order() binary.AppendByteOrder {
-	if f.big {
-		return binary.BigEndian
-	}
-	return binary.LittleEndian
-}
-
 func structPack(L *vm.LState) int {
 	f := newStructFormat(L)
 	L.Push(vm.LNil) // a missing argument is nil, as in Redis, which puts a mark after the arguments
@@ -126,10 +111,10 @@ func structPack(L *vm.LState) int {
 		case 'x':
 			b = append(b, 0)
 		case 'f':
-			b = f.order().AppendUint32(b, math.Float32bits(float32(checkNumber(L, arg))))
+			b = appendUnsigned(b, uint64(math.Float32bits(float32(checkNumber(L, arg)))), size, f.big)
 			arg++
 		case 'd':
-			b = f.order().AppendUint64(b, math.Float64bits(checkNumber(L, arg)))
+			b = appendUnsigned(b, math.Float64bits(checkNumber(L, arg)), size, f.big)
 			arg++
 		case 'c', 's':
 			s := checkString(L, arg)
@@ -161,13 +146,17 @@ func appendInteger(b []byte, f float64, size int, big bool) []byte {
 	if f >= 0 {
 		n = cUnsigned(f)
 	}
+	return appendUnsigned(b, n, size, big)
+}
+
+func appendUnsigned(b []byte, n uint64, size int, big bool) []byte {
 	start := len(b)
 	for range size {
 		b = append(b, byte(n))
 		n >>= 8
 	}
 	if big {
-		reverse(b[start:])
+		slices.Reverse(b[start:])
 	}
 	return b
 }
@@ -177,12 +166,6 @@ func cUnsigned(f float64) uint64 {
 		return uint64(cInt(f-1<<63)) ^ 1<<63
 	}
 	return uint64(cInt(f))
-}
-
-func reverse(b []byte) {
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
 }
 
 func structUnpack(L *vm.LState) int {
@@ -215,17 +198,9 @@ func structUnpack(L *vm.LState) int {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
 			pushNumber(L, readInteger(data[pos:pos+size], f.big, opt >= 'a'))
 		case 'f':
-			bits := binary.LittleEndian.Uint32([]byte(data[pos : pos+4]))
-			if f.big {
-				bits = binary.BigEndian.Uint32([]byte(data[pos : pos+4]))
-			}
-			pushNumber(L, float64(math.Float32frombits(bits)))
+			pushNumber(L, float64(math.Float32frombits(uint32(readUnsigned(data[pos:pos+size], f.big)))))
 		case 'd':
-			bits := binary.LittleEndian.Uint64([]byte(data[pos : pos+8]))
-			if f.big {
-				bits = binary.BigEndian.Uint64([]byte(data[pos : pos+8]))
-			}
-			pushNumber(L, math.Float64frombits(bits))
+			pushNumber(L, math.Float64frombits(readUnsigned(data[pos:pos+size], f.big)))
 		case 'c':
 			if size == 0 {
 				if n--; n == 0 {
@@ -264,8 +239,7 @@ func structUnpack(L *vm.LState) int {
 	return n + 1
 }
 
-func readInteger(b string, big, signed bool) float64 {
-	var n uint64
+func readUnsigned(b string, big bool) (n uint64) {
 	for i := range len(b) {
 		if big {
 			n = n<<8 | uint64(b[i])
@@ -273,6 +247,11 @@ func readInteger(b string, big, signed bool) float64 {
 			n = n<<8 | uint64(b[len(b)-1-i])
 		}
 	}
+	return n
+}
+
+func readInteger(b string, big, signed bool) float64 {
+	n := readUnsigned(b, big)
 	if !signed {
 		return float64(n)
 	}
