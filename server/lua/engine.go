@@ -77,10 +77,7 @@ func New(o Options) *Engine {
 
 // Script returns the compiled script of a source, from the cache if possible.
 func (e *Engine) Script(source []byte) (*Script, error) {
-	e.mu.RLock()
-	s := e.byText[string(source)]
-	e.mu.RUnlock()
-	if s != nil {
+	if s := e.cached(source); s != nil {
 		s.used.Store(e.clock.Add(1))
 		return s, nil
 	}
@@ -93,13 +90,16 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 
 // Compile returns the compiled script of a source without adding it to the cache.
 func (e *Engine) Compile(source []byte) (*Script, error) {
-	e.mu.RLock()
-	s := e.byText[string(source)]
-	e.mu.RUnlock()
-	if s != nil {
+	if s := e.cached(source); s != nil {
 		return s, nil
 	}
 	return newScript(source)
+}
+
+func (e *Engine) cached(source []byte) *Script {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.byText[string(source)]
 }
 
 // Flushes returns the number of times that the cache was emptied, for KeepSince.

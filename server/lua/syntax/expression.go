@@ -241,23 +241,18 @@ func fold(op byte, a, b float64) (f float64, ok bool) {
 func (p *parser) simple(e *exp) {
 	switch p.token.kind {
 	case tokenNumber:
-		text, value := p.token.text, p.token.value
-		p.number(e, value, text)
-		e.node.SetLine(p.line)
+		p.number(e, p.token.value, p.token.text)
 	case tokenString:
 		e.node = p.stringNode(e)
 	case tokenNil:
 		e.set(expNil, 0)
 		e.node = &ast.NilExpr{}
-		e.node.SetLine(p.line)
 	case tokenTrue:
 		e.set(expTrue, 0)
 		e.node = &ast.TrueExpr{}
-		e.node.SetLine(p.line)
 	case tokenFalse:
 		e.set(expFalse, 0)
 		e.node = &ast.FalseExpr{}
-		e.node.SetLine(p.line)
 	case tokenDots:
 		if !p.fn.isVararg {
 			p.failHere("cannot use '...' outside a vararg function")
@@ -265,7 +260,6 @@ func (p *parser) simple(e *exp) {
 		p.emit()
 		e.set(expDots, 0)
 		e.node = &ast.Comma3Expr{}
-		e.node.SetLine(p.line)
 	case '{':
 		p.constructor(e)
 		return
@@ -277,6 +271,7 @@ func (p *parser) simple(e *exp) {
 		p.primary(e)
 		return
 	}
+	e.node.SetLine(p.line)
 	p.next()
 }
 

@@ -1,5 +1,7 @@
 package syntax
 
+import "slices"
+
 // function is one that is being read, with what Lua's compiler knows of it.
 type function struct {
 	outer       *function
@@ -10,9 +12,9 @@ type function struct {
 
 	// locals are the variables in scope, by register, and behind them those that will be when their statement was read.
 	locals    []symbolID
-	active    int // how many are in scope
-	variables int // how many local variables there were
-	upvalues  []upvalue
+	active    int     // how many are in scope
+	variables int     // how many local variables there were
+	upvalues  []int32 // variables of outer functions, as indexes of parser.variables
 
 	firstChange int // parser.changes: those of this function
 	constants   int // how many there are
@@ -29,11 +31,6 @@ type function struct {
 	nilAt      int32 // the last instruction that stores nil, and in which registers
 	nilFrom    int32
 	nilTo      int32
-}
-
-// upvalue is a variable of an outer function.
-type upvalue struct {
-	variable int32 // parser.variables
 }
 
 // variable is a local variable in scope.
@@ -165,10 +162,8 @@ func (p *parser) resolve(name symbolID) (kind expKind, register int32) {
 // capture gives a variable to a function that is inside of the variable's, and to all between them, from the outside
 // to the inside.
 func (p *parser) capture(fn *function, variable int32) {
-	for _, u := range fn.upvalues {
-		if u.variable == variable {
-			return
-		}
+	if slices.Contains(fn.upvalues, variable) {
+		return
 	}
 	if fn.outer != p.variables[variable].function {
 		p.capture(fn.outer, variable)
@@ -176,7 +171,7 @@ func (p *parser) capture(fn *function, variable int32) {
 	if len(fn.upvalues) == maxUpvalues {
 		p.failLimit(fn, maxUpvalues, "upvalues")
 	}
-	fn.upvalues = append(fn.upvalues, upvalue{variable})
+	fn.upvalues = append(fn.upvalues, variable)
 }
 
 // constant returns the index that a text or a number has among the constants of the function.

@@ -67,49 +67,16 @@ type token struct {
 
 // reserved returns the token of a reserved word, tokenName for another.
 func reserved(word string) tokenKind {
-	switch word {
-	case "and":
-		return tokenAnd
-	case "break":
-		return tokenBreak
-	case "do":
-		return tokenDo
-	case "else":
-		return tokenElse
-	case "elseif":
-		return tokenElseif
-	case "end":
-		return tokenEnd
-	case "false":
-		return tokenFalse
-	case "for":
-		return tokenFor
-	case "function":
-		return tokenFunction
-	case "if":
-		return tokenIf
-	case "in":
-		return tokenIn
-	case "local":
-		return tokenLocal
-	case "nil":
-		return tokenNil
-	case "not":
-		return tokenNot
-	case "or":
-		return tokenOr
-	case "repeat":
-		return tokenRepeat
-	case "return":
-		return tokenReturn
-	case "then":
-		return tokenThen
-	case "true":
-		return tokenTrue
-	case "until":
-		return tokenUntil
-	case "while":
-		return tokenWhile
+	if kind, ok := reservedWords[word]; ok {
+		return kind
 	}
 	return tokenName
 }
+
+var reservedWords = func() map[string]tokenKind {
+	words := map[string]tokenKind{}
+	for kind := tokenAnd; kind <= tokenWhile; kind++ {
+		words[kind.String()] = kind
+	}
+	return words
+}()
