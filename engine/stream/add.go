@@ -108,7 +108,7 @@ func (s *stream) newID(n *NewID) (ID, error) {
 	id := n.ID
 	switch n.Auto {
 	case AutoID:
-		id = ID{Ms: uint64(max(s.tx.Clock(), 0))}
+		id = ID{Ms: now(s.tx)}
 		if id.Ms <= last.Ms {
 			id, _ = Next(last)
 		}

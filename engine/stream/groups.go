@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -45,10 +46,15 @@ func (s *stream) group(name []byte) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{s: *s, name: name}
+	return g, g.decode(value)
+}
+
+// decode decodes the group's record.
+func (g *Group) decode(value []byte) (err error) {
 	if g.value, err = cf.DecodeStreamGroup(value); err != nil {
-		return nil, fmt.Errorf("key %q: group %q: %w", s.tx.UserKey(&s.rec), name, err)
+		return fmt.Errorf("key %q: group %q: %w", g.s.tx.UserKey(&g.s.rec), g.name, err)
 	}
-	return g, nil
+	return nil
 }
 
 // groupKey returns the internal key of a group, or the prefix of its consumers' or pending entries' keys. It is valid
@@ -67,7 +73,7 @@ func (g *Group) save() {
 // pendingPrefix returns the prefix of the keys of pending entries.
 func (g *Group) pendingPrefix() []byte {
 	if g.prefix == nil {
-		g.prefix = append([]byte(nil), g.s.groupKey(cf.StreamPending, g.name)...)
+		g.prefix = bytes.Clone(g.s.groupKey(cf.StreamPending, g.name))
 	}
 	return g.prefix
 }
@@ -202,9 +208,7 @@ func (g *Group) Destroy() error {
 			return err
 		}
 	}
-	if g.s.meta.Groups > 0 {
-		g.s.meta.Groups--
-	}
+	g.s.meta.Groups = less(g.s.meta.Groups, 1)
 	g.s.save()
 	return nil
 }
@@ -212,14 +216,14 @@ func (g *Group) Destroy() error {
 // deleteAll deletes the records of a kind: up to bulkTrim of them one by one, the rest by a DeleteRange.
 func (g *Group) deleteAll(kind cf.StreamKind) error {
 	tx := g.s.tx
-	prefix := append([]byte(nil), g.s.groupKey(kind, g.name)...)
+	prefix := bytes.Clone(g.s.groupKey(kind, g.name))
 	o := engine.IterOptions{Prefix: prefix, KeysOnly: true}
 	if kind == cf.StreamPending {
 		o.Lower, _ = tx.Bounds(&g.s.rec, prefix)
 	}
 	it := tx.Iter(cf.Stream, o)
 	defer it.Close()
-	key := append([]byte(nil), prefix...)
+	key := bytes.Clone(prefix)
 	for n := 0; it.Next(); n++ {
 		key = append(key[:len(prefix)], it.Key()...)
 		if n < bulkTrim {

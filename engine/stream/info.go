@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -54,19 +55,18 @@ func Groups(tx *engine.Tx, key []byte) ([]GroupInfo, error) {
 		return nil, err
 	}
 	var list []GroupInfo
-	err = s.eachGroup(func(g Group) error {
-		i := GroupInfo{Group: &g, Name: g.name, Consumers: g.value.Consumers, Pending: g.value.Pending,
+	err = s.eachGroup(func(g *Group) {
+		i := GroupInfo{Group: g, Name: g.name, Consumers: g.value.Consumers, Pending: g.value.Pending,
 			LastDelivered: g.value.LastDelivered, EntriesRead: g.value.EntriesRead}
 		i.Lag, i.LagKnown = g.lag()
 		list = append(list, i)
-		return nil
 	})
 	slices.SortFunc(list, func(a, b GroupInfo) int { return bytes.Compare(a.Name, b.Name) })
 	return list, err
 }
 
 // eachGroup calls f with the groups of the stream.
-func (s *stream) eachGroup(f func(g Group) error) error {
+func (s *stream) eachGroup(f func(g *Group)) error {
 	var buf [9]byte
 	prefix := bytes.Clone(s.tx.Subkey(&s.rec, cf.AppendStreamKindSub(buf[:0], cf.StreamGroup)))
 	it := s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(s.meta.Groups, 1<<20)) + 1})
@@ -76,13 +76,11 @@ func (s *stream) eachGroup(f func(g Group) error) error {
 		if err != nil {
 			return err
 		}
-		g := Group{s: *s, name: bytes.Clone(sub.Group)}
-		if g.value, err = cf.DecodeStreamGroup(it.Value()); err != nil {
-			return s.corrupt("group %q: %v", g.name, err)
-		}
-		if err := f(g); err != nil {
+		g := &Group{s: *s, name: bytes.Clone(sub.Group)}
+		if err := g.decode(it.Value()); err != nil {
 			return err
 		}
+		f(g)
 	}
 	return it.Err()
 }
@@ -146,22 +144,19 @@ func (g *Group) Consumers() ([]ConsumerInfo, error) {
 // PendingLists returns the pending entries of the group and of each of its consumers, ordered by id, at most count
 // entries in each list (0 = all). It stops reading when all lists are full. of has the order of consumers.
 func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pending, of [][]Pending, err error) {
-	want := func(pending uint64) uint64 {
-		if count > 0 {
-			return min(pending, count)
-		}
-		return pending
+	if count == 0 {
+		count = math.MaxUint64
 	}
 	of = make([][]Pending, len(consumers))
 	index := make(map[string]int, len(consumers))
 	lists := uint64(0) // entries that the consumers' lists still lack
 	for i, c := range consumers {
 		index[string(c.Name)] = i
-		lists += want(c.Pending)
+		lists += min(c.Pending, count)
 	}
 	w := g.walk(MinID, MaxID, 0)
 	defer w.close()
-	for (count == 0 || uint64(len(all)) < count || lists > 0) && w.next() {
+	for (uint64(len(all)) < count || lists > 0) && w.next() {
 		p := Pending{ID: w.id, Delivered: w.value.DeliveryTime, Deliveries: w.value.DeliveryCount}
 		i, known := index[string(w.value.Consumer)]
 		if known {
@@ -169,10 +164,10 @@ func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pend
 		} else {
 			p.Consumer = bytes.Clone(w.value.Consumer)
 		}
-		if count == 0 || uint64(len(all)) < count {
+		if uint64(len(all)) < count {
 			all = append(all, p)
 		}
-		if known && (count == 0 || uint64(len(of[i])) < count) {
+		if known && uint64(len(of[i])) < count {
 			of[i] = append(of[i], p)
 			lists = less(lists, 1)
 		}

@@ -27,7 +27,7 @@ type walker struct {
 func (g *Group) walk(from, to ID, limit int) walker {
 	prefix := g.pendingPrefix()
 	w := walker{g: g, toEnd: to == MaxID}
-	lower, upper := appendBounds(nil, nil, prefix, from, to)
+	lower, upper := pendingBounds(prefix, from, to)
 	low, _ := g.s.tx.Bounds(&g.s.rec, prefix)
 	if w.known = low != nil; w.known && bytes.Compare(lower, low) <= 0 {
 		lower, w.learn = low, low
@@ -104,38 +104,21 @@ func (g *Group) added(id ID) {
 type owners struct {
 	g      *Group
 	list   []*consumer
-	byName map[string]*consumer // all of the list, once they are more than fewOwners
+	byName map[string]*consumer
 }
 
-// fewOwners is how many consumers are compared one by one.
-const fewOwners = 16
-
-// add adds a consumer to the list.
 func (o *owners) add(c *consumer) {
-	o.list = append(o.list, c)
-	switch {
-	case o.byName != nil:
-		o.byName[string(c.name)] = c
-	case len(o.list) > fewOwners:
-		o.byName = make(map[string]*consumer, 2*len(o.list))
-		for _, c := range o.list {
-			o.byName[string(c.name)] = c
-		}
+	if o.byName == nil {
+		o.byName = map[string]*consumer{}
 	}
+	o.list = append(o.list, c)
+	o.byName[string(c.name)] = c
 }
 
 // of returns a consumer, nil if it does not exist.
 func (o *owners) of(name []byte) (*consumer, error) {
-	if o.byName != nil {
-		if c := o.byName[string(name)]; c != nil {
-			return c, nil
-		}
-	} else {
-		for _, c := range o.list {
-			if bytes.Equal(c.name, name) {
-				return c, nil
-			}
-		}
+	if c := o.byName[string(name)]; c != nil {
+		return c, nil
 	}
 	c, found, err := o.g.consumer(bytes.Clone(name))
 	if err != nil || !found {
@@ -182,8 +165,8 @@ func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
 	if err != nil || values[0] == nil {
 		return 0, err
 	}
-	if g.value, err = cf.DecodeStreamGroup(values[0]); err != nil {
-		return 0, fmt.Errorf("key %q: group %q: %w", key, group, err)
+	if err := g.decode(values[0]); err != nil {
+		return 0, err
 	}
 	owners := owners{g: &g}
 	for i, id := range ids {
@@ -233,7 +216,7 @@ func (g *Group) Summary() (p PendingSummary, err error) {
 	}
 	p.First = w.id
 	prefix := g.pendingPrefix()
-	lower, upper := appendBounds(nil, nil, prefix, p.First, MaxID)
+	lower, upper := pendingBounds(prefix, p.First, MaxID)
 	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, Reverse: true,
 		KeysOnly: true, Limit: 1})
 	defer it.Close()

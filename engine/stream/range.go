@@ -91,71 +91,24 @@ func (s *stream) hasAfter(id ID) bool {
 
 // Delete removes entries and returns how many existed. An empty stream continues to exist.
 func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
-	s, err := load(tx, key)
-	if err != nil || s.rec.Size == 0 {
-		return 0, err
-	}
-	ids = engine.Distinct(ids)
-	keys := tx.Keys()
-	for _, id := range ids {
-		keys.Add(s.entryKey(id))
-	}
-	values, err := tx.MultiGet(cf.Stream, keys)
-	if err != nil {
-		return 0, err
-	}
-	d := s.deletion()
-	for i, id := range ids {
-		if values[i] == nil {
-			continue
-		}
-		if d.n == 0 {
-			tx.LogData(cf.LogStream)
-		}
-		d.entry(id)
-		s.meta.MaxDeleted = greater(s.meta.MaxDeleted, id)
-		if d.n == s.rec.Size {
-			break
+	list, err := DeleteWithRefs(tx, key, ids, KeepRefs)
+	for _, outcome := range list {
+		if outcome == Deleted {
+			deleted++
 		}
 	}
-	if d.n == 0 {
-		return 0, nil
-	}
-	if err := d.end(); err != nil {
-		return 0, err
-	}
-	s.save()
-	return d.n, nil
+	return deleted, err
 }
 
-// findEnds finds the first or the last entry after the previous one was deleted.
-func (s *stream) findEnds(first, last bool) error {
-	if first {
-		id, err := s.edge(false)
-		if err != nil {
-			return err
-		}
-		s.meta.First, s.meta.RecordedFirst = id, id
-	}
-	if last {
-		id, err := s.edge(true)
-		if err != nil {
-			return err
-		}
-		s.meta.Last = id
-	}
-	return nil
-}
-
-// edge returns the first or last existing entry between the bounds of the metadata record.
-func (s *stream) edge(last bool) (ID, error) {
-	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true, Reverse: last, Limit: 1})
+// edge returns the first or last existing entry from one id to another.
+func (s *stream) edge(from, to ID, last bool) (ID, error) {
+	it := s.iterate(from, to, engine.IterOptions{KeysOnly: true, Reverse: last, Limit: 1})
 	defer it.Close()
 	if !it.Next() {
 		if err := it.Err(); err != nil {
 			return ID{}, err
 		}
-		return ID{}, s.corrupt("no entry, the metadata says %d", s.rec.Size)
+		return ID{}, s.corrupt("no entry from %s to %s, the metadata says %d in all", text(from), text(to), s.rec.Size)
 	}
 	return s.idOf(it.Key())
 }

@@ -54,10 +54,12 @@ func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(),
 // hand makes entries, whose ids ascend, pending for a consumer. Some may be pending already: the group's position may
 // have been set back, or they were claimed with FORCE.
 func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
-	o.add(c)
 	had, err := g.pendingAmong(ids)
 	if err != nil {
 		return err
+	}
+	if had != nil {
+		o.add(c)
 	}
 	v := cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: 1, Consumer: c.name}
 	for i, id := range ids {
@@ -92,11 +94,7 @@ func (g *Group) pendingAmong(ids []ID) ([][]byte, error) {
 	if bytes.Compare(g.pendingKey(ids[0]), high) >= 0 {
 		return nil, nil
 	}
-	keys := tx.Keys()
-	for _, id := range ids {
-		keys.Add(g.pendingKey(id))
-	}
-	values, err := tx.MultiGet(cf.Stream, keys)
+	values, err := g.pendingValues(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -161,22 +159,23 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 	if from, ok := Next(after); ok && left > 0 {
 		w := g.walk(from, MaxID, 0)
 		defer w.close()
-		var found []Pending
+		var ids []ID
+		var deliveries []uint64
 		for more := true; more && left > 0; {
-			found = found[:0]
-			for uint64(len(found)) < min(left, historyBatch) {
+			ids, deliveries = ids[:0], deliveries[:0]
+			for uint64(len(ids)) < min(left, historyBatch) {
 				if more = w.next(); !more {
 					break
 				}
 				if bytes.Equal(w.value.Consumer, consumer) {
-					found = append(found, Pending{ID: w.id, Deliveries: w.value.DeliveryCount})
+					ids, deliveries = append(ids, w.id), append(deliveries, w.value.DeliveryCount)
 				}
 			}
 			if w.err != nil {
 				return w.err
 			}
-			left -= uint64(len(found))
-			if err := g.redeliver(&c, found, f); err != nil {
+			left -= uint64(len(ids))
+			if err := g.redeliver(&c, ids, deliveries, f); err != nil {
 				return err
 			}
 		}
@@ -185,34 +184,42 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 	return nil
 }
 
-// redeliver hands out pending entries again.
-func (g *Group) redeliver(c *consumer, pending []Pending, f func(id ID, e *Entry)) error {
-	values, err := g.s.values(pending)
+// redeliver hands out pending entries again. deliveries are their delivery counts so far.
+func (g *Group) redeliver(c *consumer, ids []ID, deliveries []uint64, f func(id ID, e *Entry)) error {
+	values, err := g.s.values(ids)
 	if err != nil {
 		return err
 	}
-	for i := range pending {
-		p := &pending[i]
+	for i, id := range ids {
 		if values[i] == nil {
-			f(p.ID, nil)
+			f(id, nil)
 			continue
 		}
-		e, err := g.s.entry(p.ID, values[i])
+		e, err := g.s.entry(id, values[i])
 		if err != nil {
 			return err
 		}
-		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: p.Deliveries + 1,
+		g.putPending(id, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: deliveries[i] + 1,
 			Consumer: c.name})
-		f(p.ID, &e)
+		f(id, &e)
 	}
 	return nil
 }
 
 // values returns the values of entries, nil for missing ones. The slice is valid until the next call.
-func (s *stream) values(pending []Pending) ([][]byte, error) {
+func (s *stream) values(ids []ID) ([][]byte, error) {
 	keys := s.tx.Keys()
-	for i := range pending {
-		keys.Add(s.entryKey(pending[i].ID))
+	for _, id := range ids {
+		keys.Add(s.entryKey(id))
 	}
 	return s.tx.MultiGet(cf.Stream, keys)
+}
+
+// pendingValues is values for the records of pending entries.
+func (g *Group) pendingValues(ids []ID) ([][]byte, error) {
+	keys := g.s.tx.Keys()
+	for _, id := range ids {
+		keys.Add(g.pendingKey(id))
+	}
+	return g.s.tx.MultiGet(cf.Stream, keys)
 }

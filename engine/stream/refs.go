@@ -39,7 +39,7 @@ type references struct {
 
 // referrer is a group that refers to entries.
 type referrer struct {
-	Group
+	*Group
 	owners  owners
 	changed bool
 }
@@ -53,17 +53,10 @@ type reference struct {
 // references reads all groups of the stream.
 func (s *stream) references() (*references, error) {
 	r := &references{s: s, held: map[ID][]reference{}}
-	err := s.eachGroup(func(g Group) error {
-		r.add(g)
-		return nil
+	err := s.eachGroup(func(g *Group) {
+		r.groups = append(r.groups, &referrer{Group: g, owners: owners{g: g}})
 	})
 	return r, err
-}
-
-func (r *references) add(g Group) {
-	ref := &referrer{Group: g}
-	ref.owners.g = &ref.Group
-	r.groups = append(r.groups, ref)
 }
 
 // group returns a group by its name, nil if it does not exist.
@@ -90,11 +83,7 @@ func (r *references) find(ids []ID) error {
 		if g.value.Pending == 0 {
 			continue
 		}
-		keys := r.s.tx.Keys()
-		for _, id := range ids {
-			keys.Add(g.pendingKey(id))
-		}
-		values, err := r.s.tx.MultiGet(cf.Stream, keys)
+		values, err := g.pendingValues(ids)
 		if err != nil {
 			return err
 		}
@@ -188,7 +177,15 @@ func (d *deletion) end() error {
 		s.emptied()
 		return nil
 	}
-	return s.findEnds(d.first, d.last)
+	var err error
+	if d.first {
+		s.meta.First, err = s.edge(s.meta.First, s.meta.Last, false)
+		s.meta.RecordedFirst = s.meta.First
+	}
+	if d.last && err == nil {
+		s.meta.Last, err = s.edge(s.meta.First, s.meta.Last, true)
+	}
+	return err
 }
 
 // DeleteWithRefs removes entries as Redis's XDELEX does and returns the outcome for each id. With DeleteRefs,
@@ -225,11 +222,7 @@ func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Ref
 		}
 	}
 	different := engine.Distinct(ids)
-	keys := tx.Keys()
-	for _, id := range different {
-		keys.Add(s.entryKey(id))
-	}
-	values, err := tx.MultiGet(cf.Stream, keys)
+	values, err := s.values(different)
 	if err != nil {
 		return nil, err
 	}

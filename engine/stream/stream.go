@@ -135,18 +135,17 @@ func (s *stream) entry(id ID, value []byte) (Entry, error) {
 	return e, nil
 }
 
-// appendBounds appends the keys [lo, up) between which a group's pending entries from one id to another lie.
-func appendBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
-	lo = from.Append(append(lower, prefix...))
-	up = append(upper, prefix...)
+// pendingBounds returns the keys [lower, upper) between which a group's pending entries from one id to another lie.
+func pendingBounds(prefix []byte, from, to ID) (lower, upper []byte) {
+	lower = under(prefix, from)
 	if next, ok := Next(to); ok {
-		return lo, next.Append(up)
+		return lower, under(prefix, next)
 	}
-	up, _ = cf.AppendSuccessor(upper, prefix) // a successor exists, because the prefix holds a length
-	return lo, up
+	upper, _ = cf.AppendSuccessor(nil, prefix) // a successor exists, because the prefix holds a length
+	return lower, upper
 }
 
-// appendEntryBounds is appendBounds for entries. Both ids, or neither, must have the last millisecond.
+// appendEntryBounds appends the keys [lo, up) between which the entries from one id to another lie. Both ids, or neither, must have the last millisecond.
 func appendEntryBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	lo = cf.AppendStreamEntrySub(append(lower, prefix...), from)
 	up = cf.AppendStreamEntrySub(append(upper, prefix...), to)

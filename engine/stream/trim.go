@@ -334,15 +334,10 @@ func (t *trimmer) removeBelow(id ID) error {
 	if err != nil {
 		return err
 	}
-	it := s.iterate(id, s.meta.Last, engine.IterOptions{KeysOnly: true, Limit: 1})
-	defer it.Close()
-	if n >= s.rec.Size || !it.Next() {
-		if err := it.Err(); err != nil {
-			return err
-		}
+	if n >= s.rec.Size {
 		return s.corrupt("%d entries below %s, the metadata says %d in all", n, text(id), s.rec.Size)
 	}
-	first, err := s.idOf(it.Key())
+	first, err := s.edge(id, s.meta.Last, false)
 	if err != nil {
 		return err
 	}
