@@ -1,6 +1,8 @@
 package json
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -15,11 +17,7 @@ type Result[T any] struct {
 // state.
 func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
 	f func(d *Document, at place, b *box) (res T, changed bool, err error)) ([]Result[T], error) {
-	d, err := openExisting(tx, key, args)
-	if err != nil {
-		return nil, err
-	}
-	places, err := d.locate(p)
+	d, places, err := locateIn(tx, key, p, args)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +111,7 @@ func ArrInsert(tx *engine.Tx, key []byte, p *Path, i int64, texts [][]byte, o Op
 		if err := e.into(d, at, &o); err != nil {
 			return 0, false, err
 		}
-		vals := make([]Value, 0, len(b.vals)+len(e.vals))
-		b.vals = append(append(append(vals, b.vals[:i]...), e.vals...), b.vals[i:]...)
+		b.vals = slices.Insert(b.vals, int(i), e.vals...)
 		return len(b.vals), true, nil
 	})
 }
@@ -146,11 +143,10 @@ func ArrTrim(tx *engine.Tx, key []byte, p *Path, start, stop int64, o Options) (
 	return eachArray(tx, key, p, &o, 0, func(d *Document, _ place, b *box) (int, bool, error) {
 		n := int64(len(b.vals))
 		from, to := clampIndex(start, n), clampIndex(stop, n)
-		switch {
-		case n == 0 || start >= n || from > to:
+		if n == 0 || start >= n || from > to {
 			b.clear()
-		default:
-			b.vals = append([]Value(nil), b.vals[from:to+1]...)
+		} else {
+			b.vals = b.vals[from : to+1]
 		}
 		return len(b.vals), true, nil
 	})

@@ -35,9 +35,8 @@ var (
 type Document struct {
 	tx     *engine.Tx
 	rec    engine.Record
-	exists bool
 	format cf.JSONFormat
-	tail   []byte // of the record: the format and the encoded document
+	tail   []byte // of the record: the format and the encoded document; empty = the document does not exist
 	top    *box   // nil = not decoded; otherwise its single element is the document
 	left   *Budget
 }
@@ -50,7 +49,7 @@ func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
 	if d.rec, err = tx.Load(key, cf.TypeJSON); err != nil {
 		return nil, err
 	}
-	if d.exists = d.rec.Exists; d.exists {
+	if d.rec.Exists {
 		d.tail = d.rec.Tail
 		if d.format, _, err = cf.SplitJSONTail(d.tail); err != nil {
 			return nil, d.corrupt(err)
@@ -71,7 +70,7 @@ func Decode(tail []byte, left *Budget) (*Document, error) {
 		return nil, fmt.Errorf("%w: %v", cf.ErrCorrupt, err)
 	}
 	left.add(len(tail))
-	return &Document{exists: true, format: format, tail: tail, top: &box{vals: []Value{v}}, left: left}, nil
+	return &Document{format: format, tail: tail, top: &box{vals: []Value{v}}, left: left}, nil
 }
 
 // ParseStored decodes the body of a stored document. Strings alias s.
@@ -82,13 +81,18 @@ func ParseStored(format cf.JSONFormat, s string) (Value, error) {
 	return Parse(s, MaxDepth)
 }
 
-// openExisting is Open, but a missing key gives ErrNoKey.
-func openExisting(tx *engine.Tx, key []byte, args int) (*Document, error) {
+// locateIn opens a document, whose key must exist (ErrNoKey), and returns the places of the results of a path. args is
+// the length of the arguments in bytes.
+func locateIn(tx *engine.Tx, key []byte, p *Path, args int) (*Document, []place, error) {
 	d, err := Open(tx, key, NewBudget(args))
-	if err == nil && !d.exists {
-		err = ErrNoKey
+	if err != nil {
+		return nil, nil, err
 	}
-	return d, err
+	if !d.Exists() {
+		return nil, nil, ErrNoKey
+	}
+	places, err := d.locate(p)
+	return d, places, err
 }
 
 // corrupt returns the error for a record that cannot be decoded. It does not wrap err, whose text alone would not help
@@ -98,7 +102,7 @@ func (d *Document) corrupt(err error) error {
 }
 
 // Exists reports whether the document exists. The methods below require that.
-func (d *Document) Exists() bool { return d.exists }
+func (d *Document) Exists() bool { return len(d.tail) > 0 }
 
 // Format returns how the document is stored.
 func (d *Document) Format() cf.JSONFormat { return d.format }
@@ -205,7 +209,7 @@ func (d *Document) replace(text []byte, o *Options) error {
 	if len(tail) > o.MaxBytes {
 		return ErrTooLarge
 	}
-	d.exists, d.format, d.tail, d.top = true, o.Format, tail, nil
+	d.format, d.tail, d.top = o.Format, tail, nil
 	return nil
 }
 

@@ -6,11 +6,7 @@ import "github.com/basaltdb/basalt/engine"
 // a value that is neither an array nor an object.
 func each[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, fits func(v *Value) bool,
 	f func(d *Document, v *Value) (T, error)) ([]Result[T], error) {
-	d, err := openExisting(tx, key, args)
-	if err != nil {
-		return nil, err
-	}
-	places, err := d.locate(p)
+	d, places, err := locateIn(tx, key, p, args)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func Set(tx *engine.Tx, key []byte, p *Path, text []byte, c Condition, o Options
 		return false, err
 	}
 	if p.IsRoot() {
-		if c != Always && d.exists != (c == IfExists) {
+		if c != Always && d.Exists() != (c == IfExists) {
 			_, err := Compact(nil, aliased(text), o.MaxDepth) // it must be a valid document nevertheless
 			return false, err
 		}
@@ -40,9 +40,9 @@ func Set(tx *engine.Tx, key []byte, p *Path, text []byte, c Condition, o Options
 	switch {
 	case err != nil:
 		return false, err
-	case !d.exists && c == IfExists:
+	case !d.Exists() && c == IfExists:
 		return false, nil
-	case !d.exists:
+	case !d.Exists():
 		return false, ErrNewAtRoot
 	}
 	if done, err = d.set(p, &v, c, &o, true); err != nil || !done {
@@ -112,26 +112,20 @@ func (d *Document) add(p *Path, v *Value, levels int, o *Options) (done bool, er
 	return done, nil
 }
 
-// slot identifies a place.
-type slot struct {
-	in *box
-	i  int32
-}
-
 // topmost removes repeated places and places within others.
 func (d *Document) topmost(places []place) []place {
 	if len(places) < 2 {
 		return places
 	}
-	marked := make(map[slot]struct{}, len(places))
+	marked := make(map[place]struct{}, len(places))
 	for _, at := range places {
-		marked[slot{at.in, at.i}] = struct{}{}
+		marked[at] = struct{}{}
 	}
 	places = places[:0]
 	left := len(marked)
 	var visit func(at place)
 	visit = func(at place) {
-		if _, ok := marked[slot{at.in, at.i}]; ok {
+		if _, ok := marked[at]; ok {
 			places = append(places, at)
 			left--
 			return
@@ -181,7 +175,7 @@ func MSet(tx *engine.Tx, items []Item, o Options) error {
 		if err != nil {
 			return err
 		}
-		if !d.exists {
+		if !d.Exists() {
 			return ErrNewAtRoot
 		}
 		if _, err := d.set(it.Path, &v, Always, &o, false); err != nil {
@@ -204,7 +198,7 @@ func MSet(tx *engine.Tx, items []Item, o Options) error {
 // root deletes the key.
 func Delete(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 	d, err := Open(tx, key, NewBudget(0))
-	if err != nil || !d.exists {
+	if err != nil || !d.Exists() {
 		return 0, err
 	}
 	if p.IsRoot() {
@@ -249,7 +243,7 @@ func Merge(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) (done boo
 	if err != nil {
 		return false, err
 	}
-	if !d.exists {
+	if !d.Exists() {
 		if !p.IsRoot() {
 			err = ErrNewAtRoot
 		} else if err = d.replace(text, &o); err == nil {
@@ -335,11 +329,7 @@ func count(v *Value) int64 {
 // Clear empties arrays and objects and sets numbers to 0 at the results of a path. It returns how many it changed,
 // without results within other results.
 func Clear(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
-	d, err := openExisting(tx, key, 0)
-	if err != nil {
-		return 0, err
-	}
-	places, err := d.locate(p)
+	d, places, err := locateIn(tx, key, p, 0)
 	if err != nil {
 		return 0, err
 	}
