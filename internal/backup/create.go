@@ -30,12 +30,6 @@ type CreateOptions struct {
 	timeline func() string
 }
 
-func (o *CreateOptions) fill() {
-	if o.Parallel <= 0 {
-		o.Parallel = 4
-	}
-}
-
 // Created describes a new backup.
 type Created struct {
 	*Backup
@@ -63,7 +57,6 @@ func (r *Repo) CreateFromServer(ctx context.Context, s *Server, o CreateOptions)
 
 func (r *Repo) create(ctx context.Context, o CreateOptions, source string, s *Server,
 	open func(context.Context) (snapshot, error)) (*Created, error) {
-	o.fill()
 	ctx, lock, err := r.lock(ctx, backupLock)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,6 @@ var errDiverged = errors.New("the server has another history than the log")
 // Follow stores the log of a server until the context ends, which is not an error. After a failure it continues at the
 // end of the log. If that is impossible, it begins a new timeline with a new backup.
 func (r *Repo) Follow(ctx context.Context, s *Server, o FollowOptions) error {
-	o.fill()
 	if o.Interval <= 0 {
 		o.Interval = 5 * time.Second
 	}
@@ -119,17 +119,13 @@ func (f *follower) resume(ctx context.Context) error {
 			f.timeline, f.base, f.next, f.until = b.Timeline, b.Time, b.Sequence+1, b.Time
 		}
 	}
-	for _, t := range lines {
-		if t.ID != f.timeline {
-			continue
-		}
-		if n := len(t.Segments); n > 0 {
-			f.last = &t.Segments[n-1]
-			f.next = f.last.Last + 1 // if the backup is newer, this fills the gap before it
-		}
-		if t.Until.After(f.until) {
-			f.until = t.Until
-		}
+	t := findTimeline(lines, f.timeline)
+	if n := len(t.Segments); n > 0 {
+		f.last = &t.Segments[n-1]
+		f.next = f.last.Last + 1 // if the backup is newer, this fills the gap before it
+	}
+	if t.Until.After(f.until) {
+		f.until = t.Until
 	}
 	return nil
 }
@@ -177,24 +173,11 @@ func (f *follower) once(ctx context.Context) error {
 	}
 	cancel(err)
 	work.Wait()
-	if _, e := f.hasBackup(context.WithoutCancel(ctx)); e != nil {
+	backups, _ := f.r.Backups(context.WithoutCancel(ctx)) // after an error a new timeline begins
+	if !slices.ContainsFunc(backups, func(b *Backup) bool { return b.Timeline == timeline }) {
 		f.timeline = ""
 	}
 	return err
-}
-
-// hasBackup returns the newest backup of the timeline.
-func (f *follower) hasBackup(ctx context.Context) (*Backup, error) {
-	backups, err := f.r.Backups(ctx)
-	if err != nil && !errors.Is(err, ErrDamaged) {
-		return nil, err
-	}
-	for i := len(backups) - 1; i >= 0; i-- {
-		if backups[i].Timeline == f.timeline {
-			return backups[i], nil
-		}
-	}
-	return nil, ErrNoBackup
 }
 
 // backup makes a backup of the timeline. At its end, the connection must still be the one with the number.

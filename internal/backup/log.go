@@ -48,7 +48,7 @@ func (r *Repo) Flushes(ctx context.Context, since, until time.Time) ([]Flush, er
 			if s.To.Before(since) || !until.IsZero() && s.From.After(until) {
 				continue
 			}
-			err := r.withSegment(ctx, s, func(in io.Reader) error {
+			err := r.withObject(ctx, s.object(), func(in io.Reader) error {
 				return readSegment(in, s, func(rep []byte, at, _ time.Time) error {
 					if at.Before(since) || !until.IsZero() && at.After(until) {
 						return nil

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -222,12 +223,7 @@ func (r *Repo) Backups(ctx context.Context) ([]*Backup, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(all, func(a, b *Backup) int {
-		if c := a.Time.Compare(b.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	slices.SortFunc(all, func(a, b *Backup) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
 	return all, errors.Join(damaged...)
 }
 

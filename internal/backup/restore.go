@@ -50,9 +50,6 @@ const (
 // Restore creates a data directory with the database in db/. dir must not exist, or be empty except for the files of an
 // interrupted attempt, which are reused. Damage gives ErrDamaged, and then db/ does not exist.
 func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Restored, error) {
-	if o.Parallel <= 0 {
-		o.Parallel = 4
-	}
 	p, err := r.plan(ctx, o)
 	if err != nil {
 		return nil, err
@@ -137,18 +134,13 @@ func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
 		if !at.IsZero() && b.Time.After(at) {
 			continue
 		}
-		p := &plan{backup: b, until: limit{time: at}, reached: b.Time}
-		for _, t := range lines {
-			if t.ID != b.Timeline {
-				continue
-			}
-			p.segments = t.Segments
-			if p.reached = t.Until; !at.IsZero() && t.Until.After(at) {
-				p.reached = at
-			}
-			if p.reached.Before(b.Time) {
-				p.reached = b.Time
-			}
+		t := findTimeline(lines, b.Timeline)
+		p := &plan{backup: b, segments: t.Segments, until: limit{time: at}, reached: t.Until}
+		if !at.IsZero() && t.Until.After(at) {
+			p.reached = at
+		}
+		if p.reached.Before(b.Time) {
+			p.reached = b.Time
 		}
 		if best == nil || !p.reached.Before(best.reached) {
 			best = p
@@ -169,11 +161,7 @@ func choosePoint(backups []*Backup, lines []*Timeline, point Point) (*plan, erro
 		return nil, fmt.Errorf("%w of timeline %s that is not behind sequence number %d", ErrNoBackup, point.Timeline,
 			point.Sequence)
 	}
-	for _, t := range lines {
-		if t.ID == point.Timeline {
-			p.segments = t.Segments
-		}
-	}
+	p.segments = findTimeline(lines, point.Timeline).Segments
 	if n := len(p.segments); point.Sequence > p.backup.Sequence && (n == 0 || p.segments[n-1].Last < point.Sequence) {
 		return nil, fmt.Errorf("%w: the log of timeline %s ends before sequence number %d", ErrNoBackup, point.Timeline,
 			point.Sequence)
@@ -357,25 +345,19 @@ var errEnough = errors.New("enough")
 
 // applySegment applies the batches of a segment up to a limit.
 func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object string, until limit) error {
-	in, err := r.Store.Open(ctx, object)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s is missing", ErrDamaged, object)
-	}
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	err = readSegment(in, s, func(rep []byte, at, unread time.Time) error {
-		if _, last := span(rep); until.over(last, at) {
-			if !unread.IsZero() && unread.Before(until.time) {
-				a.res.Unread = unread
+	err := r.withObject(ctx, object, func(in io.Reader) error {
+		return readSegment(in, s, func(rep []byte, at, unread time.Time) error {
+			if _, last := span(rep); until.over(last, at) {
+				if !unread.IsZero() && unread.Before(until.time) {
+					a.res.Unread = unread
+				}
+				return errEnough
 			}
-			return errEnough
-		}
-		if until.sequence > 0 {
-			a.res.Reached = at
-		}
-		return a.add(rep, object)
+			if until.sequence > 0 {
+				a.res.Reached = at
+			}
+			return a.add(rep, object)
+		})
 	})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -385,7 +367,7 @@ func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object 
 
 // noteUnread checks whether no one had read the log before a segment.
 func (r *Repo) noteUnread(ctx context.Context, s Segment, until time.Time, res *Restored) error {
-	return r.withSegment(ctx, s, func(in io.Reader) error {
+	return r.withObject(ctx, s.object(), func(in io.Reader) error {
 		seg, err := newSegmentReader(in, s.object())
 		if err == nil && !seg.unread.IsZero() && seg.unread.Before(until) {
 			res.Unread = seg.unread

@@ -94,6 +94,16 @@ type Timeline struct {
 	Until    time.Time // the log is complete up to this time; zero = unknown
 }
 
+// findTimeline returns a timeline by its id, or if none has it, one without segments.
+func findTimeline(lines []*Timeline, id string) *Timeline {
+	for _, t := range lines {
+		if t.ID == id {
+			return t
+		}
+	}
+	return &Timeline{ID: id}
+}
+
 // timelines returns the timelines with segments or a position, oldest first.
 func (r *Repo) timelines(ctx context.Context) ([]*Timeline, error) {
 	byID := map[string]*Timeline{}

@@ -31,9 +31,6 @@ type Verified struct {
 
 // Verify reads backups and compares them with the checksums made at the backup. Damage is not an error.
 func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
-	if o.Parallel <= 0 {
-		o.Parallel = 4
-	}
 	v := &Verified{Damage: []string{}}
 	backups, err := r.chosen(ctx, o.IDs, v)
 	if err != nil {
@@ -106,8 +103,11 @@ func (r *Repo) chosen(ctx context.Context, ids []string, v *Verified) ([]*Backup
 	return some, nil
 }
 
-// parallel runs jobs, n at a time, and passes their errors to f one at a time; an error of f ends it.
+// parallel runs jobs, n (0 = 4) at a time, and passes their errors to f one at a time; an error of f ends it.
 func parallel(ctx context.Context, n int, jobs []func(context.Context) error, f func(error) error) error {
+	if n <= 0 {
+		n = 4
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
@@ -164,16 +164,16 @@ func gaps(t *Timeline, backups []*Backup) (found []string) {
 }
 
 func (r *Repo) verifySegment(ctx context.Context, s Segment, p *progress.Bar) error {
-	return r.withSegment(ctx, s, func(in io.Reader) error {
+	return r.withObject(ctx, s.object(), func(in io.Reader) error {
 		return readSegment(io.TeeReader(in, p), s, func([]byte, time.Time, time.Time) error { return nil })
 	})
 }
 
-// withSegment opens a segment of a timeline.
-func (r *Repo) withSegment(ctx context.Context, s Segment, f func(io.Reader) error) error {
-	in, err := r.Store.Open(ctx, s.object())
+// withObject opens an object, which must exist.
+func (r *Repo) withObject(ctx context.Context, name string, f func(io.Reader) error) error {
+	in, err := r.Store.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s is missing", ErrDamaged, s.object())
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, name)
 	}
 	if err != nil {
 		return err

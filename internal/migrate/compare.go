@@ -308,10 +308,8 @@ func (c *comparer) again() error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-c.ctx.Done():
-		return c.ctx.Err()
-	case <-time.After(settleTime):
+	if err := sleep(c.ctx, settleTime); err != nil {
+		return err
 	}
 	c.result.Changing = 0
 	return parallel(keys, dumpsAtOnce, func(k key) error {

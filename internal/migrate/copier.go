@@ -146,10 +146,8 @@ func (c *copier) run(ctx context.Context) error {
 		}
 		text := err.Error()
 		c.trouble.Store(&text)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(retryEvery):
+		if err := sleep(ctx, retryEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -254,18 +252,14 @@ func (c *copier) restart() error {
 	if err != nil {
 		return err
 	}
-	command := []string{"FLUSHALL"}
+	command := "FLUSHALL"
 	if c.from.addr.DB != 0 || c.to.addr.DB != 0 { // only one database is copied
-		command = []string{"FLUSHDB"}
+		command = "FLUSHDB"
 	}
-	err = k.each(func(p *pipe) error {
-		_, err := p.do(command...)
+	if err := k.doOnEach(command); err != nil {
 		return err
-	})
-	if err == nil {
-		err = c.setPosition(positionCopying)
 	}
-	return err
+	return c.setPosition(positionCopying)
 }
 
 // flushed empties the target's part of a database of the source; db < 0 = of all.
@@ -286,11 +280,7 @@ func (c *copier) flushed(db int) error {
 		if !ok {
 			continue
 		}
-		err = k.each(func(p *pipe) error {
-			_, err := p.do("FLUSHDB")
-			return err
-		})
-		if err != nil {
+		if err := k.doOnEach("FLUSHDB"); err != nil {
 			return err
 		}
 	}
@@ -314,10 +304,7 @@ func (c *copier) copyKey(k key) error {
 		return err
 	}
 	c.copied.Add(1)
-	expiry := "PTTL"
-	if c.absolute {
-		expiry = "PEXPIRETIME"
-	}
+	expiry := expiryCommand(c.absolute)
 	replies, err := src.start(k.name, []string{"DUMP", k.name}, []string{expiry, k.name})()
 	if err != nil {
 		return err

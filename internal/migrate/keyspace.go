@@ -160,6 +160,14 @@ func (k *keyspace) each(f func(p *pipe) error) error {
 	return nil
 }
 
+// doOnEach sends a command to every node that has keys.
+func (k *keyspace) doOnEach(args ...string) error {
+	return k.each(func(p *pipe) error {
+		_, err := p.do(args...)
+		return err
+	})
+}
+
 func (k *keyspace) at(key string) (*pipe, error) {
 	k.mu.Lock()
 	host := k.addr.Host
@@ -207,10 +215,8 @@ func (k *keyspace) again(key string, commands [][]string, replies []transfer.Rep
 		if err == nil && !anyMoved(replies) || k.ctx.Err() != nil || time.Now().After(until) {
 			return replies, err
 		}
-		select {
-		case <-k.ctx.Done():
-			return replies, k.ctx.Err()
-		case <-time.After(moveEvery):
+		if err := sleep(k.ctx, moveEvery); err != nil {
+			return replies, err
 		}
 		k.mu.Lock()
 		old := time.Since(k.read) > moveEvery

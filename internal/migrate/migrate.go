@@ -212,15 +212,6 @@ func (m *migration) mayCopy() error {
 // pollEvery is the interval of status requests to both sides.
 const pollEvery = 100 * time.Millisecond
 
-func (m *migration) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pollEvery):
-		return nil
-	}
-}
-
 func (m *migration) note(format string, args ...any) {
 	if m.o.Note != nil {
 		m.o.Note(fmt.Sprintf(format, args...))
@@ -261,7 +252,7 @@ func (m *migration) catchUp(ctx context.Context, quiet bool) error {
 			m.progress("copying", s.done, s.total, !s.keys)
 			m.note("%s", oneLine(s.note))
 		}
-		if err := m.wait(ctx); err != nil {
+		if err := sleep(ctx, pollEvery); err != nil {
 			return err
 		}
 	}
@@ -291,7 +282,7 @@ func (m *migration) follow() error {
 		if err := w.look(m, ""); err != nil && m.ctx.Err() == nil {
 			return err
 		}
-		m.wait(m.ctx)
+		sleep(m.ctx, pollEvery)
 	}
 	return nil
 }
@@ -310,7 +301,7 @@ func (m *migration) confirm() (bool, error) {
 		if err := w.look(m, "; stop the writers, then press Enter to cut over, or Ctrl-C to leave it so"); err != nil {
 			return false, err
 		}
-		if err := m.wait(m.ctx); err != nil {
+		if err := sleep(m.ctx, pollEvery); err != nil {
 			return false, err
 		}
 	}

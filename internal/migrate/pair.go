@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -21,6 +22,18 @@ const (
 
 // expirySlack is the max difference of equal expiries in milliseconds: some versions of Kvrocks store seconds.
 const expirySlack = 1000
+
+func sameExpiry(a, b int64) bool {
+	return (a < 0) == (b < 0) && (a < 0 || max(a-b, b-a) <= expirySlack)
+}
+
+// expiryCommand returns the command that returns the expiry of a key, if possible as a time.
+func expiryCommand(absolute bool) string {
+	if absolute {
+		return "PEXPIRETIME"
+	}
+	return "PTTL"
+}
 
 // pair is a key on both sides.
 type pair struct {
@@ -43,14 +56,8 @@ func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) 
 	s, d := x.src.start(x.key, commands...), x.dst.start(x.key, commands...)
 	src, err = s()
 	dst, e := d()
-	if err == nil {
-		err = e
-	}
-	if err == nil {
-		err = x.check(src, "the source", commands)
-	}
-	if err == nil {
-		err = x.check(dst, "the target", commands)
+	if err = cmp.Or(err, e); err == nil {
+		err = cmp.Or(x.check(src, "the source", commands), x.check(dst, "the target", commands))
 	}
 	return src, dst, err
 }
@@ -91,10 +98,7 @@ func kindOf(r *transfer.Reply) string {
 
 // compare compares type, expiry and value.
 func (x *pair) compare() (presence, error) {
-	expiry := "PTTL"
-	if x.c.absolute {
-		expiry = "PEXPIRETIME"
-	}
+	expiry := expiryCommand(x.c.absolute)
 	src, dst, err := x.ask([]string{"TYPE", x.key}, []string{expiry, x.key})
 	if err != nil {
 		return both, err
@@ -110,8 +114,7 @@ func (x *pair) compare() (presence, error) {
 	case kind != other:
 		return both, differ("%s, not %s", dst[0].Text, src[0].Text)
 	}
-	a, b := src[1].Int, dst[1].Int
-	if (a < 0) != (b < 0) || a >= 0 && max(a-b, b-a) > expirySlack {
+	if a, b := src[1].Int, dst[1].Int; !sameExpiry(a, b) {
 		return both, differ("%s is %d, not %d", expiry, b, a)
 	}
 	return both, x.value(kind, string(src[0].Text), string(dst[0].Text))
@@ -340,7 +343,7 @@ func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, ot
 		}
 		a, b := ends[0].Elems[n].Int, found[members].Elems[n].Int
 		expiring = expiring || a > 0
-		if (a < 0) != (b < 0) || a >= 0 && max(a-b, b-a) > expirySlack {
+		if !sameExpiry(a, b) {
 			return false, differ("the expiry of the field %.100q: %d and %d", member.Text, a, b)
 		}
 	}

@@ -168,6 +168,16 @@ func (p *peer) setting(name string) (string, error) {
 	return string(r.Elems[1].Text), nil
 }
 
+// sleep waits until a time has passed or the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 func sortedKeys[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }
 
 // undoTimeout bounds what must be done although the work is interrupted.
