@@ -85,50 +85,34 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 	b = dst
 	word := func(s string) []byte { return []byte(s) }
 	num := func(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
-	for _, e := range s.Entries {
-		b = appendArg(appendArg(appendArg(appendHead(b, '*', 3+len(e.Fields)), "XADD"), i.Key), streamID(e.ID))
-		for _, f := range e.Fields {
-			b = appendArg(b, f)
-		}
-		if b, err = one(b); err != nil {
-			return b, err
+	add := func(args ...[]byte) {
+		if err == nil {
+			b, err = one(appendCommand(b, args...))
 		}
 	}
+	for _, e := range s.Entries {
+		add(append([][]byte{word("XADD"), i.Key, streamID(e.ID)}, e.Fields...)...)
+	}
 	if i.More {
-		return b, nil
+		return b, err
 	}
 	if len(s.Entries) == 0 && i.Part == 0 { // XGROUP CREATE with MKSTREAM, the only way to an empty stream
 		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
-		b = appendCommand(b, word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
-		if b, err = one(b); err != nil {
-			return b, err
-		}
+		add(word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
 	}
-	b = appendCommand(b, word("XSETID"), i.Key, streamID(s.Last), word("ENTRIESADDED"), num(s.EntriesAdded),
-		word("MAXDELETEDID"), streamID(s.MaxDeleted))
-	if b, err = one(b); err != nil {
-		return b, err
-	}
+	add(word("XSETID"), i.Key, streamID(s.Last), word("ENTRIESADDED"), num(s.EntriesAdded), word("MAXDELETEDID"),
+		streamID(s.MaxDeleted))
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
-		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, g.Name, streamID(g.Last), word("ENTRIESREAD"),
+		add(word("XGROUP"), word("CREATE"), i.Key, g.Name, streamID(g.Last), word("ENTRIESREAD"),
 			strconv.AppendInt(nil, g.EntriesRead, 10))
-		if b, err = one(b); err != nil {
-			return b, err
-		}
 		for _, c := range g.Consumers {
-			b = appendCommand(b, word("XGROUP"), word("CREATECONSUMER"), i.Key, g.Name, c.Name)
-			if b, err = one(b); err != nil {
-				return b, err
-			}
+			add(word("XGROUP"), word("CREATECONSUMER"), i.Key, g.Name, c.Name)
 		}
 		for _, p := range g.Pending {
-			b = appendCommand(b, word("XCLAIM"), i.Key, g.Name, g.Consumers[p.Consumer].Name, word("0"), streamID(p.ID),
-				word("TIME"), num(p.Delivered), word("RETRYCOUNT"), num(p.Deliveries), word("JUSTID"), word("FORCE"))
-			if b, err = one(b); err != nil {
-				return b, err
-			}
+			add(word("XCLAIM"), i.Key, g.Name, g.Consumers[p.Consumer].Name, word("0"), streamID(p.ID), word("TIME"),
+				num(p.Delivered), word("RETRYCOUNT"), num(p.Deliveries), word("JUSTID"), word("FORCE"))
 		}
 	}
-	return b, nil
+	return b, err
 }
