@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestCheckpointHasEverythingAcknowledged takes checkpoints while writers are at work. Each opens as a database
@@ -62,9 +63,7 @@ func TestCheckpointHasEverythingAcknowledged(t *testing.T) {
 		mu.Lock()
 		c := copied{t.TempDir() + "/copy", acked}
 		mu.Unlock()
-		if err := db.Checkpoint(c.dir); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Checkpoint(c.dir))
 		copies = append(copies, c)
 	}
 	close(stop)
@@ -109,15 +108,13 @@ func TestCheckpointHasEverythingAcknowledged(t *testing.T) {
 		}
 		setHash(t, db, "new", "f") // it can be written to, and that does not reach the original
 	}
-	if err := db.View(ns, keys("new"), func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, keys("new"), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte("new"))
 		if rec.Exists {
 			t.Error("a write to a checkpoint is seen in the original")
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // readWAL reads the log from a sequence number to its end and returns, by sequence number, the metadata keys
@@ -174,7 +171,7 @@ func TestWALFromASequenceNumber(t *testing.T) {
 	want := map[uint64]string{}
 	for i := range 20 {
 		key := fmt.Sprint("k", i)
-		if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, keys(key), func(tx *engine.Tx) error {
 			tx.LogData([]byte("2 " + key))
 			h := tx.Fresh([]byte(key), cf.TypeHash)
 			h.Size = 2
@@ -182,15 +179,11 @@ func TestWALFromASequenceNumber(t *testing.T) {
 			tx.Put(cf.Default, tx.Subkey(&h, []byte("b")), nil)
 			tx.Save(&h, nil)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		want[uint64(3*i+3)] = key
 		if i == 10 { // the log goes on in another file
 			for id := range cf.NumFamilies {
-				if err := db.FlushMemtable(id); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.FlushMemtable(id))
 			}
 		}
 	}
@@ -234,9 +227,7 @@ func TestWALFromASequenceNumber(t *testing.T) {
 func purgeLog(t *testing.T, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(id))
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		logs, err := filepath.Glob(db.Dir() + "/*.log")
@@ -316,10 +307,7 @@ func TestOptionsAtRunTime(t *testing.T) {
 			newest = max(newest, f.Name())
 		}
 	}
-	b, err := os.ReadFile(db.Dir() + "/" + newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.File(t, db.Dir()+"/"+newest)
 	for line, want := range map[string]int{
 		"  write_buffer_size=2097152\n": int(cf.NumFamilies), "  level0_slowdown_writes_trigger=30\n": int(cf.NumFamilies),
 		"  disable_auto_compactions=true\n": int(cf.NumFamilies), "  max_open_files=100\n": 1, "  max_background_jobs=2\n": 1,
@@ -476,21 +464,17 @@ func TestCacheLookups(t *testing.T) {
 func TestCompactNamespace(t *testing.T) {
 	db := openQuiet(t)
 	for _, n := range []string{"a", "b"} {
-		if err := db.Update(n, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(n, nil, func(tx *engine.Tx) error {
 			rec := tx.Fresh([]byte("gone"), cf.TypeHash)
 			tx.Put(cf.Default, tx.Subkey(&rec, []byte("f")), nil)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if err := db.FlushMemtable(cf.Default); err != nil { // a file for each namespace
 			t.Fatal(err)
 		}
 	}
 	for i, n := range []string{"a", ""} {
-		if err := db.CompactNamespace(n); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.CompactNamespace(n))
 		if got := records(t, db, cf.Default); got != 1-i {
 			t.Errorf("after the compaction of namespace %q %d records are left, want %d", n, got, 1-i)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	enginekeys "github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fromMaster runs f in a transaction for commands of a master, and commits it.
@@ -37,28 +38,18 @@ func TestBeside(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
 	setStrings(t, db, "old", 10)
 	dir := filepath.Join(t.TempDir(), "beside")
-	if err := os.MkdirAll(filepath.Join(dir, "left"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "left"), 0o755))
 	b, err := db.OpenBeside(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fromMaster(b.DB, setFromMaster("new", "value")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fromMaster(b.DB, setFromMaster("new", "value")))
 	if err := b.Update(cf.DefaultNamespace, nil, setFromMaster("other", "v")); !errors.Is(err, engine.ErrReplica) {
 		t.Errorf("another transaction: %v", err)
 	}
-	if err := b.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Replace(dir, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Discard(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Finish())
+	require.NoError(t, db.Replace(dir, nil))
+	require.NoError(t, b.Discard())
 	mustGet(t, db, "new", "value")
 	if n, _ := db.Count(cf.DefaultNamespace); n != 1 {
 		t.Errorf("%d keys", n)
@@ -73,9 +64,7 @@ func TestDiscardBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Discard(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Discard())
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the directory: %v", err)
 	}
@@ -89,26 +78,20 @@ func TestFromMaster(t *testing.T) {
 		t.Fatalf("on a master: %v", err)
 	}
 	db.SetReplica(func(set func(bool)) { set(true) })
-	err := fromMaster(db, func(tx *engine.Tx) error {
+	require.NoError(t, fromMaster(db, func(tx *engine.Tx) error {
 		if err := setFromMaster("k", "v")(tx); err != nil {
 			return err
 		}
 		_, err := enginekeys.Expire(tx, []byte("k"), 1000, 0) // in 1970
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if v, err := get(db, "k"); v != "" || err != nil {
 		t.Errorf("a client gets %q, %v", v, err)
 	}
-	err = fromMaster(db, func(tx *engine.Tx) error {
+	require.NoError(t, fromMaster(db, func(tx *engine.Tx) error {
 		_, err := enginekeys.Persist(tx, []byte("k"))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	mustGet(t, db, "k", "v")
 	db.SetMaster()
 	if err := fromMaster(db, setFromMaster("k", "w")); !errors.Is(err, engine.ErrNoReplica) {

@@ -8,17 +8,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func redisBitOrder(t *testing.T, db *engine.DB) (redis bool) {
 	t.Helper()
-	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
+	require.NoError(t, db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
 		redis, err = tx.RedisBitOrder()
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return redis
 }
 
@@ -34,13 +32,10 @@ func TestBitOrder(t *testing.T) {
 	}
 	write := func(db *engine.DB) {
 		t.Helper()
-		err := db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 			tx.Put(cf.Propagate, []byte("what"), []byte("ever"))
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	// A batch from elsewhere, as a replica of a Kvrocks gets it.
 	foreign := func(db *engine.DB) {
@@ -54,15 +49,9 @@ func TestBitOrder(t *testing.T) {
 		tx := db.NewTx()
 		tx.Begin(cf.DefaultNamespace)
 		defer tx.Release()
-		if err := tx.AcquireFor(f); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Apply(f); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.AcquireFor(f))
+		require.NoError(t, tx.Apply(f))
+		require.NoError(t, tx.Commit())
 	}
 	for _, tt := range []struct {
 		name        string
@@ -98,9 +87,7 @@ func TestBitOrder(t *testing.T) {
 			} else if err := db.FlushAll(); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Close())
 			db = open(dir, true)
 			defer db.Close()
 			write(db)
@@ -114,9 +101,7 @@ func TestBitOrder(t *testing.T) {
 // TestBitOrderIngested: table files that come first do not leave the database without the order.
 func TestBitOrderIngested(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true, RedisBitOrder: true})
-	if err := ingest(t, db, ingestRange, slotRecords(t, ingestRange, 10)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ingest(t, db, ingestRange, slotRecords(t, ingestRange, 10)))
 	if !redisBitOrder(t, db) {
 		t.Error("the order is Kvrocks's")
 	}

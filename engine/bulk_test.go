@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fillBulk opens a new database and puts n strings in a random order.
@@ -72,7 +73,7 @@ func TestBulk(t *testing.T) {
 			t.Error("the database looks as if it were empty")
 		}
 		check := func(db *DB) {
-			err := db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {
+			require.NoError(t, db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {
 				for i := range n {
 					rec, err := tx.LoadAny(fmt.Appendf(nil, "key:%d", i))
 					if err != nil || !rec.Exists || binary.BigEndian.Uint64(rec.Tail) != uint64(i) {
@@ -83,16 +84,11 @@ func TestBulk(t *testing.T) {
 					t.Error("order of bits:", redis, err)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		check(db)
 		dir := db.Dir()
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 		again, err := Open(Options{Dir: dir})
 		if err != nil {
 			t.Fatal(err)
@@ -101,9 +97,7 @@ func TestBulk(t *testing.T) {
 		if keys, _ := again.Count(cf.DefaultNamespace); keys != n {
 			t.Errorf("%d keys after opening", keys)
 		}
-		if err := again.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, again.Close())
 	}
 	if n := LiveObjects(); n != 0 {
 		t.Errorf("%d native objects are open", n)

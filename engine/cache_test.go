@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/reccache"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // smallCache is the smallest record cache that there is: 1024 sets of four slots. Some thousand keys displace
@@ -398,7 +399,7 @@ func TestRecordCacheHoldsSubkeys(t *testing.T) {
 	db := enginetest.Open(t)
 	read := func() (value string, found bool) {
 		t.Helper()
-		if err := db.View(ns, keys("h"), func(tx *engine.Tx) error {
+		require.NoError(t, db.View(ns, keys("h"), func(tx *engine.Tx) error {
 			rec, err := tx.Load([]byte("h"), cf.TypeHash)
 			if err != nil || !rec.Exists {
 				return err
@@ -406,9 +407,7 @@ func TestRecordCacheHoldsSubkeys(t *testing.T) {
 			v, ok, err := tx.Get(cf.Default, tx.Subkey(&rec, []byte("f")))
 			value, found = string(v), ok
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return value, found
 	}
 	for _, tt := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // closable opens a database with a set of 3000 members, in a file and in the memtable.
@@ -24,7 +25,7 @@ func closable(t *testing.T, dir string) *engine.DB {
 		t.Fatal(err)
 	}
 	for part := range 2 {
-		if err := db.Update(ns, [][]byte{[]byte("set")}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, [][]byte{[]byte("set")}, func(tx *engine.Tx) error {
 			rec, err := tx.LoadAny([]byte("set"))
 			if err != nil {
 				return err
@@ -40,13 +41,9 @@ func closable(t *testing.T, dir string) *engine.DB {
 			rec.Size = uint64(part+1) * 1500
 			tx.Save(&rec, nil)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if part == 0 {
-			if err := db.FlushMemtable(cf.Default); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Default))
 		}
 	}
 	return db
@@ -226,9 +223,7 @@ func closeWhileInUse(t *testing.T) {
 		})
 	}
 	ready.Wait()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	done.Wait()
 	for name, use := range uses(db, dir) {
 		if err := use(); !errors.Is(err, engine.ErrClosed) {
@@ -270,9 +265,7 @@ func TestCloseWaits(t *testing.T) {
 	tx.Put(cf.Default, tx.SubkeyU64(&rec, 3000), nil)
 	rec.Size++
 	tx.Save(&rec, nil)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Commit())
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Limit: 1})
 	tx.Release()
 	if _, _, err := tx.Get(cf.Default, prefix); !errors.Is(err, engine.ErrClosed) {
@@ -296,9 +289,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Errorf("%d members, %v", n, it.Err())
 	}
 	it.Close()
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-closed)
 	db, err = engine.Open(engine.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -321,9 +312,7 @@ func TestCloseWaits(t *testing.T) {
 func TestBegunOnClosed(t *testing.T) {
 	db := closable(t, t.TempDir()+"/db")
 	tx := db.NewTx()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	tx.Begin(ns)
 	defer tx.Release()
 	tx.AddLock([]byte("new"), true)
@@ -345,9 +334,7 @@ func TestBegunOnClosed(t *testing.T) {
 // TestInterrupt ends compactions, and looks for expired keys, without closing the database.
 func TestInterrupt(t *testing.T) {
 	db := enginetest.Open(t)
-	if err := putHash(db, "h", "f", "v"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, putHash(db, "h", "f", "v"))
 	db.Interrupt()
 	db.Interrupt()
 	if err := db.CompactNamespace(""); err == nil || errors.Is(err, engine.ErrClosed) {

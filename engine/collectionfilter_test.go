@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // collections is a database and what must be in it: the elements of each collection.
@@ -148,15 +149,11 @@ func TestCollectionsInManyFiles(t *testing.T) {
 					c.keys = all
 					c.check()
 					if c.r.IntN(4) > 0 {
-						if err := c.db.FlushMemtable(c.id); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, c.db.FlushMemtable(c.id))
 					}
 					if c.r.IntN(4) == 0 {
 						start := fmt.Appendf(nil, "%c", c.r.IntN(30))
-						if err := c.db.CompactRange(c.id, start, nil); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, c.db.CompactRange(c.id, start, nil))
 					}
 					c.check()
 				}

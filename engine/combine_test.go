@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/rocks"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // countJob counts a number up and says what it has seen.
@@ -124,14 +125,11 @@ func TestHolderRunsWaitingJobs(t *testing.T) {
 
 func counterAt(t *testing.T, db *DB, ns string) (n int) {
 	t.Helper()
-	err := db.View(ns, [][]byte{counterKey}, func(tx *Tx) error {
+	require.NoError(t, db.View(ns, [][]byte{counterKey}, func(tx *Tx) error {
 		rec, err := tx.Load(counterKey, cf.TypeString)
 		n = len(rec.Tail)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // ticker returns a counter of RocksDB's statistics.
@@ -138,15 +139,13 @@ func TestGroupIsBiggerThanItsBound(t *testing.T) {
 	wantCount(t, db, ns, 3*writers, 0)
 	for w := range writers {
 		key := fmt.Sprintf("k%d-2", w)
-		if err := db.View(ns, keys(key), func(tx *engine.Tx) error {
+		require.NoError(t, db.View(ns, keys(key), func(tx *engine.Tx) error {
 			rec, err := tx.LoadAny([]byte(key))
 			if len(rec.Tail) != 1<<20+w {
 				t.Errorf("%s has %d bytes", key, len(rec.Tail))
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -179,9 +178,7 @@ func TestCommitsAroundClose(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-closed)
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	wantCount(t, db, ns, 1+len(txs), 0)
 }

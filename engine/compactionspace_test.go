@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // crowded is a database with 30 files in level 0, on a disk without the space that their compaction needs. The
@@ -36,13 +37,9 @@ func openCrowded(t *testing.T, log *zap.Logger, failed <-chan struct{}) *crowded
 	t.Cleanup(func() { db.Close() }) // the file system cannot be unmounted otherwise
 	db.set("disable_auto_compactions", "true")
 	for i := range 1500 { // 30 MB
-		if err := db.put(i); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.put(i))
 	}
-	if err := db.FlushAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushAll())
 	if err := db.put(0); err != nil { // the log takes its space
 		t.Fatal(err)
 	}
@@ -121,9 +118,7 @@ func TestCompactionWithoutSpace(t *testing.T) {
 	if db.BackgroundError() == nil {
 		t.Error("level 0 is full, and the database is said to write")
 	}
-	if err := os.Remove(db.ballast()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(db.ballast()))
 	db.await(logged[1], "there is space, and compactions do not go on")
 	if err := db.put(0); err != nil { // waits for the compaction
 		t.Error("after the recovery:", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keycount"
 	enginekeys "github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // wantCount checks what DBSIZE would say of a namespace.
@@ -187,9 +188,7 @@ func forgetsTheExpired(t *testing.T, life time.Duration) bool {
 	if inTime && (k != 12 || e != 11) {
 		t.Errorf("%d keys, %d with an expiry, want 12 and 11", k, e)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	later := time.Now().Add(life)
 	setString(t, db, "later", uint64(later.UnixMilli()))
@@ -230,9 +229,7 @@ func TestCountOverwritesTheExpired(t *testing.T) {
 	setString(t, db, "key", uint64(expiry.UnixMilli()))
 	setString(t, db, "other", uint64(expiry.UnixMilli()))
 	time.Sleep(time.Until(expiry.Add(2 * time.Millisecond))) // the event awaited is the clock
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	wantCount(t, db, ns, 1, 1)
 	setString(t, db, "key", 0)
@@ -247,7 +244,7 @@ func TestCountInTransactionOverTheExpired(t *testing.T) {
 	setString(t, db, "other", 0)
 	setString(t, db, "key", past)
 	wantCount(t, db, ns, 1, 0)
-	if err := db.Update(ns, keys("key", "short"), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keys("key", "short"), func(tx *engine.Tx) error {
 		for _, k := range []struct {
 			name   string
 			expire uint64
@@ -260,9 +257,7 @@ func TestCountInTransactionOverTheExpired(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	wantCount(t, db, ns, 2, 0)
 }
 
@@ -312,14 +307,12 @@ func TestCountOfRenames(t *testing.T) {
 
 func setString(t testing.TB, db *engine.DB, key string, expire uint64) {
 	t.Helper()
-	if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keys(key), func(tx *engine.Tx) error {
 		s := tx.Fresh([]byte(key), cf.TypeString)
 		s.Expire = expire
 		tx.SaveAppend(&s, []byte("v"))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestCountConcurrently has writers of all kinds in three namespaces, two of which share a prefix, with flushes
@@ -390,15 +383,11 @@ func TestCountConcurrently(t *testing.T) {
 	if got := db.Namespaces(); !slices.Contains(got, "n1") {
 		t.Errorf("namespaces %q", got)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	check("after a restart")
 	wantCount(t, db, "nobody", 0, 0)
-	if err := db.FlushNamespace("n"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushNamespace("n"))
 	check("after a flush of n")
 	wantCount(t, db, "n", 0, 0)
 	if k, _ := db.Count("n1"); k == 0 {
@@ -478,7 +467,7 @@ func TestCountOfOldRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	hour := uint64(time.Now().Add(time.Hour).Unix()) * 1000
-	if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 		for i, m := range []cf.Meta{
 			{Type: cf.TypeString, Narrow: true}, {Type: cf.TypeString, Narrow: true,
 				Expire: hour}, {Type: cf.TypeString, Narrow: true, Expire: 1000},
@@ -489,12 +478,8 @@ func TestCountOfOldRecords(t *testing.T) {
 		}
 		tx.Put(cf.Metadata, tx.NSKey([]byte("short")), []byte{0x80})
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	require.NoError(t, db.Close())
 	if err := keycount.Remove(dir); err != nil { // the other server does not write it
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keycount"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // onDisk returns options with which nearly everything that is not in a memtable is on the disk only: blocks leave
@@ -44,22 +45,18 @@ func load(t testing.TB, o engine.Options, namespaces []string, n, size int) {
 	value := make([]byte, size)
 	for _, ns := range namespaces {
 		for i := 0; i < n; {
-			if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+			require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 				for ; tx.Size() < 1<<20 && i < n; i++ {
 					rng.Read(value)
 					s := tx.Fresh(loadedKey(i), cf.TypeString)
 					tx.SaveAppend(&s, value)
 				}
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	}
 	compact(t, db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 }
 
 func loadedKey(i int) []byte { return fmt.Appendf(nil, "key:%08d", i) }
@@ -87,9 +84,7 @@ func TestStartReadsLittle(t *testing.T) {
 	load(t, o, []string{ns}, n, size)
 	for _, crash := range []bool{false, true} {
 		if crash { // whatever else a crash leaves behind, it does not save the counts
-			if err := os.Remove(filepath.Join(dir, keycount.FileName)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(filepath.Join(dir, keycount.FileName)))
 		}
 		before := ioBytes(t)
 		db, err := engine.Open(o)
@@ -112,9 +107,7 @@ func TestStartReadsLittle(t *testing.T) {
 				t.Errorf("after a scan: %+v", k)
 			}
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 	}
 }
 
@@ -125,9 +118,7 @@ func TestEstimateAtStart(t *testing.T) {
 	o := onDisk(dir)
 	load(t, o, []string{ns, "other"}, n, size)
 	load(t, o, []string{ns}, n, size) // again
-	if err := os.Remove(filepath.Join(dir, keycount.FileName)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, keycount.FileName)))
 	db := enginetest.OpenWith(t, o)
 	if got := db.Namespaces(); len(got) != 2 || !slices.Contains(got, "other") {
 		t.Errorf("namespaces %q", got)
@@ -139,9 +130,7 @@ func TestEstimateAtStart(t *testing.T) {
 		}
 	}
 	// Nobody waits for the count, and what deletes everything makes it exact.
-	if err := db.FlushNamespace(ns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushNamespace(ns))
 	if k := db.KeyCount(ns); k.Keys != 0 || !k.Exact {
 		t.Errorf("after a flush: %+v", k)
 	}
@@ -162,13 +151,8 @@ func TestSavedCountsHold(t *testing.T) {
 		return db
 	}
 	close := func(db *engine.DB) []byte {
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
+		b := require.File(t, file)
 		return b
 	}
 	db := open()
@@ -180,9 +164,7 @@ func TestSavedCountsHold(t *testing.T) {
 	now := close(db)
 	others := bytes.Replace(now, []byte("MANIFEST-"), []byte("MANIFEST-1"), 1)
 	for _, b := range [][]byte{old, now, now[:len(now)-1], others, nil} {
-		if err := os.WriteFile(file, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, b, 0o644))
 		db := open()
 		wantCount(t, db, ns, 2, 0)
 		close(db)
@@ -221,9 +203,7 @@ func TestScanWithWriters(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	if err := db.ScanKeys(ns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.ScanKeys(ns))
 	db.WaitScans()
 	want, expires := scanCount(t, db, ns)
 	if k := db.KeyCount(ns); int(k.Keys) != want || int(k.Expires) != expires || !k.Exact {
@@ -243,7 +223,7 @@ func TestBlindWritesEstimate(t *testing.T) {
 	truth := map[int]bool{}
 	before := ioBytes(t)
 	for range writes / 100 {
-		if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 			var list [][]byte
 			for range 100 {
 				i := rng.IntN(2 * n)
@@ -258,9 +238,7 @@ func TestBlindWritesEstimate(t *testing.T) {
 				tx.SaveAppend(&s, []byte("v"))
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if read := (ioBytes(t) - before) / writes; read > 1000 {
 		t.Errorf("a SET reads %d bytes", read)
@@ -295,9 +273,7 @@ func TestBlindWritesEstimate(t *testing.T) {
 		if where == "the log" {
 			compact(t, db)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 	}
 }
 
@@ -345,16 +321,12 @@ func TestScanPassesDamage(t *testing.T) {
 		}
 	}
 	t.Run("at the start", func(t *testing.T) { // of a small database without a file of counts
-		if err := os.Remove(filepath.Join(dir, keycount.FileName)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(dir, keycount.FileName)))
 		check(enginetest.OpenWith(t, o))
 	})
 	db := enginetest.OpenWith(t, o)
 	logged.TakeAll()
-	if err := db.ScanKeys(ns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.ScanKeys(ns))
 	db.WaitScans()
 	check(db)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestDiskFullAssertions walks the error paths on which a RocksDB that is built with assertions, as Debian's, could
@@ -65,9 +66,7 @@ func TestDiskFullAssertions(t *testing.T) {
 	if err := db.Close(); err == nil || errors.Is(err, engine.ErrClosed) {
 		t.Errorf("Close on the full disk: %v", err)
 	}
-	if err := os.Remove(disk + "/ballast"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(disk+"/ballast"))
 	if db, err = engine.Open(o); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // logEvents returns a logger, and for each text a channel that is closed when a message that holds the text is logged.
@@ -119,9 +120,7 @@ func TestDiskFull(t *testing.T) {
 				}
 			}
 			for i := range 50 {
-				if err := try(fmt.Sprint("early", i)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, try(fmt.Sprint("early", i)))
 			}
 			enginetest.FillDisk(t, disk+"/ballast")
 			const writers = 16
@@ -158,9 +157,7 @@ func TestDiskFull(t *testing.T) {
 				clear(err)
 			}
 			seen(db, "on the full disk")
-			if err := os.Remove(disk + "/ballast"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(disk+"/ballast"))
 			select {
 			case <-recovered[0]:
 			case <-time.After(recoveryTime):

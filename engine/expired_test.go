@@ -9,15 +9,14 @@ import (
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // flushAll writes all memtables to files.
 func flushAll(t testing.TB, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(id))
 	}
 }
 
@@ -142,20 +141,12 @@ func TestCompactExpiredIngested(t *testing.T) {
 		key := cf.AppendNSKey(nil, cf.DefaultNamespace, fmt.Append(nil, "h", i), false)
 		for f := range 10 {
 			sub := append(cf.AppendSubkeyPrefix(nil, key, false, m.Version), byte('a'+f))
-			if err := s.Put(cf.Default, sub, []byte("value")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Put(cf.Default, sub, []byte("value")))
 		}
-		if err := s.Put(cf.Metadata, key, m.Append(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Put(cf.Metadata, key, m.Append(nil)))
 	}
-	if err := s.Batches(1<<20, load.Add); err != nil {
-		t.Fatal(err)
-	}
-	if err := load.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Batches(1<<20, load.Add))
+	require.NoError(t, load.Commit())
 	if files, err := db.FileProperties(cf.Default); err != nil || len(files) != 1 || files[0].Level == 0 {
 		t.Fatalf("%+v, %v: want one file in a deep level", files, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/basaltdb/basalt/engine/rocks"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestFailedLogIsForgotten: once a full disk has space again and there is a new log, later errors of another kind no
@@ -28,9 +29,7 @@ func TestFailedLogIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := writeString(db, "before"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeString(db, "before"))
 	broken := db.newestLog()
 	if broken == 0 {
 		t.Fatal("the database has no log")

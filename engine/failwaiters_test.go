@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 type noJob struct{ t *testing.T }
@@ -47,9 +48,7 @@ func TestFailWaiters(t *testing.T) {
 	slow.Begin("ns")
 	slow.AddLock(written, true)
 	slow.AddLock(read, false)
-	if err := slow.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, slow.Acquire())
 	// want is how each way to take a lock ends.
 	type way struct {
 		name string
@@ -138,9 +137,7 @@ func TestFailWaiters(t *testing.T) {
 		t.Error("it turns nobody away")
 	}
 	slow.Put(0, []byte("x"), []byte("y"))
-	if err := slow.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, slow.Commit())
 	if err := view(written)(); err != busy {
 		t.Errorf("after the commit: %v", err)
 	}
@@ -157,9 +154,7 @@ func TestFailWaiters(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		slow.Begin("ns")
 		if all {
-			if err := slow.AcquireAll(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, slow.AcquireAll())
 		}
 		slow.FailWaiters(busy)
 		want := map[bool]error{true: busy}[all]

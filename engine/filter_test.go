@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // compact writes everything to files and compacts all families, metadata last, so that the filters judge every
@@ -16,14 +17,10 @@ import (
 func compact(t testing.TB, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(id))
 	}
 	for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream, cf.PubSub, cf.Propagate, cf.Search, cf.Metadata} {
-		if err := db.CompactRange(id, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.CompactRange(id, nil, nil))
 	}
 }
 
@@ -53,17 +50,14 @@ func openQuiet(t testing.TB) *engine.DB {
 
 func update(t testing.TB, db *engine.DB, key string, f func(tx *engine.Tx, rec *engine.Record)) {
 	t.Helper()
-	err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keys(key), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte(key))
 		if err != nil {
 			return err
 		}
 		f(tx, &rec)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestCompactionDropsWhatIsUnreachable(t *testing.T) {
@@ -173,28 +167,20 @@ func persistRacesWithCompaction(t *testing.T, life time.Duration) bool {
 	}()
 	if !<-seen {
 		close(compacted)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-done)
 		return false
 	}
 	time.Sleep(time.Until(expiry.Add(2 * time.Millisecond))) // the event awaited is the clock
 	// The metadata record goes first: then nothing but the lock protects the subkeys.
 	for _, id := range []cf.ID{cf.Metadata, cf.Default} {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.CompactRange(id, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(id))
+		require.NoError(t, db.CompactRange(id, nil, nil))
 	}
 	if n := records(t, db, cf.Metadata); n != 0 {
 		t.Fatalf("%d metadata records: the compaction did not see the key expired", n)
 	}
 	close(compacted)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 	compact(t, db)
 	db.View(ns, keys("h"), func(tx *engine.Tx) error {
 		rec, err := tx.Load([]byte("h"), cf.TypeHash)
@@ -212,16 +198,12 @@ func persistRacesWithCompaction(t *testing.T, life time.Duration) bool {
 func TestTablePropertiesCountDeletes(t *testing.T) {
 	db := openQuiet(t)
 	setHash(t, db, "h", "a", "b", "c")
-	if err := db.FlushMemtable(cf.Default); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Default))
 	update(t, db, "h", func(tx *engine.Tx, rec *engine.Record) {
 		tx.Delete(cf.Default, tx.Subkey(rec, []byte("a")))
 		tx.Put(cf.Default, tx.Subkey(rec, []byte("b")), []byte("x"))
 	})
-	if err := db.FlushMemtable(cf.Default); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Default))
 	files, err := db.TableProperties(cf.Default)
 	if err != nil || len(files) != 2 {
 		t.Fatalf("%d files, %v", len(files), err)
@@ -271,13 +253,9 @@ func TestCompactionDuringOpen(t *testing.T) {
 	}
 	for i := range 12 {
 		setHash(t, db, fmt.Sprint("h", i%3), fmt.Sprint("f", i))
-		if err := db.FlushMemtable(cf.Default); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(cf.Default))
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	for range 5 {
 		db, err := engine.Open(engine.Options{Dir: dir})
 		if err != nil {
@@ -286,8 +264,6 @@ func TestCompactionDuringOpen(t *testing.T) {
 		if n := records(t, db, cf.Default); n != 12 {
 			t.Errorf("%d of 12 subkeys are left", n)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 	}
 }

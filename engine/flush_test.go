@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // blocksWanted returns how many data blocks of files were looked for, whether they were in the block cache or not.
@@ -31,18 +32,14 @@ func TestFlushReadsNothing(t *testing.T) {
 			for _, key := range []string{"first", "last"} {
 				storeString(t, db, cf.DefaultNamespace, key, bytes.Repeat([]byte("v"), 1<<20))
 			}
-			if err := db.FlushMemtable(cf.Metadata); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Metadata))
 			db.DropCaches()
 			before := blocksWanted(db)
 			if !exists(t, db, cf.DefaultNamespace, "first") || blocksWanted(db) == before {
 				t.Fatal("looking for a key reads nothing: the test shows nothing")
 			}
 			before = blocksWanted(db)
-			if err := f.flush(db); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.flush(db))
 			if n := blocksWanted(db) - before; n > 0 {
 				t.Errorf("%d blocks were looked for", n)
 			}
@@ -59,9 +56,7 @@ func TestFlushAll(t *testing.T) {
 	flush := func(writes bool) {
 		t.Helper()
 		before := db.LatestSequence()
-		if err := db.FlushAll(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushAll())
 		if wrote := db.LatestSequence() != before; wrote != writes {
 			t.Errorf("written: %v", wrote)
 		}
@@ -92,21 +87,15 @@ func TestFlushAll(t *testing.T) {
 	storeString(t, db, cf.DefaultNamespace, "again", nil)
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
-	if err := tx.AcquireAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.AcquireAll())
 	rec := tx.Fresh([]byte("before"), cf.TypeString)
 	tx.SaveAppend(&rec, nil)
-	if err := tx.FlushAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.FlushAll())
 	for _, key := range []string{"after", "again"} {
 		rec = tx.Fresh([]byte(key), cf.TypeString)
 		tx.SaveAppend(&rec, nil)
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Commit())
 	tx.Release()
 	if exists(t, db, cf.DefaultNamespace, "before") || !exists(t, db, cf.DefaultNamespace, "after") {
 		t.Error("a transaction that flushes keeps what it has written before, or loses what it writes after")
@@ -138,34 +127,26 @@ func TestLook(t *testing.T) {
 			}
 			return nil
 		})
-		if err := db.FlushMemtable(cf.Metadata); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(cf.Metadata))
 		db.DropCaches()
 	}
 }
 
 func storeString(t *testing.T, db *engine.DB, ns, key string, value []byte) {
 	t.Helper()
-	err := db.Update(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
 		rec := tx.Fresh([]byte(key), cf.TypeString)
 		tx.SaveAppend(&rec, value)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func exists(t *testing.T, db *engine.DB, ns, key string) (there bool) {
 	t.Helper()
-	err := db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
 		rec, err := tx.LoadHead([]byte(key))
 		there = rec.Exists
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return there
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestFlushesBesideEachOther has two callers wait for the same family at once. RocksDB forgets the request of the
@@ -69,12 +70,10 @@ func TestFlushBesideRocksDBsOwn(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
 	value := make([]byte, 8<<10)
 	write := func(i int) {
-		if err := db.Update(ns, keys("filled"), func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, keys("filled"), func(tx *engine.Tx) error {
 			tx.Put(cf.Default, fmt.Appendf(nil, "filled%d", i), value)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	property := func(name string) uint64 {
 		n, ok := db.FamilyIntProperty(cf.Default, name)
@@ -94,9 +93,7 @@ func TestFlushBesideRocksDBsOwn(t *testing.T) {
 		for i := range round % 4 {
 			write(i)
 		}
-		if err := db.FlushMemtable(cf.Default); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(cf.Default))
 	}
 	if met == 0 {
 		t.Error("no flush of RocksDB's own was under way in any round")

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestFollow: what a follower hears is what is in the log, whoever writes and however commits are grouped.
@@ -130,9 +131,7 @@ func TestBeginHistory(t *testing.T) {
 	}
 	db.InjectWriteError(nil)
 	for range 2 {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, write())
 	}
 	if got, err := db.StoredReplicationID(); err != nil || got != id {
 		t.Errorf("%q, %v is stored", got, err)
@@ -161,9 +160,7 @@ func TestKeepLogs(t *testing.T) {
 		seqs = append(seqs, db.LatestSequence()+1)
 		setHash(t, db, fmt.Sprint("k", i), "a", "b")
 		for id := range cf.NumFamilies {
-			if err := db.FlushMemtable(id); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(id))
 		}
 	}
 	logs := func() (paths []string) {
@@ -181,13 +178,9 @@ func TestKeepLogs(t *testing.T) {
 	}
 	old := time.Now().Add(-30 * time.Minute)
 	for _, p := range logs {
-		if err := os.Chtimes(p, old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(p, old, old))
 	}
-	if err := db.KeepLogs(seqs[2] + 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.KeepLogs(seqs[2]+1))
 	var fresh []bool
 	for _, p := range logs {
 		info, err := os.Stat(p)

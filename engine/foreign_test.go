@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // apply commits a batch of another server.
@@ -41,9 +42,7 @@ func mustApply(t testing.TB, db *engine.DB, build func(b *batch.Builder)) {
 	t.Helper()
 	var b batch.Builder
 	build(&b)
-	if err := apply(db, b.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, apply(db, b.Bytes()))
 }
 
 // nsKey is the metadata key of a user key.
@@ -305,7 +304,7 @@ func TestApplyFollowsAnotherServer(t *testing.T) {
 // known reads keys so that they get into the caches, and checks that those agree with an iterator.
 func known(t *testing.T, db *engine.DB, ns string, userKeys ...string) {
 	t.Helper()
-	if err := db.View(ns, keys(userKeys...), func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, keys(userKeys...), func(tx *engine.Tx) error {
 		for _, k := range userKeys {
 			key := nsKey(ns, k)
 			value, found, err := tx.Get(cf.Metadata, key)
@@ -320,9 +319,7 @@ func known(t *testing.T, db *engine.DB, ns string, userKeys ...string) {
 			it.Close()
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestApplyRangeOfManyKeys: a range delete of so many keys that they are not counted one by one, of part of one
@@ -401,9 +398,7 @@ func TestApplyIsHeardOf(t *testing.T) {
 				setString(t, db, k, 0)
 				w := db.NewWatch()
 				defer w.Close()
-				if err := db.View(ns, keys(k), func(tx *engine.Tx) error { return tx.Watch(w, []byte(k)) }); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.View(ns, keys(k), func(tx *engine.Tx) error { return tx.Watch(w, []byte(k)) }))
 				watches[k] = w
 			}
 			var r recorder

@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // deletedKeys sums up what the collector counted as deleted in the files of a family.
@@ -78,9 +79,7 @@ func TestCompactionOfExpiredFields(t *testing.T) {
 				db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
 				putExpiring(t, db, "h", tt.expiries)
 				for id := range cf.NumFamilies {
-					if err := db.FlushMemtable(id); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, db.FlushMemtable(id))
 				}
 				if got := deletedKeys(t, db, cf.Metadata); got != tt.deleted && !blobs { // it does not look into blobs
 					t.Errorf("the collector counts %d deleted keys, want %d", got, tt.deleted)

@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/ingeststep"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // slotRecords are batches with the records of n strings and a hash and a sorted set each, of a range of slots, as they
@@ -138,9 +139,7 @@ func TestIngest(t *testing.T) {
 		enginetest.View(t, db, [][]byte{key}, func(tx *engine.Tx) error { return tx.Watch(watch, key) })
 		batches := slotRecords(t, ingestRange, 300)
 		for try := range 3 {
-			if err := db.DeleteSlots(ingestRange); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.DeleteSlots(ingestRange))
 			for range 3 { // that it is not there gets into the caches
 				if _, err := get(db, string(key)); err != nil {
 					t.Fatal(err)
@@ -151,9 +150,7 @@ func TestIngest(t *testing.T) {
 				t.Errorf("%d keys before", before)
 			}
 			seq := db.LatestSequence()
-			if err := ingest(t, db, ingestRange, batches); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, ingest(t, db, ingestRange, batches))
 			if db.LatestSequence() != seq+1 {
 				t.Errorf("sequence %d after %d", db.LatestSequence(), seq)
 			}
@@ -177,9 +174,7 @@ func TestIngest(t *testing.T) {
 				t.Errorf("%d records of other slots", got)
 			}
 			keys, expires := db.Count(cf.DefaultNamespace)
-			if err := db.ScanKeys(cf.DefaultNamespace); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.ScanKeys(cf.DefaultNamespace))
 			db.WaitScans() // before the count is compared, and before the other database looks for open native objects
 			if k, e := db.Count(cf.DefaultNamespace); k != keys || e != expires || keys < 300 || expires < 100 {
 				t.Errorf("%d keys are counted, %d with an expiry; there are %d and %d", keys, expires, k, e)
@@ -236,13 +231,9 @@ func TestIngestRefuses(t *testing.T) {
 	}
 	defer g.Close()
 	for _, b := range batches {
-		if err := g.Add(b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.Add(b))
 	}
-	if err := db.FlushAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushAll())
 	if err := g.Commit(); !errors.Is(err, engine.ErrIngestFlushed) {
 		t.Errorf("after a FLUSHALL: %v", err)
 	}
@@ -259,9 +250,7 @@ func TestIngestInLog(t *testing.T) {
 	behind, follows := db.Log(1), db.Log(seq+1)
 	defer behind.Close()
 	defer follows.Close()
-	if err := ingest(t, db, ingestRange, slotRecords(t, ingestRange, 50)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ingest(t, db, ingestRange, slotRecords(t, ingestRange, 50)))
 	for _, written := range []bool{false, true} {
 		if written {
 			setAway(t, db, 1)
@@ -310,26 +299,18 @@ func TestIngestKilled(t *testing.T) {
 				}
 			}
 			// Tombstones are in the memtable, and all writes in one log.
-			if err := ingest(t, db, ingestRange, batches); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.DeleteSlots(ingestRange); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, ingest(t, db, ingestRange, batches))
+			require.NoError(t, db.DeleteSlots(ingestRange))
 			enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
 				tx.Put(cf.Propagate, []byte("k"), []byte("in the old log only"))
 				return nil
 			})
 			seq := db.LatestSequence()
 			armed = true
-			if err := ingest(t, db, ingestRange, batches); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, ingest(t, db, ingestRange, batches))
 			if step == later {
 				setAway(t, db, 20)
-				if err := db.FlushMemtable(cf.Metadata); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.FlushMemtable(cf.Metadata))
 				setAway(t, db, 20)
 				copyOpen(t, db.Dir(), kill)
 			}

@@ -9,21 +9,19 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // partsDB holds a key for each place: a prefix, and the place in eight bytes.
 func partsDB(t *testing.T, places []uint64) *engine.DB {
 	t.Helper()
 	db := enginetest.Open(t)
-	err := db.Update(partsNS, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(partsNS, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 		for _, p := range places {
 			tx.Put(cf.Default, binary.BigEndian.AppendUint64([]byte("k"), p), nil)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return db
 }
 
@@ -44,9 +42,7 @@ func readParts(t *testing.T, db *engine.DB, bounds []uint64) (places []uint64) {
 	for it.Next() {
 		places = append(places, binary.BigEndian.Uint64(it.Key()))
 	}
-	if err := it.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, it.Err())
 	return places
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // iterModel is what a transaction should see of the default family.
@@ -172,16 +173,12 @@ func TestIterAgainstModel(t *testing.T) {
 			}
 		}
 		if round%4 != 3 {
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.Commit())
 			model = work
 		}
 		tx.Release()
 		if round%10 == 5 {
-			if err := db.FlushMemtable(cf.Default); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Default))
 		}
 	}
 }
@@ -192,16 +189,14 @@ func TestIterSnapshot(t *testing.T) {
 	db := enginetest.Open(t)
 	put := func(value string) {
 		t.Helper()
-		if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 			for i := range 300 {
 				tx.Put(cf.Default, fmt.Appendf(nil, "k%03d", i), []byte(value))
 			}
 			tx.Delete(cf.Default, []byte("k299"))
 			tx.Put(cf.Default, []byte(value), nil)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	put("old")
 	snap := db.NewSnapshot()
@@ -232,22 +227,18 @@ func TestIterSnapshot(t *testing.T) {
 // TestIterMaxSkip: an iteration that meets too many tombstones ends with an error instead of walking over all.
 func TestIterMaxSkip(t *testing.T) {
 	db := enginetest.Open(t)
-	if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 		for i := range 1000 {
 			tx.Put(cf.Default, fmt.Appendf(nil, "k%03d", i), nil)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+	}))
+	require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 		for i := range 999 {
 			tx.Delete(cf.Default, fmt.Appendf(nil, "k%03d", i))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	tx := db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // writeString commits one string in a transaction of its own.
@@ -132,9 +133,7 @@ func TestGuestsAreBounded(t *testing.T) {
 	}
 	holder.RunCombined(holder.tx)
 	holder.tx.RunWaiting(func() bool { return false })
-	if err := holder.tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, holder.tx.Commit())
 	holder.tx.Release()
 	wg.Wait()
 	close(txs)

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	keyspace "github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // recorder notes what it hears of.
@@ -39,12 +40,8 @@ func TestObserver(t *testing.T) {
 			tx.AddLock([]byte(k), true)
 		}
 		tx.Acquire()
-		if err := f(tx); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f(tx))
+		require.NoError(t, tx.Commit())
 	}
 	set := func(key string, fields int) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
@@ -68,9 +65,7 @@ func TestObserver(t *testing.T) {
 		_, err := keyspace.Del(tx, []byte("a"))
 		return err
 	})
-	if err := db.FlushNamespace("ns"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushNamespace("ns"))
 	db.Observe(nil)
 	update(5, set("a", 1))
 	slices.Sort(r.keys)

@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // tree returns a line for every file below dir: its name, size, time of change and content. The lock file is not
@@ -26,7 +27,7 @@ import (
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
-	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -38,9 +39,7 @@ func tree(t *testing.T, dir string) []string {
 		b, err := os.ReadFile(path)
 		out = append(out, fmt.Sprintf("%s %d %v %x", path, info.Size(), info.ModTime(), b))
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -150,9 +149,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no CURRENT and no MANIFEST", func(t *testing.T, dir string) { write(t, dir, "000009.sst", "x") },
 			engine.ErrDamaged, "CURRENT and the MANIFEST are missing in "},
 		{"a file", func(t *testing.T, dir string) {
-			if err := os.WriteFile(dir, []byte("x"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(dir, []byte("x"), 0o644))
 		}, nil, "not a directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,12 +178,8 @@ func TestOpenRefuses(t *testing.T) {
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 // TestOpenDamaged: a database of ours that has lost a file is not opened, and can be once the file is back.
@@ -197,19 +190,13 @@ func TestOpenDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	setHash(t, db, "h", "f")
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
+	require.NoError(t, db.Close())
 	files, err := filepath.Glob(dir + "/*.sst")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("table files %q, %v", files, err)
 	}
-	if err := os.Rename(files[0], files[0]+".away"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(files[0], files[0]+".away"))
 	live := engine.LiveObjects()
 	for range 2 {
 		if db, err := engine.Open(engine.Options{Dir: dir}); err == nil {
@@ -223,9 +210,7 @@ func TestOpenDamaged(t *testing.T) {
 	if n := engine.LiveObjects(); n != live {
 		t.Errorf("%d native objects were left open", n-live)
 	}
-	if err := os.Rename(files[0]+".away", files[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(files[0]+".away", files[0]))
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	wantCount(t, db, ns, 1, 0)
 }
@@ -281,9 +266,7 @@ func TestOpenLocked(t *testing.T) {
 		db := enginetest.OpenWith(t, engine.Options{Dir: dir})
 		refused(t, dir)
 		link := filepath.Dir(dir) + "/link"
-		if err := os.Symlink(dir, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(dir, link))
 		if _, err := engine.Open(engine.Options{Dir: link}); !errors.Is(err, engine.ErrLocked) {
 			t.Errorf("through a link: %v", err)
 		}
@@ -301,18 +284,14 @@ func TestOpenLocked(t *testing.T) {
 			t.Fatalf("the other process: %q, %v", line, err)
 		}
 		// It is stopped, with the lock held, so that what changes in the directory is not its work.
-		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 		defer cmd.Process.Kill() // otherwise nobody would wake it
 		var state syscall.WaitStatus
 		if _, err := syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil); err != nil || !state.Stopped() {
 			t.Fatalf("the other process did not stop: %v, %#x", err, state)
 		}
 		refused(t, dir)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Kill())
 		cmd.Wait()
 		db := enginetest.OpenWith(t, engine.Options{Dir: dir})
 		setHash(t, db, "h", "f")
@@ -323,10 +302,7 @@ func TestOpenLocked(t *testing.T) {
 // deletes some time after it has opened it.
 func inUse(t *testing.T, dir string) []string {
 	t.Helper()
-	current, err := os.ReadFile(dir + "/CURRENT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := require.File(t, dir+"/CURRENT")
 	return slices.DeleteFunc(names(t, dir), func(name string) bool {
 		return strings.HasPrefix(name, "MANIFEST-") && name != strings.TrimSpace(string(current))
 	})
@@ -354,9 +330,7 @@ func hold(t *testing.T, dir string) holder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
 		cmd.Wait()
@@ -375,9 +349,7 @@ func TestOpenKeepsUnknownFamilies(t *testing.T) {
 	if names := db.UnknownFamilies(); len(names) != 0 {
 		t.Errorf("a new database has the unknown families %q", names)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	native(t, dir, append(slices.Clone(cf.Names[:]), "index", "future")...)
 	want := readNative(t, dir)
 	if want["index"] != "v" || want["future"] != "v" {
@@ -407,9 +379,7 @@ func TestOpenKeepsUnknownFamilies(t *testing.T) {
 		if err := db.Checkpoint(check); err != nil {
 			t.Error(err)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 		for _, d := range []string{dir, check} {
 			got := readNative(t, d)
 			for _, name := range []string{"index", "future"} {
@@ -427,9 +397,7 @@ func TestClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	for name, f := range map[string]func(string, [][]byte, func(*engine.Tx) error) error{"Update": db.Update,
 		"View": db.View} {
 		if err := f(ns, keys("k"), func(*engine.Tx) error {

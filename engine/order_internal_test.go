@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestReadsInOrder: a transaction without locks does not find the second of two keys older than the first one, although
@@ -14,13 +15,11 @@ func TestReadsInOrder(t *testing.T) {
 	keys := [][]byte{[]byte("first"), []byte("second")}
 	set := func(key []byte, value string) {
 		t.Helper()
-		if err := db.Update("a", [][]byte{key}, func(tx *Tx) error {
+		require.NoError(t, db.Update("a", [][]byte{key}, func(tx *Tx) error {
 			rec := tx.Fresh(key, cf.TypeString)
 			tx.SaveAppend(&rec, []byte(value))
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	tx := db.NewTx()
 	get := func(key []byte) string {
@@ -62,9 +61,7 @@ func TestReadsInOrder(t *testing.T) {
 		tx.Release()
 
 		tx.Begin("a")
-		if err := tx.Prefetch(keys); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Prefetch(keys))
 		set(keys[0], first+"2")
 		set(keys[1], "newer")
 		if len(first) > prefetchMost && !strings.HasSuffix(get(keys[1]), "newer") {

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // comparators are the two that the zset_score family may have.
@@ -44,15 +45,11 @@ func TestScoreComparatorIsSwitchable(t *testing.T) {
 					z.Size = uint64(n)
 					tx.Save(&z, nil)
 				})
-				if err := db.FlushMemtable(cf.ZSetScore); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.FlushMemtable(cf.ZSetScore))
 				if round == 2 {
-					if err := db.CompactRange(cf.ZSetScore, nil, nil); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, db.CompactRange(cf.ZSetScore, nil, nil))
 				}
-				if err := db.View(ns, keys("z"), func(tx *engine.Tx) error {
+				require.NoError(t, db.View(ns, keys("z"), func(tx *engine.Tx) error {
 					z, err := tx.Load([]byte("z"), cf.TypeZSet)
 					if err != nil {
 						return err
@@ -71,12 +68,8 @@ func TestScoreComparatorIsSwitchable(t *testing.T) {
 						t.Errorf("round %d: %d scores, want %d", round, got, n)
 					}
 					return it.Err()
-				}); err != nil {
-					t.Fatal(err)
-				}
-				if err := db.Close(); err != nil {
-					t.Fatal(err)
-				}
+				}))
+				require.NoError(t, db.Close())
 				if ldbErr != nil {
 					continue
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/rocks"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // Records of any length are seen the same in whole, by their heads and by parts, in every order, whether they lie in
@@ -91,9 +92,7 @@ func TestPartsOfRecords(t *testing.T) {
 	t.Run("prefetched", func(t *testing.T) {
 		check(t, func(tx *engine.Tx) error { return tx.Prefetch(append(keysOf(values), []byte("missing"))) })
 	})
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	t.Run("file", func(t *testing.T) { check(t, none) })
 	err := db.View("", [][]byte{[]byte("missing")}, func(tx *engine.Tx) error {
 		rec, err := tx.LoadPart([]byte("missing"), func(cf.Type, int) (int,
@@ -126,14 +125,11 @@ func TestWriteAfterLook(t *testing.T) {
 	open := rocks.LiveObjects()
 	update := func(f func(tx *engine.Tx, rec *engine.Record)) {
 		t.Helper()
-		err := db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
 			rec, err := tx.LoadHead(key)
 			f(tx, &rec)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	update(func(tx *engine.Tx, rec *engine.Record) {
 		*rec = tx.Fresh(key, cf.TypeString)

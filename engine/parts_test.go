@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const partsNS = cf.DefaultNamespace
@@ -56,13 +57,11 @@ func TestGetParts(t *testing.T) {
 	}
 	put := func(key, value []byte) {
 		t.Helper()
-		if err := db.Update(partsNS, lock, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(partsNS, lock, func(tx *engine.Tx) error {
 			tx.Put(cf.Default, key,
 				value)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	put(near, []byte("a neighbour"))
 	put([]byte("par"), value)
@@ -71,9 +70,7 @@ func TestGetParts(t *testing.T) {
 	check("in the memtable", nil, key, value)
 	check("one that begins with it", nil, near, []byte("a neighbour"))
 	check("after it", nil, gone, nil)
-	if err := db.FlushMemtable(cf.Default); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Default))
 	check("in a file", nil, key, value)
 	check("own write", func(tx *engine.Tx) { tx.Put(cf.Default, key, value[:60_000]) }, key, value[:60_000])
 	check("own delete", func(tx *engine.Tx) { tx.Delete(cf.Default, key) }, key, nil)
@@ -120,7 +117,7 @@ func TestPatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(partsNS, lock, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(partsNS, lock, func(tx *engine.Tx) error {
 		if v, _, err := tx.Get(cf.Default, key); string(v) != "A12abc6789" {
 			t.Errorf("committed: %q, %v", v, err)
 		}
@@ -128,8 +125,5 @@ func TestPatch(t *testing.T) {
 			t.Error("a record of an earlier transaction was patched")
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // Values that a batch has read are held once while the transaction lasts; what is kept for the next one is bounded.
@@ -22,14 +23,11 @@ func TestBatchedReadHoldsValuesOnce(t *testing.T) {
 			value := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, c.size/2) }
 			for i := range names {
 				names[i] = []byte(fmt.Sprint("key", i))
-				err := db.Update(ns, names[i:i+1], func(tx *engine.Tx) error {
+				require.NoError(t, db.Update(ns, names[i:i+1], func(tx *engine.Tx) error {
 					rec, err := tx.Load(names[i], cf.TypeString)
 					tx.SaveAppend(&rec, value(i))
 					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			tx := db.NewTx()
 			defer tx.End()
@@ -38,9 +36,7 @@ func TestBatchedReadHoldsValuesOnce(t *testing.T) {
 				if got := tx.Kept(); got > kept {
 					t.Errorf("%d bytes are kept for the next transaction", got)
 				}
-				if err := tx.Prefetch(names); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, tx.Prefetch(names))
 				if c.keys == 16 {
 					if got, most := tx.Kept(), c.size*c.keys*3/2+(32<<10); got > most {
 						t.Errorf("%d bytes are held by one batch, want at most %d", got, most)

@@ -18,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/engine/logfile"
 	"github.com/basaltdb/basalt/engine/manifest"
 	"github.com/basaltdb/basalt/engine/wal"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // crashed returns a copy of the directory of an open database: what a kill leaves. It has two logs that are needed,
@@ -35,16 +36,12 @@ func crashed(t *testing.T) (dir string, logs []string) {
 			setHash(t, db, fmt.Sprintf("%shash%d", name, i), "f")
 		}
 		if name == "a" {
-			if err := db.FlushMemtable(cf.Metadata); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Metadata))
 		}
 	}
 	<-listed[0]
 	dir = filepath.Join(t.TempDir(), "db")
-	if err := os.CopyFS(dir, os.DirFS(db.Dir())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS(db.Dir())))
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(logs) != 2 {
 		t.Fatalf("logs %q, %v", logs, err)
@@ -55,13 +52,8 @@ func crashed(t *testing.T) (dir string, logs []string) {
 
 func edit(t *testing.T, path string, f func(b []byte) []byte) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, f(b), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b := require.File(t, path)
+	require.NoError(t, os.WriteFile(path, f(b), 0o644))
 }
 
 func flip(at int) func(b []byte) []byte {
@@ -113,9 +105,7 @@ func TestDamagedLog(t *testing.T) {
 			count := func(force engine.Force, want [2]int) *engine.DB {
 				t.Helper()
 				copied := filepath.Join(t.TempDir(), "db")
-				if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 				o := engine.Options{Dir: copied, Force: force}
 				db := enginetest.OpenWith(t, o)
 				n, _ := db.Count(ns)
@@ -171,26 +161,17 @@ func TestCleanLog(t *testing.T) {
 		setString(t, db, fmt.Sprint("k", i), 0)
 	}
 	check := filepath.Join(t.TempDir(), "db")
-	if err := db.Checkpoint(check); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Checkpoint(check))
 	setString(t, db, "last", 0)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	wantCount(t, enginetest.OpenWith(t, engine.Options{Dir: check}), ns, 20, 0)
 	logs, _ := filepath.Glob(dir + "/*.log")
 	newest := logs[len(logs)-1]
-	whole, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := require.File(t, newest)
 	for name, b := range map[string][]byte{
 		"cut": whole[:len(whole)-10], "damaged": flip(-6)(bytes.Clone(whole)), "empty": nil,
 	} {
-		if err := os.WriteFile(newest, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(newest, b, 0o644))
 		if db, err := engine.Open(engine.Options{Dir: dir}); !errors.Is(err, engine.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 			if err == nil {
@@ -198,9 +179,7 @@ func TestCleanLog(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(newest, whole, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(newest, whole, 0o644))
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	wantCount(t, db, ns, 21, 0)
 	if r := db.Recovery(); r != (engine.Recovery{}) {
@@ -218,12 +197,8 @@ func TestDamagedTable(t *testing.T) {
 	for i := range 2000 {
 		setString(t, db, fmt.Sprintf("key%04d", i), 0)
 	}
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
+	require.NoError(t, db.Close())
 	files, _ := filepath.Glob(dir + "/*.sst")
 	if len(files) != 1 {
 		t.Fatalf("files %q", files)
@@ -271,12 +246,8 @@ func TestNewerManifest(t *testing.T) {
 			}
 			setHash(t, db, "h", "f", "g")
 			setString(t, db, "s", 0)
-			if err := db.FlushMemtable(cf.Metadata); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Metadata))
+			require.NoError(t, db.Close())
 			placeholders(t, dir, placeholder)
 			o := grocksdb.NewDefaultOptions()
 			defer o.Destroy()
@@ -294,9 +265,7 @@ func TestNewerManifest(t *testing.T) {
 				t.Errorf("kept %q", kept)
 			}
 			setString(t, db, "new", 0)
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Close())
 			wantCount(t, enginetest.OpenWith(t, engine.Options{Dir: dir}), ns, 3, 0)
 		})
 	}
@@ -340,12 +309,8 @@ func TestNewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	setString(t, db, "s", 0)
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
+	require.NoError(t, db.Close())
 	files, _ := filepath.Glob(dir + "/*.sst")
 	edit(t, files[0], func(b []byte) []byte { // the footer ends with u32 version, u64 magic
 		b[len(b)-12] = 7
@@ -371,9 +336,7 @@ func TestLogsAreListed(t *testing.T) {
 	defer db.Close()
 	setString(t, db, "a", 0)
 	setHash(t, db, "h", "f")
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	<-listed[0]
 	logs, err := wal.Numbers(db.Dir())
 	list, listErr := wal.ReadList(db.Dir())

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // makeOther makes a database with n strings of a value in dir/sync_checkpoint, and returns the directory.
@@ -28,9 +29,7 @@ func makeOther(t testing.TB, dir, value string, n int) string {
 		t.Fatal(err)
 	}
 	setStrings(t, db, value, n)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	return other
 }
 
@@ -38,12 +37,10 @@ func setStrings(t testing.TB, db *engine.DB, value string, n int) {
 	t.Helper()
 	for i := range n {
 		key := fmt.Appendf(nil, "k%d", i)
-		if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			_, err := str.Set(tx, key, []byte(value), str.SetOptions{})
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -75,30 +72,20 @@ func TestReplace(t *testing.T) {
 	}
 	watch := db.NewWatch()
 	defer watch.Close()
-	if err := db.View(ns, keys("none"), func(tx *engine.Tx) error { return tx.Watch(watch, []byte("none")) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.SetFamilyOption("write_buffer_size", "1048576"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.View(ns, keys("none"), func(tx *engine.Tx) error { return tx.Watch(watch, []byte("none")) }))
+	require.NoError(t, db.SetFamilyOption("write_buffer_size", "1048576"))
 	pooled := db.NewTx()
 	pooled.Begin(ns)
 	pooled.AddLock([]byte("k1"), true)
-	if err := pooled.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pooled.Acquire())
 	if _, err := str.Set(pooled, []byte("k1"), []byte("old2"), str.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := pooled.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pooled.Commit())
 	pooled.Release()
 
 	other := makeOther(t, dir, "new", 5)
-	if err := db.Replace(other, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Replace(other, nil))
 	for _, gone := range []string{other, dir + "/db.tmp"} {
 		if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", gone, err)
@@ -116,22 +103,16 @@ func TestReplace(t *testing.T) {
 	for range 2 { // and it goes on
 		pooled.Begin(ns)
 		pooled.AddLock([]byte("k8"), true)
-		if err := pooled.Acquire(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pooled.Acquire())
 		if _, err := str.Set(pooled, []byte("k8"), []byte("more"), str.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := pooled.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pooled.Commit())
 		pooled.Release()
 		wantCount(t, db, ns, 6, 0)
 	}
 	compact(t, db)
-	if err := db.Replace(makeOther(t, dir, "third", 2), nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Replace(makeOther(t, dir, "third", 2), nil))
 	mustGet(t, db, "k1", "third")
 	wantCount(t, db, ns, 2, 0)
 	if err := db.SyncWAL(); err != nil {
@@ -191,9 +172,7 @@ func TestReplaceRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			setStrings(t, db, "new", 5)
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Close())
 			return dir + "/sync_checkpoint"
 		}, engine.ErrSlots},
 	} {
@@ -314,9 +293,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 	})
 	for i := range 4 {
 		before := done.Load()
-		if err := db.Replace(makeOther(t, dir, strconv.Itoa(i+1), n), nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Replace(makeOther(t, dir, strconv.Itoa(i+1), n), nil))
 		round.Store(int64(i + 1))
 		for done.Load() < before+200 && !t.Failed() {
 			mustGet(t, db, "k1", strconv.Itoa(i+1))
@@ -363,9 +340,7 @@ func TestReplaceKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		setStrings(t, db, "old", 3)
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 		makeOther(t, dir, "new", 7)
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", exchangeEnv, dir, step))
@@ -385,9 +360,7 @@ func TestReplaceKilled(t *testing.T) {
 			}
 			mustGet(t, db, "k2", want)
 			wantCount(t, db, ns, n, 0)
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Close())
 		}
 		if _, err := os.Stat(dir + "/db.tmp"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("step %d: db.tmp: %v", step, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // openReplica opens the database of a replica.
@@ -200,18 +201,14 @@ func TestApplyUpdatesToNewerFamily(t *testing.T) {
 	if names := db.UnknownFamilies(); len(names) > 0 {
 		t.Errorf("unknown families %q", names)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	if db, err = engine.Open(o); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := applyUpdates(db, true, index(5, "l")); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	if got := readNative(t, dir)["index"]; got != "v" {
 		t.Errorf("the family holds %q", got)
 	}

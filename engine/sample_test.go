@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fill writes n subkeys below a prefix and returns them.
@@ -17,17 +18,14 @@ func fill(t testing.TB, db *engine.DB, prefix string, n int, sub func(i int) str
 	t.Helper()
 	all := map[string]bool{}
 	for i := 0; i < n; i += 1000 {
-		err := db.Update(ns, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 			for j := i; j < min(n, i+1000); j++ {
 				s := sub(j)
 				all[s] = true
 				tx.Put(cf.Default, []byte(prefix+s), nil)
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return all
 }
@@ -77,9 +75,7 @@ func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][
 	db := enginetest.Open(t)
 	fill(t, db, "c:", n, sub)
 	if flushed {
-		if err := db.FlushMemtable(cf.Default); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(cf.Default))
 	}
 	tx := db.NewTx()
 	tx.Begin(ns)
@@ -189,7 +185,7 @@ func TestPopSampleEmptiesACollection(t *testing.T) {
 		if i == n-last {
 			before = ticker(t, db, "rocksdb.number.iter.skip")
 		}
-		err := db.Update(ns, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 			got, err := tx.PopSample(cf.Default, []byte("p:"), uint64(n-i), 1)
 			if err != nil {
 				return err
@@ -200,10 +196,7 @@ func TestPopSampleEmptiesACollection(t *testing.T) {
 			delete(left, string(got[0]))
 			tx.Delete(cf.Default, append([]byte("p:"), got[0]...))
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if len(left) != 0 {
 		t.Errorf("%d members were never popped", len(left))
@@ -315,19 +308,13 @@ func TestBoundsFollowAdds(t *testing.T) {
 		}},
 	} {
 		set("m", "s")
-		if err := tt.f([][]byte{other, key}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tt.f([][]byte{other, key}))
 		bound(tt.what+" of another key", "m", "s")
-		if err := tt.f([][]byte{key}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tt.f([][]byte{key}))
 		bound(tt.what, "", "")
 	}
 	set("m", "s")
-	if err := db.FlushAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushAll())
 	if n := db.Derived().Used(); n != 0 {
 		t.Errorf("%d bytes are kept of a flushed database", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func openSlots(t *testing.T) *engine.DB {
@@ -43,9 +44,7 @@ func TestDeleteSlots(t *testing.T) {
 		}
 		for range 2 {
 			seq := db.LatestSequence()
-			if err := db.DeleteSlots(r); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.DeleteSlots(r))
 			if got, _ := db.Count(cf.DefaultNamespace); got != int64(want) {
 				t.Errorf("%d keys are counted, want %d of %d", got, want, n)
 			}

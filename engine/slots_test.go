@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestSlotsFitTheDatabase: nothing in the files says whether keys carry the cluster slot, so the keys must.
@@ -39,17 +40,12 @@ func TestSlotsFitTheDatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, k := range tt.keys {
-				err := db.Update(ns, keys(k), func(tx *engine.Tx) error {
+				require.NoError(t, db.Update(ns, keys(k), func(tx *engine.Tx) error {
 					_, err := str.Set(tx, []byte(k), []byte("v"), str.SetOptions{})
 					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Close())
 			live := engine.LiveObjects()
 			db, err = open(dir, !tt.slots)
 			if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestSorter puts collections in a random order, with elements in a random order and names that begin alike. Batches
@@ -19,9 +20,7 @@ func TestSorter(t *testing.T) {
 	for range 2 {
 		want := map[cf.ID][]string{}
 		put := func(id cf.ID, key, value []byte) {
-			if err := s.Put(id, key, value); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Put(id, key, value))
 			want[id] = append(want[id], string(key)+"\x00"+string(value))
 		}
 		for _, i := range r.Perm(2_000) {
@@ -38,7 +37,7 @@ func TestSorter(t *testing.T) {
 		}
 		got := map[cf.ID][]string{}
 		var turns []cf.ID
-		err := s.Batches(8<<10, func(rep []byte) error {
+		require.NoError(t, s.Batches(8<<10, func(rep []byte) error {
 			b, err := batch.NewReader(rep)
 			if err != nil {
 				return err
@@ -57,10 +56,7 @@ func TestSorter(t *testing.T) {
 				}
 				got[rec.Family] = append(got[rec.Family], string(rec.Key)+"\x00"+string(rec.Value))
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for id, records := range want {
 			slices.SortFunc(records, func(x, y string) int { return bytes.Compare([]byte(x), []byte(y)) })
 			if !slices.Equal(got[id], records) {

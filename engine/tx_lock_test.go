@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestReadersOfOtherKeys: while a commit with many keys waits for the disk, everybody reads and locks other keys,
@@ -86,9 +87,7 @@ func TestUpgradeOfManyLocks(t *testing.T) {
 			tx.Release()
 			tx.Begin("a")
 			tx.AddLocks(locks)
-			if err := tx.Acquire(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.Acquire())
 		}
 		for range 2 { // more, behind those that it has waited for
 			for i := n; i < 3*n; i++ {

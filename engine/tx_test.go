@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -28,7 +29,7 @@ func keys(k ...string) [][]byte {
 // setHash writes a hash as the hash type does, with the given fields.
 func setHash(t testing.TB, db *engine.DB, key string, fields ...string) {
 	t.Helper()
-	err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keys(key), func(tx *engine.Tx) error {
 		rec, err := tx.Load([]byte(key), cf.TypeHash)
 		if err != nil {
 			return err
@@ -39,10 +40,7 @@ func setHash(t testing.TB, db *engine.DB, key string, fields ...string) {
 		}
 		tx.Save(&rec, nil)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestUpdateIsVisibleAfterCommitOnly(t *testing.T) {
@@ -113,17 +111,13 @@ func TestOverlayAgainstModel(t *testing.T) {
 				}
 			}
 			if rng.IntN(4) == 0 {
-				if err := tx.Rollback(mark); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, tx.Rollback(mark))
 				work = before
 			}
 			checkReads(t, tx, prefix, work, rng)
 		}
 		if round%3 != 0 {
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.Commit())
 			model = work
 		}
 		tx.Release()
@@ -203,9 +197,7 @@ func TestSaveOverwritesInPlaceAndRollsBack(t *testing.T) {
 	if !tx.Wrote(mark) {
 		t.Error("Wrote does not see an in-place overwrite")
 	}
-	if err := tx.Rollback(mark); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Rollback(mark))
 	if got, _ := tx.Load([]byte("h"), cf.TypeHash); got.Size != 1 {
 		t.Errorf("size after the rollback = %d, want 1", got.Size)
 	}
@@ -287,23 +279,17 @@ func TestReopenKeepsDataAndCounts(t *testing.T) {
 	if _, err := engine.Open(engine.Options{Dir: dir}); !errors.Is(err, engine.ErrLocked) {
 		t.Errorf("second open of the same directory: %v", err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
 	if n, _ := db.Count(ns); n != 100 {
 		t.Errorf("%d keys after reopening, want 100", n)
 	}
-	if err := db.FlushNamespace(ns); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushNamespace(ns))
 	if n, _ := db.Count(ns); n != 0 {
 		t.Errorf("%d keys after FlushNamespace", n)
 	}
 	setHash(t, db, "again", "x")
-	if err := db.FlushAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushAll())
 	if n, _ := db.Count(ns); n != 0 {
 		t.Errorf("%d keys after FlushAll", n)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // Open opens a database in a temporary directory and closes it at the end of the test. The test fails if native objects
@@ -43,17 +44,13 @@ func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 // Update runs f in a transaction of the default namespace that holds the locks of the keys for writing, and commits it.
 func Update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(cf.DefaultNamespace, keys, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(cf.DefaultNamespace, keys, f))
 }
 
 // View runs f in a transaction of the default namespace that holds the locks of the keys for reading.
 func View(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.View(cf.DefaultNamespace, keys, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.View(cf.DefaultNamespace, keys, f))
 }
 
 // Bytes converts words to byte slices.
@@ -152,9 +149,7 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 			records = append(records, fmt.Sprintf("%s %s %s %s", rec.Kind, rec.Family, s.UserKey, s.Sub))
 		}
 	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Err())
 	return strings.Join(records, ", ")
 }
 
