@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // checker decodes records of Kvrocks and encodes them again. It learns the type of each key's version from the
@@ -367,8 +368,6 @@ func readScan(t *testing.T, name string) (scan [][2][]byte) {
 		}
 		scan = append(scan, [2][]byte{key, value})
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lines.Err())
 	return scan
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 var noon = time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)
@@ -151,9 +152,7 @@ func (c *checkerTest) tick(t *testing.T, step time.Duration) string {
 	t.Helper()
 	c.now = c.now.Add(step)
 	c.log = nil
-	if err := c.Tick(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Tick(context.Background()))
 	return strings.Join(c.log, " ")
 }
 
@@ -238,9 +237,7 @@ func TestCheckerStopsWithContext(t *testing.T) {
 		cancel()
 		return inner(id, start, stop)
 	}
-	if err := c.Tick(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Tick(ctx))
 	if len(c.log) != 1 || !reflect.DeepEqual(told, []string{"default a true"}) {
 		t.Errorf("after the end of the context: %v, told %v", c.log, told)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // calls are all functions of the package, each on one key.
@@ -324,16 +325,13 @@ func TestBitsOfLongString(t *testing.T) {
 	for i := 1000; i < len(value); i++ {
 		value[i] = byte(i * i >> 3)
 	}
-	err := db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, key, value, str.SetOptions{})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	bit := func(i int64) bool { return i/8 < int64(len(value)) && value[i/8]>>(7-i%8)&1 != 0 }
 	n := int64(len(value)) * 8
-	err = db.View("", [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.View("", [][]byte{key}, func(tx *engine.Tx) error {
 		for _, i := range []int64{0, 7, 8, 8 * 1000, 8*100_000 + 3, n - 1, n, n + 100, bitmap.MaxOffset} {
 			if got, err := bitmap.GetBit(tx, key, uint64(i)); err != nil || got != bit(i) {
 				t.Errorf("bit %d: %v, %v", i, got, err)
@@ -363,8 +361,5 @@ func TestBitsOfLongString(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

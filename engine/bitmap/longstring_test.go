@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/bitmap"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestChangesOfLongString: SETBIT and BITFIELD do to strings of all lengths what they do to bits, whether the string
@@ -21,9 +22,7 @@ func TestChangesOfLongString(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	update := func(f func(tx *engine.Tx) error) {
 		t.Helper()
-		if err := db.Update(cf.DefaultNamespace, [][]byte{key}, f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{key}, f))
 	}
 	lengths := []int{1, 20, 511, 2047, 2100, 30_000}
 	for round := range 300 {
@@ -109,14 +108,11 @@ func TestFieldsOfLongStringAreNotCopied(t *testing.T) {
 	const size = 8 << 20
 	value := make([]byte, size)
 	value[size/2] = 7
-	err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, key, value, str.SetOptions{})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	}))
+	require.NoError(t, db.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		u8 := bitmap.FieldType{Bits: 8}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -132,8 +128,5 @@ func TestFieldsOfLongStringAreNotCopied(t *testing.T) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

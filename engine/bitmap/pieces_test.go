@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // defaultRecords counts the records of the default family.
@@ -35,9 +36,7 @@ func TestLargeResult(t *testing.T) {
 	})
 	compact := func(db *engine.DB) {
 		t.Helper()
-		if err := db.CompactRange(cf.Default, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.CompactRange(cf.Default, nil, nil))
 	}
 	counted := func(db *engine.DB, when string, want uint64) {
 		t.Helper()
@@ -110,9 +109,7 @@ func apply(t *testing.T, db *engine.DB, rep []byte) {
 	tx := db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()
-	if err := errors.Join(tx.AcquireFor(b), tx.Apply(b), tx.Commit()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(tx.AcquireFor(b), tx.Apply(b), tx.Commit()))
 }
 
 // TestResultBeyondBatch: a result that no batch may hold is refused while it is made.

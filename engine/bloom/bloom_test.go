@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/bloom"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -21,9 +22,7 @@ var raw = enginetest.Bytes
 
 func update(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{key}, f))
 }
 
 // numbers are the items from, from+1, ... before to.

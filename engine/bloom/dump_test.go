@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestDumpInChunks loads the chunks of long filters, one in a transaction and all in one.
@@ -18,9 +19,7 @@ func TestDumpInChunks(t *testing.T) {
 	from, to, at := []byte("from"), []byte("to"), []byte("at once")
 	run := func(f func(tx *engine.Tx) error) {
 		t.Helper()
-		if err := db.Update(cf.DefaultNamespace, [][]byte{from, to, at}, f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{from, to, at}, f))
 	}
 	var items [][]byte
 	for i := range 1000 {

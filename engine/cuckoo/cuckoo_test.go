@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/internal/murmur"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -27,9 +28,7 @@ var key = []byte("c")
 
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{key}, f))
 }
 
 func item(i int) []byte { return strconv.AppendInt(nil, int64(i), 10) }

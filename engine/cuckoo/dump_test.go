@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestDump loads the pieces of a chain, whose dump is then the same.
@@ -18,9 +19,7 @@ func TestDump(t *testing.T) {
 	from, to := []byte("from"), []byte("to")
 	run := func(f func(tx *engine.Tx) error) {
 		t.Helper()
-		if err := db.Update(cf.DefaultNamespace, [][]byte{from, to}, f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{from, to}, f))
 	}
 	type piece struct {
 		next uint64

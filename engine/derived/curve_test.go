@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // curves are commands whose cost must not depend on how many collections they are spread over, as far as memory holds
@@ -129,9 +130,7 @@ func curveCall(t testing.TB, db *engine.DB, i int, write bool, f func(tx *engine
 	if write {
 		call = db.Update
 	}
-	if err := call(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error { return f(tx, key) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, call(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error { return f(tx, key) }))
 }
 
 // countSeeks returns how many seeks of iterators RocksDB has counted.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // BenchmarkSearch searches for about ten places among many: the time must not grow with their number.
@@ -37,9 +38,7 @@ func BenchmarkSearch(b *testing.B) {
 				tx.Acquire()
 				q := Query{Shape: Shape{Lon: r.Float64()*1.8 - 0.9, Lat: r.Float64()*1.8 - 0.9, Radius: radius,
 					Unit: Metre}, Order: Nearest}
-				if err := Search(tx, key, &q, func(*Found) { found++ }); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, Search(tx, key, &q, func(*Found) { found++ }))
 				tx.Release()
 			}
 			b.ReportMetric(float64(found)/float64(b.N), "found/op")

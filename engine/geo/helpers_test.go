@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -15,9 +16,7 @@ var update = enginetest.Update
 
 func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.View(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.View(ns, [][]byte{key}, f))
 }
 
 // place is a Place with a name that is text.

@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // benchmarks are operations on a hash of 100 fields; nothing is committed.
@@ -78,9 +79,7 @@ func benchmark(b *testing.B, prepare func(tx *engine.Tx, key []byte) error) {
 				tx.Begin(ns)
 				tx.AddLock(key, true)
 				tx.Acquire()
-				if err := bm.f(tx, key, i); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, bm.f(tx, key, i))
 				tx.Release()
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -21,16 +22,12 @@ var raw = enginetest.Bytes
 
 func update(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{key}, f))
 }
 
 func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.View(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.View(ns, [][]byte{key}, f))
 }
 
 // all returns the fields and values of a hash in their order, by Each, which checks their number.

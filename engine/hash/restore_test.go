@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // expiringText shows what EachExpiring tells.
@@ -118,14 +119,12 @@ func TestEachExpiringCorrupt(t *testing.T) {
 		}
 		return nil
 	})
-	if err := db.Update(ns, [][]byte{[]byte("set")}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, [][]byte{[]byte("set")}, func(tx *engine.Tx) error {
 		rec := tx.Fresh([]byte("set"), cf.TypeSet)
 		rec.Size = 1
 		tx.Save(&rec, nil)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	view(t, db, []byte("set"), func(tx *engine.Tx) error {
 		if _, err := expiringText(tx, []byte("set")); err != engine.ErrWrongType {
 			t.Errorf("a set: %v", err)

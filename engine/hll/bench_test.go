@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // BenchmarkAdd adds one element at a time to one of so many HyperLogLogs that hold many already, 16 in a transaction.
@@ -39,9 +40,7 @@ func BenchmarkAdd(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := tx.Commit(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, tx.Commit())
 				tx.Release()
 			}
 		})

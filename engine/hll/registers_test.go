@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/murmur"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // The registers and ranks that PFDEBUG GETREG of redis-server 7.0 shows for HyperLogLogs of one element.
@@ -37,9 +38,7 @@ func TestRanks(t *testing.T) {
 }
 
 func TestRegisters(t *testing.T) {
-	if err := SelfTest(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, SelfTest())
 	// The lowest bits of a byte first: registers 0 to 3 in three bytes.
 	s := make(segment, cf.HLLSegmentLen)
 	for i, v := range []uint8{1, 2, 3, 63} {

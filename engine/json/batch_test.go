@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -114,9 +115,7 @@ func TestBatches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)
 			if c.before != nil {
-				if err := db.Update(ns, keysOf("j"), c.before); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.Update(ns, keysOf("j"), c.before))
 			}
 			got, err := recordsOf(t, db, c.f)
 			if err != nil {
@@ -135,12 +134,10 @@ func TestFailedWrites(t *testing.T) {
 	o := json.DefaultOptions
 	o.MaxBytes, o.MaxDepth = 200, 4
 	key := []byte("j")
-	if err := db.Update(ns, keysOf("j"), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keysOf("j"), func(tx *engine.Tx) error {
 		_, err := json.Set(tx, key, json.Root(), []byte(`{"a":[1,[2]],"n":1e308,"s":"x"}`), json.Always, o)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	long := []byte(`"` + strings.Repeat("x", 150) + `"`)
 	for name, f := range map[string]func(tx *engine.Tx) error{
 		"bad text": func(tx *engine.Tx) error {

@@ -3,6 +3,8 @@ package json
 import (
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // kilobyte is a document of 1 KiB such as applications keep: short names, strings and numbers.
@@ -37,9 +39,7 @@ func BenchmarkText(b *testing.B) {
 			b.SetBytes(int64(len(kilobyte)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := f(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, f())
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/json"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // model is what the arrays of a document should be: $.a and $.o.a.
@@ -47,12 +48,10 @@ func TestArrayModel(t *testing.T) {
 		key := []byte("j")
 		m := model{{1}, {2}}
 		update := func(f func(tx *engine.Tx) error) error { return db.Update(ns, keysOf("j"), f) }
-		if err := update(func(tx *engine.Tx) error {
+		require.NoError(t, update(func(tx *engine.Tx) error {
 			_, err := json.Set(tx, key, json.Root(), []byte(m.text()), json.Always, o)
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		next := 100
 		for i := range 2000 {
 			// One path selects both arrays, the others one, and what is not an array.
@@ -204,7 +203,7 @@ func TestArrayModel(t *testing.T) {
 				t.Fatalf("step %d: command %d of %s with %d, %d: %q %v, want %q", i, command, p.path, x, y, got, err, want)
 			}
 			if g.IntN(10) == 0 || i == 1999 {
-				err := db.View(ns, keysOf("j"), func(tx *engine.Tx) error {
+				require.NoError(t, db.View(ns, keysOf("j"), func(tx *engine.Tx) error {
 					doc, err := json.Open(tx, key, json.NewBudget(0))
 					if err != nil {
 						return err
@@ -214,10 +213,7 @@ func TestArrayModel(t *testing.T) {
 						t.Fatalf("step %d: %s, want %s", i, text, m.text())
 					}
 					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 		}
 	}

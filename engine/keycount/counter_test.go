@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // total is State for tests in which the two clocks go alike.
@@ -331,9 +333,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("without a file: %v %v", s, err)
 	}
 	saved := sample(now)
-	if err := saved.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, saved.Write(dir))
 	got, err := Read(dir, now+500)
 	if err != nil {
 		t.Fatal(err)

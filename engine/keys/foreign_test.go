@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestTypesOfKvrocks: keys of types that only newer versions of Kvrocks have are preserved, and can be deleted and
@@ -35,9 +36,7 @@ func TestTypesOfKvrocks(t *testing.T) {
 			}
 			compact := func() {
 				t.Helper()
-				if err := db.CompactNamespace(""); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.CompactNamespace(""))
 			}
 			compact()
 			bound := typ != cf.TypeCuckooFilter
@@ -74,9 +73,7 @@ func TestTypesOfKvrocks(t *testing.T) {
 			if n := subkeys("k"); n != 2 {
 				t.Errorf("%d subkeys after an expiry was set", n)
 			}
-			if err := db.FlushAll(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushAll())
 			update(t, db, "k empty", func(tx *engine.Tx) error {
 				n, err := keys.Exists(tx, []byte("k"), []byte("empty"))
 				if n != 0 {

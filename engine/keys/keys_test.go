@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const (
@@ -30,9 +31,7 @@ func list(words ...string) [][]byte {
 // update runs f in a transaction that has the locks of the keys.
 func update(t testing.TB, db *engine.DB, locked string, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, list(strings.Fields(locked)...), f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, list(strings.Fields(locked)...), f))
 }
 
 // put writes a key of the given type, with the members as subkeys.
@@ -71,7 +70,7 @@ func show(t testing.TB, db *engine.DB, key string) string { return showIn(t, db,
 // showIn is show of a key in any namespace.
 func showIn(t testing.TB, db *engine.DB, ns, key string) (text string) {
 	t.Helper()
-	err := db.View(ns, list(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, list(key), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte(key))
 		if err != nil || !rec.Exists {
 			text = "-"
@@ -93,10 +92,7 @@ func showIn(t testing.TB, db *engine.DB, ns, key string) (text string) {
 		}
 		text = b.String()
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return text
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestLongValues: a value of which only the beginning is looked at arrives whole under its new key, whether it was
@@ -40,13 +41,11 @@ func TestLongValues(t *testing.T) {
 		} {
 			for _, own := range []bool{false, true} {
 				for _, where := range []string{ns, other} {
-					if err := db.Update(where, [][]byte{[]byte("a"), []byte("b")}, func(tx *engine.Tx) error {
+					require.NoError(t, db.Update(where, [][]byte{[]byte("a"), []byte("b")}, func(tx *engine.Tx) error {
 						_, errA := keys.Del(tx, []byte("a"))
 						_, errB := keys.Del(tx, []byte("b"))
 						return errors.Join(errA, errB)
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 				do := func(tx *engine.Tx) error {
 					done, err := c.f(tx)
@@ -76,13 +75,11 @@ func TestLongValues(t *testing.T) {
 					tx.Release()
 				}
 				read := func(ns, key string) (value string, expires bool) {
-					if err := db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+					require.NoError(t, db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
 						rec, err := tx.LoadAny([]byte(key))
 						value, expires = string(rec.Tail), rec.Expire == expire
 						return err
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 					return value, expires
 				}
 				if got, expires := read(c.ns, c.key); got != text || !expires {

@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const other = "db3"
@@ -31,16 +32,13 @@ func across(db *engine.DB, from, to, key string, f func(tx *engine.Tx) error) er
 // move moves a key and reports whether it was.
 func move(t testing.TB, db *engine.DB, from, to, key string) (done bool) {
 	t.Helper()
-	err := across(db, from, to, key, func(tx *engine.Tx) (err error) {
+	require.NoError(t, across(db, from, to, key, func(tx *engine.Tx) (err error) {
 		done, err = keys.Move(tx, []byte(key), to)
 		if tx.Namespace() != from {
 			t.Errorf("the transaction is left in %s", tx.Namespace())
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return done
 }
 
@@ -128,16 +126,13 @@ func TestMoveDoesNotResurrect(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, "k", cf.TypeHash, never, "a", "b")
 	move(t, db, ns, other, "k")
-	err := db.Update(other, list("k"), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(other, list("k"), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte("k"))
 		tx.Delete(cf.Default, tx.Subkey(&rec, []byte("b")))
 		rec.Size--
 		tx.Save(&rec, nil)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	move(t, db, other, ns, "k")
 	if got := show(t, db, "k"); strings.Contains(got, `"vb"`) || !strings.Contains(got, `"va"`) {
 		t.Errorf("moved and back: %s", got)
@@ -200,16 +195,13 @@ func TestMoveRolledBack(t *testing.T) {
 func TestLookingLeavesNoCount(t *testing.T) {
 	db := enginetest.Open(t)
 	for i := range 10 {
-		err := db.View(cf.DatabaseNamespace(i+1), list("k"), func(tx *engine.Tx) error {
+		require.NoError(t, db.View(cf.DatabaseNamespace(i+1), list("k"), func(tx *engine.Tx) error {
 			if n, _ := tx.CountKeys(); n != 0 {
 				t.Errorf("%d keys", n)
 			}
 			_, err := tx.LoadAny([]byte("k"))
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if all := db.Namespaces(); len(all) != 0 {
 		t.Errorf("namespaces %v", all)

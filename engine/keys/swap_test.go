@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // swap exchanges ns and other.
@@ -56,13 +57,9 @@ func TestSwap(t *testing.T) {
 	inOwn, _ := db.Count(ns)
 	inOther, _ := db.Count(other)
 	for round := range 2 {
-		if err := swap(db, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, swap(db, 1<<20))
 		here, there, inOwn, inOther = there, here, inOther, inOwn
-		if err := db.CompactNamespace(""); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.CompactNamespace(""))
 		gotHere, gotThere := look()
 		for i, key := range all {
 			if gotHere[i] != here[i] || gotThere[i] != there[i] {

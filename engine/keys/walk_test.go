@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestWalk(t *testing.T) {
@@ -22,13 +23,11 @@ func TestWalk(t *testing.T) {
 			put(t, db, "abd", cf.TypeString, 1, "expired")
 			put(t, db, "abe", cf.TypeHash, never)
 			// A neighbouring namespace whose name continues that of the other.
-			if err := db.Update(ns+"x", list("a"), func(tx *engine.Tx) error {
+			require.NoError(t, db.Update(ns+"x", list("a"), func(tx *engine.Tx) error {
 				rec := tx.Fresh([]byte("a"), cf.TypeString)
 				tx.SaveAppend(&rec, []byte("elsewhere"))
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			walk := func(r keys.Range) (found []string) {
 				update(t, db, "", func(tx *engine.Tx) error {
 					return keys.Walk(tx, r, func(e *keys.Entry) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/list"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestManyPopsInOneTransaction pops from both ends of a list that only RocksDB holds, with pushes and changes in
@@ -87,9 +88,7 @@ func BenchmarkPopsInOneTransaction(b *testing.B) {
 	for range b.N/len(elems) + 1 {
 		push(b, db, key, elems...)
 	}
-	if err := db.FlushMemtable(cf.Default); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, db.FlushMemtable(cf.Default))
 	db.DropCaches()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 100 {

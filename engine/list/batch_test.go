@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/list"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // recordsOf returns the records that f writes to the WAL. Indexes are told relative to that of the first element
@@ -30,9 +31,7 @@ func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []strin
 			}
 			out = append(out, describe(t, &rec))
 		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Err())
 	}
 	return out
 }

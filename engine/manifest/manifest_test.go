@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/logfile"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // seal makes a MANIFEST of one record each.
@@ -115,9 +116,7 @@ func TestDrop(t *testing.T) {
 		append(tags(tagFamily, 2, tagFamilyAdd, "two"), file(1, 13)...), tags(tagFamily, 2, tagFamilyDrop))
 	for name, data := range map[string][]byte{"MANIFEST-000005": append(whole, 1, 2, 3),
 		"CURRENT": []byte("MANIFEST-000005\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	list := func() string {
 		m, err := Read(dir)
@@ -138,9 +137,7 @@ func TestDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Drop(dir, m.Tables()[1:]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Drop(dir, m.Tables()[1:]))
 	if got, want := list(), "MANIFEST-000020, default 000009.sst level 0 a-b 1009"; got != want {
 		t.Error(got)
 	}
@@ -183,9 +180,7 @@ func TestMakeReadable(t *testing.T) {
 	old := tags(tagNextFile, 12, tagNewFile4, 0, 9, 1000, key(long, 0x1a), key(long, 0x1a), 1, 2, customEnd)
 	b := logfile.Append(nil, old)
 	for name, data := range map[string][]byte{"MANIFEST-000005": b, "CURRENT": []byte("MANIFEST-000005\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	m, err := Read(dir)
 	if err != nil || m.Readable() || len(m.patches) != 2 {

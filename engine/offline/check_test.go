@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // kvrocks returns a copy of the data directory that Kvrocks has written.
@@ -37,17 +38,14 @@ func check(t *testing.T, dir string) *Report {
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+	require.NoError(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		fmt.Fprintf(&b, "%s %d %s %x\n", path, info.Size(), info.ModTime(), maskedSum(data))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 

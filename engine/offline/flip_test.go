@@ -11,19 +11,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // flipped verifies a copy of a file with one bit changed at a time, at every n-th byte from the first on.
 func flipped(t *testing.T, file string, first, n int, verify func(path string) error) {
 	t.Helper()
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := require.File(t, file)
 	path := filepath.Join(t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(path, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	if err := verify(path); err != nil {
 		t.Fatalf("%s is whole: %v", file, err)
 	}
@@ -81,9 +77,7 @@ func large(t *testing.T, o engine.RocksOptions) string {
 			return nil
 		})
 	}
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	return dir
 }
 

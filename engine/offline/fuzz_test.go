@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // FuzzDescribe describes records of any bytes.
@@ -38,9 +39,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add(append([]byte{0xf7, 0x8e, 0x24, 0, 1}, make([]byte, 100)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, data, 0o600))
 		verifyFooter(path)
 		if n, err := verifyBlobs(path); err == nil && n != int64(len(data)) {
 			t.Errorf("%d of %d bytes", n, len(data))

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // What Inspect counts is what Check has counted, and what the records have in bytes.
@@ -87,9 +88,7 @@ func TestInspectVersions(t *testing.T) {
 			return nil
 		})
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	in, err := Inspect(t.Context(), dir, 5, Options{})
 	if err != nil || in.Keys != 1 || in.Biggest[0].Members != 3 || len(in.Garbage.Versions) != 1 ||
 		in.Garbage.Versions[0].Versions != 2 || in.Garbage.Versions[0].Records != 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func overwrite(t *testing.T, file string, at int64) {
@@ -98,12 +99,8 @@ func TestLostTables(t *testing.T) {
 	before := check(t, dir)
 	tables, _ := filepath.Glob(dir + "/*.sst")
 	overwrite(t, tables[0], -6)
-	if err := os.Truncate(tables[1], 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(tables[2]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(tables[1], 100))
+	require.NoError(t, os.Remove(tables[2]))
 	found := check(t, dir)
 	for i, what := range []string{"Bad table magic number", "the file has 100 bytes instead of ", "the file is missing"} {
 		p := found.Problems[i]
@@ -137,9 +134,7 @@ func TestUnopenable(t *testing.T) {
 	dir, other := large(t, *engine.DefaultRocksOptions()), large(t, *engine.DefaultRocksOptions())
 	tables, _ := filepath.Glob(dir + "/*.sst")
 	others, _ := filepath.Glob(other + "/*.sst")
-	if err := os.Rename(others[0], tables[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(others[0], tables[0]))
 	r := check(t, dir)
 	if r.Found[BadFile] != 1 || !strings.Contains(r.Problems[0].Detail, "the database cannot be opened: ") ||
 		strings.Contains(r.Problems[0].Detail, "basalt-read-") {

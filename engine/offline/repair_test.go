@@ -21,6 +21,7 @@ import (
 	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // damage is one thing that is wrong in a database, made by writing past all checks.
@@ -130,9 +131,7 @@ var damages = []damage{
 func fill(t *testing.T, db *engine.DB, ns string) {
 	words := enginetest.Bytes
 	update := func(key string, f func(tx *engine.Tx, key []byte) error) {
-		if err := db.Update(ns, words(key), func(tx *engine.Tx) error { return f(tx, []byte(key)) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update(ns, words(key), func(tx *engine.Tx) error { return f(tx, []byte(key)) }))
 	}
 	update("str", func(tx *engine.Tx, key []byte) error { str.MSet(tx, [][]byte{key, []byte("v")}); return nil })
 	update("hash", func(tx *engine.Tx, key []byte) error {
@@ -177,9 +176,7 @@ func damaged(t *testing.T, damages []damage) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.CloseUncounted(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.CloseUncounted())
 	return dir
 }
 

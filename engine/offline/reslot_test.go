@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine/offline"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // live returns all live records of a namespace in the plain form, as text.
@@ -26,7 +27,7 @@ func live(t *testing.T, dir, ns string, slots bool) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.View(ns, nil, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, nil, func(tx *engine.Tx) error {
 		var found [][2][]byte
 		meta := tx.Iter(cf.Metadata, engine.IterOptions{Prefix: cf.AppendNSPrefix(nil, ns)})
 		for meta.Next() {
@@ -67,10 +68,7 @@ func live(t *testing.T, dir, ns string, slots bool) string {
 			fmt.Fprintf(&b, "%q %s\n", n, all[n])
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 
@@ -142,9 +140,7 @@ func TestReslotOn(t *testing.T) {
 	set(db, "a", "1")
 	set(db, "b", "1")
 	hset(db, "h", "x", "1")
-	if err := db.Checkpoint(dir + "/backup"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Checkpoint(dir+"/backup"))
 	var o offline.ReslotOptions
 	o.From, o.To, o.Slots = dir+"/backup", dir+"/slots", true
 	if _, err := offline.Reslot(context.Background(), o); err != nil {
@@ -164,14 +160,10 @@ func TestReslotOn(t *testing.T) {
 	for flushed := range 2 {
 		if flushed == 1 {
 			db = open()
-			if err := db.FlushAll(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushAll())
 			set(db, "last", "1")
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Close())
 		r, err := offline.ReslotOn(context.Background(), o)
 		if err != nil || r.Records == 0 || r.Verified == 0 {
 			t.Fatalf("%+v, %v", r, err)

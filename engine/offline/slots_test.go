@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // In a database of a cluster every key carries its slot, and one that carries another's is found.
@@ -18,9 +19,7 @@ func TestSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, db, cf.DefaultNamespace)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	if r := check(t, dir); !r.Slots || len(r.Problems) != 0 || r.Types["zset"].Subkeys != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -33,12 +32,8 @@ func TestSlots(t *testing.T) {
 	var b batch.Builder
 	meta := cf.Meta{Type: cf.TypeString}
 	b.Put(cf.Metadata, key, append(meta.Append(nil), 'v'))
-	if err := db.WriteUncounted(b.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.CloseUncounted(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.WriteUncounted(b.Bytes()))
+	require.NoError(t, db.CloseUncounted())
 	if r := check(t, dir); len(r.Problems) != 1 || r.Problems[0].Kind != BadSlot || r.Problems[0].Key != "wrong" {
 		t.Errorf("%+v", r.Problems)
 	}

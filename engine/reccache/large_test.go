@@ -2,21 +2,19 @@ package reccache
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // mapped reports whether there is memory at an address.
 func mapped(t *testing.T, at uintptr) bool {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := require.File(t, "/proc/self/maps")
 	for line := range strings.Lines(string(maps)) {
 		var from, to uintptr
 		if _, err := fmt.Sscanf(line, "%x-%x ", &from, &to); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // tableNumber reads a number from the properties of the table files of a family.
@@ -63,9 +64,7 @@ func TestBlockSizes(t *testing.T) {
 					put(t, d, id, fmt.Appendf(nil, "%08d", i), bytes.Repeat([]byte{byte(i)}, 1000))
 				}
 				f := d.Family(int(id))
-				if err := d.Flush(f); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, d.Flush(f))
 				if n := tableNumber(t, d, f, "# data blocks"); n < records/each || n > records/each*5/4 {
 					t.Errorf("%s: %d blocks of %d records, not of %d", f.Name, n, records/n, each)
 				}
@@ -90,9 +89,7 @@ func TestDictionaries(t *testing.T) {
 		for i := range 1024 {
 			put(t, d, cf.Metadata, fmt.Appendf(nil, "%08d", i), shared)
 		}
-		if err := d.Flush(f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Flush(f))
 		sizes[dict] = tableNumber(t, d, f, "data block size")
 		for i := range 1024 {
 			v, found, err := d.Get(f, fmt.Appendf(nil, "%08d", i), nil)

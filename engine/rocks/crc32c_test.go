@@ -5,9 +5,10 @@ package rocks
 import (
 	"hash/crc32"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestCRC32C compares our crc32c, which RocksDB uses in place of its own, with Go's.
@@ -51,13 +52,8 @@ func TestCRC32COfRocksDBIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(true); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.ReadFile(dir + "/LOG")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Close(true))
+	log := require.File(t, dir+"/LOG")
 	if !strings.Contains(string(log), "by basalt") {
 		t.Error("RocksDB does not use our crc32c")
 	}

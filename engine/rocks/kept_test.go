@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestBuffersOfReads: after a large value a thread gives its buffer back; that of a small one is used again.
@@ -120,8 +122,6 @@ func TestLongValues(t *testing.T) {
 		}
 	}
 	check("memtable")
-	if err := d.Flush(f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Flush(f))
 	check("file")
 }

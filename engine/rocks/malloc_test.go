@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/rocks/malloc"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // mallocChild is set for a process of its own, whose environment the test chooses.
@@ -80,9 +81,7 @@ func useThreads(t *testing.T, n int) {
 		}()
 	}
 	for range n {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-done)
 	}
 }
 
@@ -159,10 +158,7 @@ func TestTrim(t *testing.T) {
 // residentKiB returns how much memory the process has.
 func residentKiB(t *testing.T) (n int) {
 	t.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := require.File(t, "/proc/self/status")
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	if _, err := fmt.Sscan(rest, &n); err != nil {
 		t.Fatal(err)

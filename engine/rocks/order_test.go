@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // orderGen makes keys of the zset_score family that have much in common, and mutates them into keys that are
@@ -132,9 +133,7 @@ func TestSeeksInFilesOfEitherComparator(t *testing.T) {
 				}
 				put(t, d, 1, k, []byte("v"))
 			}
-			if err := d.Flush(d.Family(1)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, d.Flush(d.Family(1)))
 		}
 		slices.SortFunc(keys, cf.CompareZSetScore)
 		for i, read := range []bool{wrote, !wrote, wrote} {
@@ -153,9 +152,7 @@ func TestSeeksInFilesOfEitherComparator(t *testing.T) {
 				checkSeek(t, d, &Range{Upper: target, Flags: Reverse, Limit: 2}, below)
 			}
 			if i == 1 { // the other comparator's files, and both mixed
-				if err := d.CompactRange(d.Family(1), nil, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, d.CompactRange(d.Family(1), nil, nil))
 			}
 			d.Close(false)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestSlabsComeBack fills many memtables, one after the other: the memory of those that were flushed must serve the
@@ -33,9 +34,7 @@ func TestSlabsComeBack(t *testing.T) {
 			}
 			n -= len(value) + 50
 		}
-		if err := d.Flush(d.Family(0)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Flush(d.Family(0)))
 		return i
 	}
 	most := 0

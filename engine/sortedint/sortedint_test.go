@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/sortedint"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -24,9 +25,7 @@ var (
 
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, keys, f))
 }
 
 func add(ids ...uint64) func(tx *engine.Tx) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const (
@@ -97,7 +98,7 @@ func TestConcurrentMSetNX(t *testing.T) {
 		})
 	})
 	for r := range rounds {
-		err := db.View(ns, nil, func(tx *engine.Tx) error {
+		require.NoError(t, db.View(ns, nil, func(tx *engine.Tx) error {
 			for _, k := range []string{"a", "b"} {
 				v, found, err := str.Get(tx, []byte(k+strconv.Itoa(r)))
 				if err != nil || !found || string(v) != strconv.Itoa(winner[r]) {
@@ -105,9 +106,6 @@ func TestConcurrentMSetNX(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // lengths are those around which a value is read, or put together, in another way.
@@ -150,9 +151,7 @@ func TestLongValueIsNotCopied(t *testing.T) {
 		var before, after runtime.MemStats
 		tx.Begin(ns)
 		tx.AddLock([]byte("k"), true)
-		if err := tx.Acquire(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Acquire())
 		runtime.ReadMemStats(&before)
 		err := c.f(tx)
 		runtime.ReadMemStats(&after)

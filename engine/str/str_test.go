@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const (
@@ -30,15 +31,13 @@ func list(words ...string) [][]byte {
 // update runs f in a transaction that has the lock of the key k.
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, list("k"), f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, list("k"), f))
 }
 
 // value returns what is at k: "-" when there is nothing, with @ and the expiry when it has one.
 func value(t testing.TB, db *engine.DB) (text string) {
 	t.Helper()
-	err := db.View(ns, list("k"), func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, list("k"), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte("k"))
 		switch {
 		case !rec.Exists:
@@ -51,10 +50,7 @@ func value(t testing.TB, db *engine.DB) (text string) {
 			text = string(rec.Tail)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return text
 }
 
@@ -364,9 +360,7 @@ func TestBatches(t *testing.T) {
 		}, "delete metadata j"},
 	} {
 		seq := db.LatestSequence()
-		if err := db.Update(ns, list("k", "j"), tt.f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update(ns, list("k", "j"), tt.f))
 		if got := enginetest.LastBatch(t, db, seq+1); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
@@ -386,9 +380,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		n := testing.AllocsPerRun(100, func() {
 			tx.Begin(ns)
-			if err := f(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f())
 			tx.Release()
 		})
 		if n != 0 {
@@ -405,9 +397,7 @@ func TestPartsOfLongValue(t *testing.T) {
 	n := int64(len(value))
 	update := func(f func(tx *engine.Tx) error) {
 		t.Helper()
-		if err := db.Update("", [][]byte{key}, f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.Update("", [][]byte{key}, f))
 	}
 	update(func(tx *engine.Tx) error {
 		_, err := str.Set(tx, key, value, str.SetOptions{})

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // large is the size of the bigger of the two streams that are compared; adding and reading must cost the same in both.
@@ -27,7 +28,7 @@ const small = 1000
 func fill(b *testing.B, db *engine.DB, key []byte, size int) {
 	fields := raw("field", "0123456789")
 	for id := 1; id <= size; {
-		err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(b, db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			for n := 0; n < 1000 && id <= size; n++ {
 				if _, _, err := stream.Add(tx, key, fields,
 					&stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(id)}}}); err != nil {
@@ -36,10 +37,7 @@ func fill(b *testing.B, db *engine.DB, key []byte, size int) {
 				id++
 			}
 			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -63,13 +61,9 @@ func inBatches(b *testing.B, db *engine.DB, key []byte, f func(tx *engine.Tx) er
 			tx.AddLock(key, true)
 			tx.Acquire()
 		}
-		if err := f(tx); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, f(tx))
 		if n%16 == 15 {
-			if err := tx.Commit(); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, tx.Commit())
 			tx.Release()
 		}
 	}
@@ -124,9 +118,7 @@ func BenchmarkRange10(b *testing.B) {
 	for i := range *large / small {
 		fill(b, db, crowd(i), small)
 	}
-	if err := db.CompactRange(cf.Stream, nil, nil); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, db.CompactRange(cf.Stream, nil, nil))
 	for _, from := range []string{"first", "near", "any", "crowd", "last"} {
 		b.Run(from, func(b *testing.B) {
 			runtime.LockOSThread()

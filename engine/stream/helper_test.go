@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -18,16 +19,12 @@ var key = []byte("s")
 
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{key}, f))
 }
 
 func view(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.View(ns, [][]byte{key}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.View(ns, [][]byte{key}, f))
 }
 
 // id reads an id.

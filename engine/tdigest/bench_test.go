@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/tdigest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // BenchmarkAdd adds one observation a command, so many commands in a transaction.
@@ -55,7 +56,7 @@ func BenchmarkQuantile(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		err := db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(b, db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			d, err := tdigest.Open(tx, key)
 			if err != nil {
 				return err
@@ -65,9 +66,6 @@ func BenchmarkQuantile(b *testing.B) {
 				s.Quantile(0.99)
 			}
 			return err
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/tdigest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
 
 func update(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{key, []byte("other")}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{key, []byte("other")}, f))
 }
 
 func create(key []byte, compression uint32) func(tx *engine.Tx) error {
@@ -40,7 +39,7 @@ func adding(key []byte, values ...float64) func(tx *engine.Tx) error {
 // look returns the metadata of a t-digest and what it knows.
 func look(t testing.TB, db *engine.DB, key []byte) (m cf.TDigestMeta, s *tdigest.Sketch) {
 	t.Helper()
-	err := db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
 		d, err := tdigest.Open(tx, key)
 		if err != nil {
 			return err
@@ -48,10 +47,7 @@ func look(t testing.TB, db *engine.DB, key []byte) (m cf.TDigestMeta, s *tdigest
 		m = d.Meta
 		s, err = d.Sketch()
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return m, s
 }
 

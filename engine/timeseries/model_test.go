@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/timeseries"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -31,9 +32,7 @@ func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	for _, a := range everyAggregator {
 		keys = append(keys, target(a))
 	}
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, keys, f))
 }
 
 // held is the Locker of transactions that have all locks.

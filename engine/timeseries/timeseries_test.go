@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/timeseries"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // at makes samples whose values are their timestamps.
@@ -474,13 +475,9 @@ func TestCompaction(t *testing.T) {
 	}
 	create(t, db, []byte("other"), timeseries.Options{ChunkSize: 2, Labels: labels("a", "3")})
 	for _, id := range []cf.ID{cf.Default, cf.Metadata, cf.Index} {
-		if err := db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(id))
 	}
-	if err := db.CompactNamespace(""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.CompactNamespace(""))
 	// 23 began a chunk, so samples before 13 are garbage; the chunk of 21 and 22 is not.
 	if chunks, rules, index := count(); chunks != 2 || rules != 1 || index != 2 {
 		t.Errorf("after a compaction %d chunks, %d rules, %d index keys", chunks, rules, index)

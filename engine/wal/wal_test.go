@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/logfile"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // log makes a log of batches, each of n writes and of 100 bytes a write, that begin with the sequence number first.
@@ -137,9 +138,7 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for n, b := range tt.logs {
-				if err := os.WriteFile(filepath.Join(dir, Name(n)), b, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(dir, Name(n)), b, 0o644))
 			}
 			r, err := Check(dir, tt.s)
 			if err != nil {
@@ -171,9 +170,7 @@ func checkCut(t *testing.T, dir string, s State, r *Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Cut(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Cut(dir))
 	again, err := Check(dir, State{MinLog: s.MinLog})
 	if err != nil || again.Loss != nil || again.Tail != nil || again.Last > r.Loss.Last {
 		t.Errorf("what is left: %+v, %v", again, err)
@@ -196,9 +193,7 @@ func TestCheckNewer(t *testing.T) {
 	b := log(1, 5)
 	b[6] = 130
 	logfile.Seal(b, 0, len(b)-7)
-	if err := os.WriteFile(filepath.Join(dir, Name(4)), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, Name(4)), b, 0o644))
 	r, err := Check(dir, State{})
 	if err == nil || !strings.Contains(err.Error(), "000004.log: it holds records of a newer RocksDB") {
 		t.Errorf("%+v, %v", r, err)
@@ -218,21 +213,15 @@ func TestList(t *testing.T) {
 		{map[uint64]int{1234567: 77}, true, List{[]uint64{12, 1234567}, 77}},
 	} {
 		for n, size := range tt.logs {
-			if err := os.WriteFile(filepath.Join(dir, Name(n)), make([]byte, size), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, Name(n)), make([]byte, size), 0o644))
 		}
-		if err := WriteList(dir, tt.closed); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, WriteList(dir, tt.closed))
 		if got, err := ReadList(dir); err != nil || !slices.Equal(got.Logs, tt.want.Logs) || got.Clean != tt.want.Clean {
 			t.Errorf("%d: %v, %v; want %v", i, got, err, tt.want)
 		}
 	}
 	for _, text := range []string{"", "nonsense", listHeader + "x\n", listHeader + "4 dirty 5\n", "basalt logs 2\n4\n"} {
-		if err := os.WriteFile(filepath.Join(dir, listName), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, listName), []byte(text), 0o644))
 		if got, err := ReadList(dir); err != nil || len(got.Logs) != 0 || got.Clean != 0 {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -256,9 +245,7 @@ func BenchmarkCheck(b *testing.B) {
 			file = append(file, record...)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, Name(4)), file, 0o644); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.WriteFile(filepath.Join(dir, Name(4)), file, 0o644))
 	b.SetBytes(int64(len(file)))
 	for b.Loop() {
 		if r, err := Check(dir, State{}); err != nil || r.Tail != nil || r.Loss != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // recordsSince returns the records of the batches from a sequence number on: log data, "put" or "del" with family
@@ -42,9 +43,7 @@ func recordsSince(t *testing.T, db *engine.DB, seq uint64) []string {
 			}
 			out = append(out, describe(t, rec))
 		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Err())
 	}
 }
 
@@ -188,14 +187,10 @@ func TestBatches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)
 			if c.before != nil {
-				if err := db.Update(ns, [][]byte{key}, add(0, c.before...)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.Update(ns, [][]byte{key}, add(0, c.before...)))
 			}
 			seq := db.LatestSequence()
-			if err := db.Update(ns, [][]byte{key}, c.f); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.Update(ns, [][]byte{key}, c.f))
 			if db.LatestSequence() == seq {
 				if c.want != nil {
 					t.Errorf("nothing was written, want %q", c.want)

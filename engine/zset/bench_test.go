@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fill makes a sorted set of n members m00000000, m00000001, ... with their numbers as scores, added in random order.
@@ -17,7 +18,7 @@ func fill(tb testing.TB, db *engine.DB, key []byte, n int) {
 	for len(order) > 0 {
 		part := order[:min(len(order), 1000)]
 		order = order[len(part):]
-		err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(tb, db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			for _, i := range part {
 				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i),
 					Score: float64(i)}}); err != nil {
@@ -25,10 +26,7 @@ func fill(tb testing.TB, db *engine.DB, key []byte, n int) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -43,13 +41,9 @@ func in(b *testing.B, db *engine.DB, key []byte, run int, f func(tx *engine.Tx) 
 		tx.AddLock(key, true)
 		tx.Acquire()
 		for range run {
-			if err := f(tx); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, f(tx))
 		}
-		if err := tx.Commit(); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, tx.Commit())
 		tx.Release()
 	}
 }
@@ -133,9 +127,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
-				if err := db.View(ns, [][]byte{key}, c.f); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, db.View(ns, [][]byte{key}, c.f))
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -167,9 +168,7 @@ func consistent(t *testing.T, tx *engine.Tx, key []byte) {
 	for it.Next() {
 		members = append(members, string(it.Value())+string(it.Key()))
 	}
-	if err := it.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, it.Err())
 	it.Close()
 	it = tx.Iter(cf.ZSetScore, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec)})
 	for it.Next() {
@@ -178,9 +177,7 @@ func consistent(t *testing.T, tx *engine.Tx, key []byte) {
 			t.Errorf("score key %q has the value %q", it.Key(), it.Value())
 		}
 	}
-	if err := it.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, it.Err())
 	it.Close()
 	slices.Sort(members)
 	if !slices.Equal(members, scores) {
@@ -283,9 +280,7 @@ func TestAgainstModel(t *testing.T) {
 					before := work.clone()
 					g.write(t, tx, key, work)
 					if g.IntN(10) == 0 {
-						if err := tx.Rollback(mark); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, tx.Rollback(mark))
 						work = before
 					}
 					g.read(t, tx, key, work)
@@ -293,9 +288,7 @@ func TestAgainstModel(t *testing.T) {
 					step++
 				}
 				if g.IntN(8) != 0 {
-					if err := tx.Commit(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, tx.Commit())
 					m = work
 				} else if err := tx.Rollback(engine.Mark{}); err != nil {
 					t.Fatal(err)

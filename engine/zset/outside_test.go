@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // outside is a database that gets the writes of another one as batches, in both ways in which they come.
@@ -74,9 +75,7 @@ func TestRanksFollowBatches(t *testing.T) {
 			from := enginetest.Open(t)
 			o := outside{db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Replica: replica})}
 			fill(t, from, key, n)
-			if err := o.take(t, from); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.take(t, from))
 			warm(t, o.db, key, n)
 			var made any
 			view(t, o.db, key, func(tx *engine.Tx) { made = zset.RanksOf(tx, key) })
@@ -102,9 +101,7 @@ func TestRanksFollowBatches(t *testing.T) {
 				if rng.IntN(3) > 0 {
 					continue // several batches in one write
 				}
-				if err := o.take(t, from); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.take(t, from))
 				view(t, o.db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, first, n) })
 			}
 			view(t, o.db, key, func(tx *engine.Tx) {
@@ -123,9 +120,7 @@ func TestRanksFollowBatches(t *testing.T) {
 				b.Put(cf.ZSetScore, tx.ScoreKey(&rec, float64(first), fmt.Appendf(nil, "m%08d", first)), nil)
 				b.Delete(cf.ZSetScore, tx.ScoreKey(&rec, 1e6, []byte("none")))
 			})
-			if err := o.apply(b.Bytes()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.apply(b.Bytes()))
 			view(t, o.db, key, func(tx *engine.Tx) {
 				if !zset.Ranked(tx, key) {
 					t.Error("the counts are gone")
@@ -157,9 +152,7 @@ func TestRanksFollowBatches(t *testing.T) {
 				at := tx.ScoreKey(&rec, 1e6, []byte("none"))
 				b.DeleteRange(cf.ZSetScore, at, append(at[:len(at):len(at)], 0))
 			})
-			if err := o.apply(b.Bytes()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.apply(b.Bytes()))
 			view(t, o.db, key, func(tx *engine.Tx) {
 				if zset.Ranked(tx, key) {
 					t.Error("the counts are still there")

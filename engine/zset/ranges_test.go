@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestAscendingScoreRanges reads ranges with gaps of all lengths in between, over what is stored and over writes that
@@ -107,9 +108,7 @@ func TestScoreRanges(t *testing.T) {
 			return err
 		}
 		for _, f := range []func(ns string, keys [][]byte, f func(tx *engine.Tx) error) error{db.View, db.Update} {
-			if err := f(ns, keys, scan); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f(ns, keys, scan))
 		}
 	}
 	err := db.Update(ns, keys, func(tx *engine.Tx) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // warm asks for ranks in the middle of a set until its counts are in the cache.
@@ -37,13 +38,10 @@ func warm(t testing.TB, db *engine.DB, key []byte, n int) {
 
 func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx)) {
 	t.Helper()
-	err := db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
 		f(tx)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // checkRanks compares some ranks, deep ranges and counts with those of a set whose scores are first, first+1, ...
@@ -438,9 +436,7 @@ func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
 			db := enginetest.Open(t)
 			fill(t, db, key, n)
 			warm(t, db, key, n)
-			if err := f(db); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f(db))
 			view(t, db, key, func(tx *engine.Tx) {
 				if zset.Ranked(tx, key) {
 					t.Error("the counts are still in the cache")
@@ -481,9 +477,7 @@ func TestRankCacheMakesUpForWrites(t *testing.T) {
 		}
 		return nil
 	})
-	if err := finish(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, finish())
 	tx.Release()
 	view(t, db, key, func(tx *engine.Tx) {
 		if !zset.Ranked(tx, key) {

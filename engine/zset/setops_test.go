@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestSetOperations compares unions, intersections and differences of random sorted sets and sets with plain maps.
@@ -29,7 +30,7 @@ func TestSetOperations(t *testing.T) {
 		if i > 5 {
 			g.members = 1500
 		}
-		err := db.Update(ns, [][]byte{name}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(ns, [][]byte{name}, func(tx *engine.Tx) error {
 			for len(m) < size {
 				e := zset.Entry{Member: []byte(g.member()), Score: g.score()}
 				if i%3 == 2 {
@@ -51,10 +52,7 @@ func TestSetOperations(t *testing.T) {
 				tx.Save(&rec, nil)
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	for range 400 {
 		n := 1 + g.IntN(4)
@@ -225,18 +223,15 @@ func wantDiff(sets []model) model {
 func TestWeightedScoreIsRounded(t *testing.T) {
 	db := enginetest.Open(t)
 	keys := [][]byte{[]byte("a"), []byte("b")}
-	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(ns, keys, func(tx *engine.Tx) error {
 		for i, score := range []float64{-1, 0.1} {
 			if _, _, err := zset.Add(tx, keys[i], 0, []zset.Entry{{Member: []byte("m"), Score: score}}); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.View(ns, keys, func(tx *engine.Tx) error {
+	}))
+	require.NoError(t, db.View(ns, keys, func(tx *engine.Tx) error {
 		for name, f := range map[string]func(*zset.Operands, []float64, zset.Aggregate) ([]zset.Entry, error){
 			"union": (*zset.Operands).Union, "inter": (*zset.Operands).Inter} {
 			o, err := zset.Open(tx, keys)
@@ -248,8 +243,5 @@ func TestWeightedScoreIsRounded(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

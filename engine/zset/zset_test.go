@@ -12,13 +12,12 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func update(t testing.TB, db *engine.DB, key string, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(ns, [][]byte{[]byte(key)}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(ns, [][]byte{[]byte(key)}, f))
 }
 
 func TestWrongType(t *testing.T) {
