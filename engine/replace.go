@@ -14,7 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/lock"
-	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // Replacing the database with another one, as a replica does at the end of a full sync.
@@ -230,7 +230,7 @@ func (db *DB) moveIn(dir, aside string) error {
 	if err := os.Rename(db.dir, aside); err != nil {
 		return err
 	}
-	err := manifest.SyncDir(filepath.Dir(aside))
+	err := durable.SyncDir(filepath.Dir(aside))
 	if err == nil {
 		exchangeStep(4)
 		err = os.Rename(dir, db.dir)
@@ -238,7 +238,7 @@ func (db *DB) moveIn(dir, aside string) error {
 	if err != nil {
 		return errors.Join(err, os.Rename(aside, db.dir))
 	}
-	if err := manifest.SyncDir(filepath.Dir(db.dir)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(db.dir)); err != nil {
 		return errors.Join(err, db.moveBack(dir, aside))
 	}
 	return nil
@@ -249,7 +249,7 @@ func (db *DB) moveBack(dir, aside string) error {
 	if err := os.Rename(db.dir, dir); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(aside, db.dir), manifest.SyncDir(filepath.Dir(db.dir)))
+	return errors.Join(os.Rename(aside, db.dir), durable.SyncDir(filepath.Dir(db.dir)))
 }
 
 // openAgain opens the native database in the directory. No transaction may use it yet.
@@ -322,7 +322,7 @@ func undoReplace(dir string, log *zap.Logger) (aside string, err error) {
 	if err := os.Rename(aside, dir); err != nil {
 		return "", err
 	}
-	return "", manifest.SyncDir(filepath.Dir(filepath.Clean(dir)))
+	return "", durable.SyncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 // syncFiles syncs the files in a directory to the disk.
@@ -332,9 +332,9 @@ func syncFiles(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := manifest.SyncDir(filepath.Join(dir, e.Name())); err != nil {
+		if err := durable.SyncDir(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	return manifest.SyncDir(dir)
+	return durable.SyncDir(dir)
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // FileName is the name of the file in a database's directory that keeps the counts while the database is closed.
@@ -231,7 +231,7 @@ func (r *reader) each(at int64, f func(at int64, n int)) {
 
 // Write writes the file into a directory atomically.
 func (s *Saved) Write(dir string) error {
-	return manifest.ReplaceFile(filepath.Join(dir, FileName), s.Append(nil))
+	return durable.Write(filepath.Join(dir, FileName), s.Append(nil), 0o644)
 }
 
 // Identify returns the identity of the database state in a directory, except for the sequence number.

@@ -7,20 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/basaltdb/basalt/engine/logfile"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // Families returns the names of the families in the order of their numbers. Family 0 is "default".
 func (m *Manifest) Families() []string {
-	ids := make([]uint32, 0, len(m.families))
-	for id := range m.families {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
+	ids := slices.Sorted(maps.Keys(m.families))
 	names := make([]string, len(ids))
 	for i, id := range ids {
 		if names[i] = m.families[id].name; id == 0 {
@@ -65,10 +63,10 @@ func (m *Manifest) MakeReadable(dir string) (kept string, err error) {
 
 // replace writes a MANIFEST and makes CURRENT name it.
 func replace(dir, name string, data []byte) error {
-	if err := ReplaceFile(filepath.Join(dir, name), data); err != nil {
+	if err := durable.Write(filepath.Join(dir, name), data, 0o644); err != nil {
 		return err
 	}
-	return ReplaceFile(filepath.Join(dir, "CURRENT"), []byte(name+"\n"))
+	return durable.Write(filepath.Join(dir, "CURRENT"), []byte(name+"\n"), 0o644)
 }
 
 // Tables returns the table files that the database needs, by number.
@@ -98,41 +96,4 @@ func (m *Manifest) Drop(dir string, tables []Table) error {
 	}
 	n, _ := number(m.Name) // of MakeReadable: the next file's
 	return replace(dir, fmt.Sprintf("MANIFEST-%06d", max(m.NextFile, n+1)), data)
-}
-
-// tmpSuffix ends the names of files that are being written.
-const tmpSuffix = ".dbtmp"
-
-// ReplaceFile writes a file so that after a crash either the old or the new file exists, complete.
-func ReplaceFile(path string, data []byte) error {
-	tmp := path + tmpSuffix
-	if err := writeSynced(tmp, data); err != nil {
-		os.Remove(tmp)
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
-}
-
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// SyncDir syncs the entries of a directory to the disk, or the content of a file.
-func SyncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
-	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // rebuild creates a new database from all readable records, in place of a database with damaged files. The damaged
@@ -46,7 +46,7 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	if err := os.Rename(fresh, aside); err != nil {
 		return "", 0, err
 	}
-	return aside, unread, manifest.SyncDir(filepath.Dir(dir))
+	return aside, unread, durable.SyncDir(filepath.Dir(dir))
 }
 
 // unused returns a name that no file has: the given one, or one that begins with it.

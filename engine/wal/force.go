@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // DamagedSuffix ends the names of logs that are kept after damage. RocksDB ignores such files.
@@ -53,12 +53,12 @@ func (r *Report) Cut(dir string) error {
 			if err = errors.Join(err, src.Close()); err != nil {
 				return err
 			}
-			if err := manifest.ReplaceFile(path, data); err != nil {
+			if err := durable.Write(path, data, 0o644); err != nil {
 				return err
 			}
 		}
 	}
-	return manifest.SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // first returns the index of the file with the first loss.

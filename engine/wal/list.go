@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/internal/durable"
 )
 
 // List is the list of logs that a server keeps in its database directory. RocksDB's own list
@@ -82,8 +82,8 @@ func WriteList(dir string, closed bool) error {
 		b.WriteByte('\n')
 	}
 	// Sync the names of the logs first, so that the list never names a log whose directory entry a crash removes.
-	if err := manifest.SyncDir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		return err
 	}
-	return manifest.ReplaceFile(filepath.Join(dir, listName), []byte(b.String()))
+	return durable.Write(filepath.Join(dir, listName), []byte(b.String()), 0o644)
 }

@@ -8,11 +8,17 @@ import (
 )
 
 // Replace gives a file new contents: it writes path.tmp, syncs it and renames it. The new file has the permissions of
-// the old one; perm, less the umask, are those of a file that did not exist. A symbolic link remains one.
+// the old one; perm, less the umask, are those of a file that did not exist. A symbolic link remains, and the file to
+// which it leads is replaced.
 func Replace(path string, data []byte, perm os.FileMode) error {
 	if file, err := filepath.EvalSymlinks(path); err == nil {
 		path = file
 	}
+	return Write(path, data, perm)
+}
+
+// Write is Replace that replaces a symbolic link itself. The file to which it leads keeps its contents.
+func Write(path string, data []byte, perm os.FileMode) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -37,7 +43,7 @@ func Replace(path string, data []byte, perm os.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir syncs a directory: the names of its files.
+// SyncDir syncs a directory: the names of its files. Of a file it syncs the contents.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
