@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config"
 )
 
@@ -34,10 +35,7 @@ func documents(t *testing.T) []string {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.File(t, path)
 	return string(b)
 }
 
@@ -162,9 +160,7 @@ func TestDocumentedCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := write(t, dir+"/bin/basalt", "#!/bin/sh\n"+beBasalt+"=1 exec "+self+` "$@"`+"\n")
-			if err := os.Chmod(program, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chmod(program, 0o755))
 			for _, b := range fenced {
 				runConsole(t, b, path, dir, port)
 			}

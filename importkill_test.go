@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/internal/ingeststep"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -73,9 +74,7 @@ func newDump(t *testing.T) *dump {
 	}
 	b = append(b, 0xff)
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // no checksum
-	if err := os.WriteFile(d.path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(d.path, b, 0o600))
 	f, err := rdb.NewFile(bytes.NewReader(b), int64(len(b)), 1<<30)
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +115,7 @@ func keysAt(t *testing.T, o transfer.ExportOptions) map[string]string {
 			Key string
 			DB  int
 		}
-		if err := json.Unmarshal([]byte(line), &head); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &head))
 		keys[fmt.Sprintf("%d %s", head.DB, head.Key)] = line
 	}
 	return keys

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // layers are the packages from the top to the bottom. A package imports packages of lower layers, and those of its own
@@ -234,7 +236,7 @@ var opensSocket = regexp.MustCompile(`net\.(Listen|Dial)|httptest\.New\w*Server|
 func sources(t *testing.T) (list []source) {
 	t.Helper()
 	const module = "github.com/basaltdb/basalt"
-	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -269,9 +271,6 @@ func sources(t *testing.T) (list []source) {
 		}
 		list = append(list, s)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestForceRecovery: a start over a damaged log is refused with one line, --force-recovery opens the database, and
@@ -24,10 +26,7 @@ func TestForceRecovery(t *testing.T) {
 		t.Fatalf("logs %q, %v", logs, err)
 	}
 	newest := logs[len(logs)-1]
-	b, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.File(t, newest)
 	b[len(b)-250] ^= 0xff // in the second of three records
 	write(t, newest, string(b))
 

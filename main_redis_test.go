@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tidwall/resp"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // startRedisServer starts a redis-server with some options, on a free port.
@@ -135,9 +137,7 @@ func TestKilledReplicaOfRedis(t *testing.T) {
 	}
 	replica = start(t, args...)
 	close(stop)
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-written)
 	eventually("the replica catches up", func() bool {
 		return up(replica) &&
 			replica.infoField("replication", "slave_repl_offset") == redis.infoField("replication", "master_repl_offset")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
@@ -51,7 +52,7 @@ func TestSubCommand(t *testing.T) {
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -64,10 +65,7 @@ func tree(t *testing.T, dir string) string {
 			b.WriteByte('\n')
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 
@@ -189,23 +187,14 @@ func TestUnwritableDirectory(t *testing.T) {
 	dir := t.TempDir()
 	cmd := basalt(t, "--port", "0", "--dir", dir)
 	if os.Getuid() == 0 { // which may write everywhere: another user runs a copy that is within reach
-		program, err := os.ReadFile(cmd.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := require.File(t, cmd.Path)
 		cmd.Path = filepath.Join(filepath.Dir(dir), "basalt")
-		if err := os.WriteFile(cmd.Path, program, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(cmd.Path, program, 0o755))
 		t.Cleanup(func() { os.Remove(cmd.Path) })
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(dir, 0o555))
 	out, err := cmd.CombinedOutput()
 	if err == nil || string(out) != "basalt: dir: "+dir+": is not writable\n" {
 		t.Errorf("%q, %v", out, err)
@@ -383,10 +372,7 @@ func TestRewrite(t *testing.T) {
 		p.want("OK", "CONFIG", "SET", "timeout", "7", "maxclients", "77")
 		p.want("OK", "CONFIG", "REWRITE")
 		p.stop(os.Interrupt)
-		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.File(t, file)
 		var rest []string // without what came from the command line
 		for line := range strings.Lines(string(got)) {
 			if !strings.HasPrefix(line, "port") && !strings.HasPrefix(line, "dir") {
@@ -409,9 +395,7 @@ func TestLogDirectory(t *testing.T) {
 	cmd := basalt(t, "--port", "0", "--dir", dir, "--log-dir", dir+"/logs", "--unixsocket", dir+"/s", "--bind", "")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if nc, err := net.Dial("unix", dir+"/s"); err == nil {
@@ -434,10 +418,7 @@ func TestLogDirectory(t *testing.T) {
 	}
 	var log []byte
 	for _, file := range files {
-		part, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := require.File(t, file)
 		log = append(log, part...)
 	}
 	if !bytes.Contains(log, []byte(" ready ")) || !bytes.HasSuffix(log, []byte("info stopped\n")) {
@@ -456,9 +437,7 @@ func TestLogReaderEnds(t *testing.T) {
 	}
 	cmd := basalt(t, "--port", "0", "--dir", t.TempDir())
 	cmd.Stdout = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	w.Close()
 	p := &process{t: t, cmd: cmd}
@@ -471,9 +450,7 @@ func TestLogReaderEnds(t *testing.T) {
 	r.Close()
 	p.want("OK", "CONFIG", "SET", "slowlog-max-len", "7") // is logged
 	p.want("slowlog-max-len 7", "CONFIG", "GET", "slowlog-max-len")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
@@ -52,9 +53,7 @@ func TestReloadBySignal(t *testing.T) {
 	}
 	hup := func(logged string) {
 		t.Helper()
-		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 		p.await(logged)
 	}
 	cert2, key2 := ca.Issue("second")

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // pipe sends n commands over one connection, a hundred at a time, and reads their replies, of which none may be an
@@ -228,10 +230,7 @@ func TestSmallContainer(t *testing.T) {
 	}
 	t.Logf("%d MiB are resident", p.resident()>>20)
 	p.stop(syscall.SIGTERM)
-	text, err := os.ReadFile(path.Join(group, events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.File(t, path.Join(group, events))
 	for line := range strings.Lines(string(text)) {
 		if n, ok := strings.CutPrefix(line, "oom_kill "); ok && strings.TrimSpace(n) != "0" {
 			t.Errorf("the kernel has killed %s processes", strings.TrimSpace(n))

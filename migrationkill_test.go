@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/ingeststep"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	migrationsource "github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
@@ -62,9 +63,7 @@ func (d stops) pass(step string) {
 // set makes the process stop at a step.
 func (d stops) set(t testing.TB, step string) {
 	t.Helper()
-	if err := os.WriteFile(d.file(step), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(d.file(step), nil, 0o644))
 }
 
 // await waits until the process has stopped there.
@@ -99,9 +98,7 @@ func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
 	n.args = append([]string{"--dir", n.dir, "--log-dir", "stdout", "--bind", "127.0.0.1", "--cluster-enabled", "yes",
 		"--migrate-speed", "0"}, args...)
 	n.stops = stops(filepath.Join(n.dir, "stops"))
-	if err := os.MkdirAll(string(n.stops), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(string(n.stops), 0o755))
 	n.start()
 	n.want("+OK", "CLUSTERX", "SETNODEID", n.id)
 	return n

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/resp"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // The tests run the program itself: the test binary acts as the program when this variable is set.
@@ -43,12 +45,8 @@ func basalt(t *testing.T, args ...string) *exec.Cmd {
 // write writes a file and returns its path.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -133,9 +131,7 @@ func follow(t *testing.T, cmd *exec.Cmd) *process {
 		t.Fatal(err)
 	}
 	p.cmd.Stderr = p.cmd.Stdout
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { p.cmd.Process.Kill() })
 	go func() {
 		for s := bufio.NewScanner(out); s.Scan(); {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fill writes data of several types under a prefix and flushes it into table files.
@@ -193,10 +195,7 @@ func TestDamage(t *testing.T) {
 	}
 	flip := func(object string) func() {
 		path := filepath.Join(dir, object)
-		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := require.File(t, path)
 		bad := slices.Clone(good)
 		bad[len(bad)/2] ^= 1
 		os.WriteFile(path, bad, 0o600)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // after waits until the clock shows a later millisecond, and returns it.
@@ -123,10 +125,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 	dir := r.Store.(*dirStore).dir
 	path := filepath.Join(dir, lines[0].Segments[1].object())
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := require.File(t, path)
 	name := filepath.Base(path)
 	for what, damage := range map[string]func(){
 		"a bit":     func() { b := append([]byte(nil), good...); b[len(b)-3] ^= 1; os.WriteFile(path, b, 0o600) },

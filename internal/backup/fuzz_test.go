@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // segmentOf makes a segment with n batches.
@@ -28,13 +29,9 @@ func segmentOf(t testing.TB, n int) (Segment, []byte) {
 		b.Put(cf.Metadata, []byte("key"), bytes.Repeat([]byte{'v'}, i))
 		b.Delete(cf.Default, []byte("other"))
 		binary.LittleEndian.PutUint64(b.Bytes(), uint64(7+2*i))
-		if err := w.add(b.Bytes(), time.UnixMilli(int64(5000+i))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.add(b.Bytes(), time.UnixMilli(int64(5000+i))))
 	}
-	if err := w.commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.commit())
 	content, err := get(context.Background(), s, w.seg.object(), 1<<20)
 	if err != nil {
 		t.Fatal(err)

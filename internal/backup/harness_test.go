@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -48,9 +49,7 @@ func startServer(t *testing.T, dir string, settings ...string) *testServer {
 		t.Fatal(err)
 	}
 	s := &testServer{t: t, dir: dir, cfg: cfg, db: db, srv: server.New(cfg, db, zap.NewNop())}
-	if err := s.srv.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.srv.Start())
 	t.Cleanup(s.stop)
 	return s
 }

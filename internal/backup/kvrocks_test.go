@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // startKvrocks starts a real Kvrocks and returns its address.
@@ -27,13 +29,9 @@ func startKvrocks(t *testing.T) (addr string) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kvrocks.conf")
 	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nworkers 1\nrequirepass secret\n", port, dir)
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 	cmd := exec.Command(path, "-c", file)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestKeep(t *testing.T) {
@@ -93,9 +95,7 @@ func TestPrune(t *testing.T) {
 	f.await("a backup was made")
 	fill(c, "a")
 	s.stored(r)
-	if err := s.db.CompactNamespace(""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.db.CompactNamespace(""))
 	second := s.create(r)
 	fill(c, "b")
 	s.stored(r)
@@ -103,9 +103,7 @@ func TestPrune(t *testing.T) {
 	cut := &failingStore{Store: r.Store, left: 2}
 	whole := r.Store
 	r.Store = cut
-	if err := s.db.CompactNamespace(""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.db.CompactNamespace(""))
 	s.stop() // so the source is a directory, with other files
 	if _, err := r.CreateFromDir(t.Context(), s.dir, CreateOptions{}); !errors.Is(err, errCut) {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fakeS3 is as much of S3 as a store needs, without signatures and parts. BASALT_TEST_S3, s3://BUCKET/PREFIX with the
@@ -158,16 +160,13 @@ func TestStores(t *testing.T) {
 			ctx := t.Context()
 			names := func(prefix string) (list []string) {
 				t.Helper()
-				err := s.List(ctx, prefix, func(o Object) error {
+				require.NoError(t, s.List(ctx, prefix, func(o Object) error {
 					list = append(list, fmt.Sprintf("%s=%d", o.Name, o.Size))
 					if age := time.Since(o.Modified); age < -time.Minute || age > time.Minute {
 						t.Errorf("%s is %v old", o.Name, age)
 					}
 					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 				slices.Sort(list)
 				return list
 			}
@@ -190,9 +189,7 @@ func TestStores(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
-			if err := put(ctx, s, "top.json", []byte("again")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put(ctx, s, "top.json", []byte("again")))
 			if got := names("files/"); !slices.Equal(got, []string{"files/aa/1=3", "files/ab/2=1000000"}) {
 				t.Errorf("files: %v", got)
 			}
@@ -276,9 +273,7 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	big := bytes.Repeat([]byte("0123456789abcdef"), (s3Part+s3Part/2)/16)
-	if err := put(t.Context(), s, "files/big", big); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, put(t.Context(), s, "files/big", big))
 	if b, err := get(t.Context(), s, "files/big", 1<<30); err != nil || !bytes.Equal(b, big) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}

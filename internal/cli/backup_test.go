@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // dataDir makes a data directory whose key has a value.
@@ -25,13 +26,10 @@ func dataDir(t *testing.T, dir, value string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Update(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, []byte("key"), []byte(value), str.SetOptions{})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func valueIn(t *testing.T, dir string) (value string) {
@@ -41,14 +39,11 @@ func valueIn(t *testing.T, dir string) (value string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.View(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
 		v, _, err := str.Get(tx, []byte("key"))
 		value = string(v)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return value
 }
 

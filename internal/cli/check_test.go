@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/offline"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestCheck(t *testing.T) {
@@ -72,9 +73,7 @@ func TestCheckWithoutCurrent(t *testing.T) {
 	if code, _, stderr := run(t, "inspect", dir); code != ExitError || !strings.Contains(stderr, advice) {
 		t.Errorf("inspect: %d, %q", code, stderr)
 	}
-	if err := os.WriteFile(dir+"/db/CURRENT", current, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(dir+"/db/CURRENT", current, 0o644))
 	if code, out, stderr := run(t, "check", dir); code != ExitOK {
 		t.Errorf("%d, %q, %q", code, out, stderr)
 	}

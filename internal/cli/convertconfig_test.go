@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestConvertConfig(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "redis.conf"), filepath.Join(dir, "kvrocks.toml")
-	if err := os.WriteFile(from, []byte("port 7000\nrequirepass p\nsave 60 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(from, []byte("port 7000\nrequirepass p\nsave 60 1\n"), 0o600))
 	code, out, stderr := run(t, "convert-config", from)
 	if code != ExitPartial || !strings.Contains(out, "\nport = 7000\n") ||
 		!strings.Contains(out, "# line 3: save 60 1: ") ||

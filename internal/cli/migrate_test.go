@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/internal/migrate"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -66,18 +67,14 @@ func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	password := func(name string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("secret of "+name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("secret of "+name+"\n"), 0o600))
 		return path
 	}
 	flags := []string{"--cacert", ca.File, "--cert", cert, "--key", key}
 	migrate := append([]string{"migrate", "--from", "rediss://" + from.Addr(), "--to", "rediss://" + to.Addr(),
 		"--from-password-file", password("from"), "--to-password-file", password("to")}, flags...)
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("SET k v\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("SET k v\r\n"), 0o600))
 	one := append([]string{"--password-file", password("from")}, flags...)
 	for _, tt := range []struct {
 		args []string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -56,9 +57,7 @@ func serve(t *testing.T, dir string, settings ...string) (c *servertest.Client, 
 		}
 	})
 	t.Cleanup(stop)
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Start())
 	return h.Dial(t), stop
 }
 
@@ -95,9 +94,7 @@ func TestReslotServes(t *testing.T) {
 			stream.WriteString(servertest.Encode(args...))
 		}
 		file, plain, node := t.TempDir()+"/commands", t.TempDir()+"/plain", t.TempDir()
-		if err := os.WriteFile(file, []byte(stream.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(stream.String()), 0o600))
 		want := func(step string, args ...string) {
 			t.Helper()
 			if code, out, stderr := run(t, args...); code != ExitOK || stderr != "" {

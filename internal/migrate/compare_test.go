@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -22,13 +23,9 @@ func startKvrocks(t *testing.T, settings ...string) string {
 	file := filepath.Join(dir, "kvrocks.conf")
 	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\ndaemonize no\nworkers 1\n", port, dir) +
 		strings.Join(settings, "\n")
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 	cmd := exec.CommandContext(t.Context(), os.Getenv(kvrocksServer), "-c", file)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

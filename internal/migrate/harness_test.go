@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -28,9 +29,7 @@ func startRedis(t *testing.T, settings ...string) string {
 		cmd := exec.CommandContext(t.Context(), path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "",
 			"--dir", t.TempDir(), "--repl-diskless-sync-delay", "0"}, settings...)...)
 		cmd.Stdout = out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		ended := make(chan struct{})
 		go func() {
 			cmd.Wait()

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -52,9 +53,7 @@ func TestHotKey(t *testing.T) {
 				waits = append(waits, func() error { _, err := wait(); return err })
 			}
 			for _, wait := range waits {
-				if err := wait(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, wait())
 			}
 			want := offset()
 			servertest.Eventually(t, "the changes are read", func() bool { return c.rounds.Load().taken.Load() >= want })

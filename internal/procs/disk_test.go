@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 	"time"
 	"unsafe"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestDiskReads(t *testing.T) {
@@ -53,9 +55,7 @@ func TestUsageCountsBlocks(t *testing.T) {
 	}
 	const size = 1 << 20
 	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, make([]byte, size), 0o600))
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {
 		t.Skip("no direct reads here: ", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -51,9 +52,7 @@ func manyKeys(t *testing.T, path string, n int, round string) {
 	}
 	b = append(b, 0xff)
 	b = binary.LittleEndian.AppendUint64(b, crc64.Update(0, b))
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
 // serveDBs is serve with two databases.

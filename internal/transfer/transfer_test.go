@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -131,9 +132,7 @@ func sampleFile(t *testing.T, path string, all bool, tail string) {
 	}
 	b = append(b, 0xff)
 	b = append(binary.LittleEndian.AppendUint64(b, crc64.Update(0, b)), tail...)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
 // moduleBloom is "MBbloom--", encoding 4.
@@ -245,9 +244,7 @@ func TestExport(t *testing.T) {
 	want := export(t, ExportOptions{Server: address, Format: "jsonl"})
 	for _, format := range []string{"rdb", "resp"} {
 		file := filepath.Join(t.TempDir(), "out."+format)
-		if err := os.WriteFile(file, []byte(export(t, ExportOptions{Server: address, Format: format})), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(export(t, ExportOptions{Server: address, Format: format})), 0o600))
 		other, _ := serve(t)
 		mustImport(t, ImportOptions{Path: file, DB: -1, Server: other})
 		got := export(t, ExportOptions{Server: other, Format: "jsonl"})
@@ -321,9 +318,7 @@ func TestRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	var log bytes.Buffer
 	logged := make(chan struct{})
 	go func() { io.Copy(&log, out); close(logged) }()
@@ -381,9 +376,7 @@ func sorted(lines string) string {
 func TestAppendOnly(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	command := func(args ...string) string { return string(appendCommand(nil, args...)) }
 	sampleFile(t, filepath.Join(dir, "a.1.base.rdb"), false, command("SET", "string", "w"))
@@ -425,9 +418,7 @@ func TestResume(t *testing.T) {
 	for range n {
 		b = appendCommand(b, "INCR", "n")
 	}
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, b, 0o600))
 	address, l := serve(t)
 	o := ImportOptions{Path: path, DB: -1, Server: address}
 	for stop := int64(1 << 18); ; stop += 1 << 18 {
@@ -458,9 +449,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%s, %v", r.Text, err)
 	}
 	// Another file does not go on where this one was.
-	if err := os.WriteFile(path+".import-state", []byte(`{"to":"elsewhere"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path+".import-state", []byte(`{"to":"elsewhere"}`), 0o600))
 	o.Progress = nil
 	if _, err := Import(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--restart") {
 		t.Error(err)
@@ -482,9 +471,7 @@ func TestImportErrors(t *testing.T) {
 		{"twice", "REDIS0012" + key + key + "\xff" + strings.Repeat("\x00", 8), "twice"},
 		{"something behind", "REDIS0012" + key + "\xff" + strings.Repeat("\x00", 8) + "\x01", "no command"},
 	} {
-		if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(tt.file), 0o600))
 		data := filepath.Join(t.TempDir(), "data")
 		_, err := Import(t.Context(), ImportOptions{Path: path, DB: -1, Dir: data, Memory: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -497,9 +484,7 @@ func TestImportErrors(t *testing.T) {
 	for _, text := range []string{"", "file x seq 1 type z\n", "file ../x seq 1 type b\n", "seq 1 type b\n",
 		"file a seq x type i",
 		"file a seq 1\n"} {
-		if err := os.WriteFile(path+".manifest", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path+".manifest", []byte(text), 0o600))
 		if files, err := Files(path + ".manifest"); err == nil {
 			t.Errorf("%q: %v", text, files)
 		}

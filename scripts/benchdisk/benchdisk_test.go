@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 )
 
@@ -124,18 +125,14 @@ func TestOwnGroup(t *testing.T) {
 
 func TestCompactionInput(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "db"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "db"), 0o755))
 	const text = `2026/11/22-15:00:00.1 9 EVENT_LOG_v1 {"job": 3, "event": "flush_started", "input_data_size": 7}
 2026/11/22-15:00:00.2 9 EVENT_LOG_v1 {"job": 4, "event": "compaction_started", "files_L0": [9, 8], ` +
 		`"score": 1, "input_data_size": 1000, "oldest_snapshot_seqno": -1}
 2026/11/22-15:00:00.3 9 EVENT_LOG_v1 {"job": 4, "event": "compaction_finished"}
 `
 	for _, name := range []string{"LOG", "LOG.old.1"} {
-		if err := os.WriteFile(filepath.Join(dir, "db", name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "db", name), []byte(text), 0o644))
 	}
 	if got, err := compactionInput(dir); got != 2000 || err != nil {
 		t.Errorf("%d, %v", got, err)

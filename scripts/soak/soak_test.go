@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -52,9 +53,7 @@ func TestMixKeepsTypesAndSizes(t *testing.T) {
 		op operation
 		n  int
 	}{{load, o.keys}, {mix(o.keys), 50000}} {
-		if err := phase(o, server.Addr, step.op, step.n, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, phase(o, server.Addr, step.op, step.n, nil))
 	}
 	c, err := redisclient.Dial(server.Addr, time.Minute)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 )
 
@@ -47,16 +48,12 @@ func TestBasaltLosesNothing(t *testing.T) {
 	program := basaltProgram(t)
 	o := short(t, launch.Basalt(program, "--rocksdb.write_buffer_size", "1"))
 	o.Killed = Check(program)
-	if err := Run(o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Run(o))
 }
 
 // A server that persists every write passes.
 func TestDurableRedisPasses(t *testing.T) {
-	if err := Run(short(t, launch.DurableRedis)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Run(short(t, launch.DurableRedis)))
 }
 
 // A server that does not persist its writes fails: the torture detects lost
@@ -143,9 +140,7 @@ func TestShareFindsTheWriterOfEachMember(t *testing.T) {
 	shared := newState()
 	shared.set(sharedSet, "w1:m5", "")
 	states := map[string]*state{"w1:": newState()}
-	if err := share(shared, states); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, share(shared, states))
 	if _, found := states["w1:"].members[sharedSet]["w1:m5"]; !found {
 		t.Error("the member is not in its writer's state")
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestStartStopKill(t *testing.T) {
@@ -73,9 +75,7 @@ func TestStrangerAnswers(t *testing.T) {
 	}
 	defer s.Kill()
 	late := exec.Command("sleep", "60")
-	if err := late.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, late.Start())
 	defer func() {
 		late.Process.Kill()
 		late.Wait()

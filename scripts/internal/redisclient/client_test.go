@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // serve answers one connection with the given bytes, once it has read the whole
@@ -41,9 +43,7 @@ func dial(t *testing.T, addr string) *Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c
 }
 
@@ -52,13 +52,9 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 	addr, got := serve(t, wire, "-WRONGTYPE no\r\n+PONG\r\n")
 	c := dial(t, addr)
 	for _, args := range [][]string{{"SET", "k", "a\r"}, {"PING"}} {
-		if err := c.Send(args...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Send(args...))
 	}
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Flush())
 	if _, err := c.Receive(); err != ServerError("WRONGTYPE no") {
 		t.Errorf("first reply: error %v, want the server's", err)
 	}
@@ -88,16 +84,12 @@ func TestDrainReturnsTheFirstErrorAfterAll(t *testing.T) {
 	addr, _ := serve(t, strings.Repeat("*1\r\n$1\r\nX\r\n", 3), "+OK\r\n-ERR one\r\n-ERR two\r\n")
 	c := dial(t, addr)
 	for range 3 {
-		if err := c.Send("X"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Send("X"))
 	}
 	if _, err := c.Do("X"); err == nil {
 		t.Error("Do succeeded with replies pending")
 	}
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Flush())
 	if err := c.Drain(); err != ServerError("ERR one") {
 		t.Errorf("Drain: %v", err)
 	}
@@ -106,12 +98,8 @@ func TestDrainReturnsTheFirstErrorAfterAll(t *testing.T) {
 func TestDrainOfABrokenConnection(t *testing.T) {
 	addr, _ := serve(t, "*1\r\n$1\r\nX\r\n", "+OK")
 	c := dial(t, addr)
-	if err := c.Send("X"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Send("X"))
+	require.NoError(t, c.Flush())
 	err := c.Drain()
 	var reply ServerError
 	if err == nil || errors.As(err, &reply) {
