@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -69,9 +70,7 @@ func TestHeapProfiling(t *testing.T) {
 	c.Want("KPROFILE MEMORY ENABLE", "+OK\r\n")
 	c.Want("KPROFILE memory STATUS", "+enabled\r\n")
 	dir := filepath.Join(h.Config().Dir(), "profiles")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	c.Want("KPROFILE MEMORY DUMP "+dir, "+OK\r\n")
 	if files, _ := filepath.Glob(filepath.Join(dir, "heap-*.pprof")); len(files) != 1 {
 		t.Errorf("files %v", files)
@@ -233,20 +232,6 @@ func TestWaitAOFSyncs(t *testing.T) {
 	}
 }
 
-// The rates of INFO count keys that are read one by one, and keys that are read in a batch.
-func TestReadsAreCounted(t *testing.T) {
-	h := servertest.Start(t)
-	c := h.Dial(t)
-	c.Do("SET", "k", "v")
-	for _, command := range []string{"GET a", "HGETALL b", "MGET c d e f"} {
-		before := h.KeysRead()
-		c.Do(strings.Fields(command)...)
-		if now := h.KeysRead(); now <= before {
-			t.Errorf("%s: %d keys read, before %d", command, now, before)
-		}
-	}
-}
-
 // The container commands that Redis does not have reply to HELP like those of Redis.
 func TestHelpOfContainers(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
@@ -276,9 +261,7 @@ func TestHeapProfileElsewhere(t *testing.T) {
 		c := h.Dial(t)
 		elsewhere := t.TempDir()
 		link := filepath.Join(h.Config().Dir(), "link")
-		if err := os.Symlink(elsewhere, link); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(elsewhere, link))
 		for _, dir := range []string{elsewhere, link} {
 			got := c.Do("KPROFILE", "MEMORY", "DUMP", dir)
 			if allowed != (got == "+OK\r\n") || !allowed && !strings.Contains(got, "is not in dir") {

@@ -26,9 +26,6 @@ func (s *Server) Sweep() *sweep.Sweep { return s.sweep }
 // MaxClients returns the max number of connected clients.
 func (s *Server) MaxClients() int64 { return s.maxClients.Load() }
 
-// KeysRead returns the number of keys read so far.
-func (s *Server) KeysRead() int64 { return s.report.KeysRead() }
-
 // SetDiskSize replaces the function that returns the size of the database on disk in bytes.
 func (s *Server) SetDiskSize(f func() uint64) { s.diskSize = f }
 

@@ -25,9 +25,6 @@ type Mark struct {
 	count uint32
 }
 
-// Len returns the result of [Builder.Len] at the mark.
-func (m Mark) Len() int { return m.len }
-
 // start adds the header to an empty batch.
 func (b *Builder) start() {
 	if len(b.buf) == 0 {

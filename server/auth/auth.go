@@ -149,6 +149,3 @@ func (a *Auth) failed(object, user, client, addr string) {
 			zap.Int64("not logged before", suppressed))
 	}
 }
-
-// Failures returns the number of failed authentications.
-func (a *Auth) Failures() int64 { return a.failures.Total() }

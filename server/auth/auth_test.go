@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
@@ -75,9 +76,7 @@ func TestPasswords(t *testing.T) {
 	if _, ok := f.Anonymous(); ok || !f.PasswordRequired() {
 		t.Error("requirepass is not in force")
 	}
-	if err := (Namespaces{f.Auth}).Add("ns", "token"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, (Namespaces{f.Auth}).Add("ns", "token"))
 	for _, tt := range []struct {
 		user, password, namespace string
 		admin, ok                 bool
@@ -95,9 +94,7 @@ func TestPasswords(t *testing.T) {
 // Only a new requirepass takes back what ACL SETUSER has made of the default user.
 func TestRefreshKeepsTheDefaultUser(t *testing.T) {
 	f := newFixture("secret", accounts.Options{})
-	if err := f.ACL().SetUser("default", ">mine"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.ACL().SetUser("default", ">mine"))
 	f.Refresh()
 	if _, ok := f.Authenticate([]byte("default"), []byte("mine")); !ok {
 		t.Error("the password of ACL SETUSER is gone")
@@ -150,14 +147,12 @@ func TestFailures(t *testing.T) {
 	for range failuresLogged + 3 {
 		f.AuthFailed(&command.Session{ID: 1, Addr: "addr"}, "AUTH", []byte("eve"))
 	}
-	if n := f.Failures(); n != failuresLogged+3 {
-		t.Errorf("%d failures", n)
-	}
 	if n := f.logs.FilterMessageSnippet("failed to authenticate").Len(); n > 2*failuresLogged { // a second may pass
 		t.Errorf("%d lines", n)
 	}
 	e := f.ACL().Log().Entries(9)
-	if len(e) != 1 || e[0].Username != "eve" || e[0].Object != "AUTH" || e[0].Client != "client" {
+	if len(e) != 1 || e[0].Count != failuresLogged+3 || e[0].Username != "eve" || e[0].Object != "AUTH" ||
+		e[0].Client != "client" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -165,9 +160,7 @@ func TestFailures(t *testing.T) {
 func TestLostChannels(t *testing.T) {
 	f := newFixture("", accounts.Options{})
 	for _, rules := range []string{"on &a &b", "&c", "resetchannels &a"} {
-		if err := f.ACL().SetUser("bob", strings.Fields(rules)...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.ACL().SetUser("bob", strings.Fields(rules)...))
 	}
 	if !slices.Equal(f.lost, []string{"bob"}) {
 		t.Errorf("lost channels: %q", f.lost)
@@ -187,19 +180,14 @@ func TestNamespaceStore(t *testing.T) {
 		t.Errorf("of a new database: %v, %v", tokens, err)
 	}
 	want := map[string]string{"a": "1", "b": "2"}
-	if err := s.StoreNamespaces(want); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.StoreNamespaces(want))
 	if tokens, err := s.LoadNamespaces(); err != nil || !maps.Equal(tokens, want) {
 		t.Errorf("%v, %v", tokens, err)
 	}
-	err := s.DB.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+	require.NoError(t, s.DB.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		tx.Put(cf.Propagate, []byte(cf.PropagateNamespaces), []byte("{damaged"))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := s.LoadNamespaces(); err == nil {
 		t.Error("damaged namespaces are read")
 	}

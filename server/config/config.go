@@ -105,9 +105,6 @@ func (st *state) text(i int) string {
 	return v
 }
 
-// Names returns the names of all settings, with their aliases, sorted.
-func (c *Config) Names() []string { return setting.Names() }
-
 // Get returns the text of a setting as CONFIG GET shows it; of rename-command, its lines. The name's case does
 // not matter.
 func (c *Config) Get(name string) (string, bool) {

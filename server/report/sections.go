@@ -334,6 +334,3 @@ func (r *Report) Sample(now time.Time) {
 	}
 	r.Sessions.Stats.Samples.Add(x)
 }
-
-// KeysRead returns how many keys were read.
-func (r *Report) KeysRead() int64 { return r.rateTicker(tickKeysRead) }

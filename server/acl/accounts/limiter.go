@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FailureLimiter counts failed authentications and decides which of them are logged, so that guessing passwords does
+// FailureLimiter decides which failed authentications are logged, so that guessing passwords does
 // not fill the disk: the first ones of each second. A second begins with the first failure after the previous second.
 // Its methods are safe for concurrent use.
 type FailureLimiter struct {
@@ -14,7 +14,6 @@ type FailureLimiter struct {
 	window     time.Time // start of the current second
 	lines      int       // lines logged in it
 	suppressed int64
-	total      int64
 }
 
 // NewFailureLimiter returns a limiter that allows perSecond lines in a second.
@@ -24,7 +23,6 @@ func NewFailureLimiter(perSecond int) *FailureLimiter { return &FailureLimiter{p
 func (l *FailureLimiter) Fail(now time.Time) (write bool, suppressed int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.total++
 	if since := now.Sub(l.window); since >= time.Second || since < 0 {
 		l.window, l.lines = now, 0
 	}
@@ -35,11 +33,4 @@ func (l *FailureLimiter) Fail(now time.Time) (write bool, suppressed int64) {
 	l.lines++
 	suppressed, l.suppressed = l.suppressed, 0
 	return true, suppressed
-}
-
-// Total returns the number of failures.
-func (l *FailureLimiter) Total() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total
 }

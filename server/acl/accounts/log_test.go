@@ -142,7 +142,4 @@ func TestFailureLimiter(t *testing.T) {
 			t.Errorf("%d: %v %d", i, write, suppressed)
 		}
 	}
-	if l.Total() != 9 {
-		t.Errorf("%d failures", l.Total())
-	}
 }

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/config/conffile"
+	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 // TestFile checks which settings of a file come out and which lines are left.
@@ -100,10 +102,7 @@ func settingsOf(data []byte) (list []string) {
 // TestShipped converts Kvrocks's own file: the result means what the file means to the server.
 func TestShipped(t *testing.T) {
 	const file = "../testdata/kvrocks-2.10.conf"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := require.File(t, file)
 	r, err := File(filepath.Base(file), data, "")
 	if err != nil || len(r.Left) > 0 || r.Redis {
 		t.Fatalf("%v, %v", r, err)
@@ -116,7 +115,7 @@ func TestShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range want.Names() {
+	for _, name := range setting.Names() {
 		if have.Text(name) != want.Text(name) {
 			t.Errorf("%s: %q, want %q", name, have.Text(name), want.Text(name))
 		}
@@ -139,8 +138,6 @@ func FuzzFile(f *testing.F) {
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o640))
 	return path
 }
