@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/conffile"
 
 	"github.com/basaltdb/basalt/compaction"
@@ -94,10 +95,7 @@ GET = "GET2"
 // A line of a kvrocks.conf without a value changes nothing, as in Kvrocks; the start says so.
 func TestIgnoredLines(t *testing.T) {
 	path := write(t, "kvrocks.conf", "port 7000\nrequirepass\nmasterauth ''\nport \"\"\nnosuch\n")
-	cfg, err := Load([]string{"-c", path}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, "-c", path)
 	want := []string{path + ":2: requirepass: " + conffile.ErrIgnored.Error(),
 		path + ":4: port: " + conffile.ErrIgnored.Error(),
 		path + ":5: nosuch: " + conffile.ErrIgnored.Error()}
@@ -108,11 +106,8 @@ func TestIgnoredLines(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	path := write(t, "kvrocks.conf", "port 7000\ntimeout 5\nrename-command A B\n")
-	c, err := Load([]string{"--port", "7001", "-c", path, "--Dir", "/d", "--requirepass", "p", "--namespace.n", "t",
-		"--rename-command", "C D"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "--port", "7001", "-c", path, "--Dir", "/d", "--requirepass", "p", "--namespace.n", "t",
+		"--rename-command", "C D")
 	if c.Port() != 7001 || c.Int("timeout") != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" ||
 		c.Text("rename-command") != "A B\nC D" {
 		t.Errorf("%v", c.Match(func(string) bool { return true }))
@@ -139,10 +134,7 @@ func TestRenameError(t *testing.T) {
 		"a.toml": "port = 1\n[rename-command]\n\nA = 'B'\nC = 'D'\n",
 	} {
 		path := write(t, name, text)
-		c, err := Load([]string{"--rename-command", "E F\nG H", "-c", path, "--rename-command", "I ''"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := load(t, "--rename-command", "E F\nG H", "-c", path, "--rename-command", "I ''")
 		lines := map[string][2]int{"a.conf": {2, 4}, "a.toml": {4, 5}}[name]
 		want := []string{fmt.Sprintf("%s:%d: rename-command: x", path, lines[0]),
 			fmt.Sprintf("%s:%d: rename-command: x", path, lines[1]),
@@ -164,10 +156,7 @@ func TestByteOrderMark(t *testing.T) {
 		"a.conf": "\uFEFFport 7001\r\nmaxclients 9\r\n",
 		"a.toml": "\uFEFFport = 7001\r\nmaxclients = 9\r\n",
 	} {
-		c, err := Load([]string{"-c", write(t, name, text)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := load(t, "-c", write(t, name, text))
 		if c.Int("port") != 7001 || c.Int("maxclients") != 9 {
 			t.Errorf("%s: port %d, maxclients %d", name, c.Int("port"), c.Int("maxclients"))
 		}
@@ -304,18 +293,13 @@ func TestPrepareDir(t *testing.T) {
 	base := t.TempDir()
 	file := write(t, "file", "")
 	full := t.TempDir()
-	if err := os.WriteFile(full+"/f", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(full+"/f", nil, 0o600))
 	for _, c := range []struct{ dir, err string }{
 		{base + "/new", ""}, {full, ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file,
 			"is not a directory"},
 	} {
-		cfg, err := Load([]string{"--dir", c.dir}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = os.Stat(c.dir)
+		cfg := load(t, "--dir", c.dir)
+		_, err := os.Stat(c.dir)
 		existed := err == nil
 		undo, err := cfg.PrepareDir()
 		if c.err == "" {
@@ -330,10 +314,7 @@ func TestPrepareDir(t *testing.T) {
 			t.Errorf("%s: error is %v", c.dir, err)
 		}
 	}
-	cfg, err := Load([]string{"--dir", base + "/used"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, "--dir", base+"/used")
 	undo, err := cfg.PrepareDir()
 	if err == nil {
 		err = os.WriteFile(base+"/used/f", nil, 0o600)
@@ -348,9 +329,7 @@ func TestPrepareDir(t *testing.T) {
 	if os.Getuid() == 0 {
 		return // root may write everywhere
 	}
-	if err := os.Chmod(base, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(base, 0o500))
 	cfg, _ = Load([]string{"--dir", base}, nil)
 	if _, err := cfg.PrepareDir(); err == nil {
 		t.Error("no error for a directory that is not writable")

@@ -9,13 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestNamespaces(t *testing.T) {
-	c, err := Load([]string{"-c", write(t, "k.conf", "requirepass p\nmasterauth m\n")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", write(t, "k.conf", "requirepass p\nmasterauth m\n"))
 	long := strings.Repeat("x", 256)
 	for _, step := range []struct {
 		do   func() error
@@ -88,10 +87,7 @@ func (m *memStore) StoreNamespaces(tokens map[string]string) error {
 
 // TestNamespaceStore follows the namespaces between the file and the database.
 func TestNamespaceStore(t *testing.T) {
-	c, err := Load([]string{"-c", write(t, "k.conf", "requirepass p\nnamespace.f tf\nnamespace.g tg\n")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", write(t, "k.conf", "requirepass p\nnamespace.f tf\nnamespace.g tg\n"))
 	db := &memStore{}
 	check := func(step string, err error, want string, tokens, stored map[string]string, inFile bool) {
 		t.Helper()
@@ -143,9 +139,7 @@ func TestNamespaceStore(t *testing.T) {
 	check("add to the file", c.AddNamespace("n", "tn"), "<nil>", m{"n": "tn"}, none, true)
 
 	// A file that cannot be written leaves everything as it was.
-	if err := os.Mkdir(c.File()+".tmp", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(c.File()+".tmp", 0o755))
 	if err := c.AddNamespace("o", "to"); err == nil || !strings.HasPrefix(err.Error(), "Rewriting config file: ") {
 		t.Errorf("a file that cannot be written: %v", err)
 	}
@@ -154,9 +148,7 @@ func TestNamespaceStore(t *testing.T) {
 		t.Error("namespaces leave a file that cannot be written")
 	}
 	check("no file, yes", nil, "<nil>", m{"n": "tn"}, none, true)
-	if err := os.Remove(c.File() + ".tmp"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(c.File()+".tmp"))
 
 	// At the start.
 	for _, tt := range []struct {
@@ -181,11 +173,7 @@ func TestNamespaceStore(t *testing.T) {
 	}
 	// A replica does not write.
 	db = &memStore{tokens: m{"d": "td"}}
-	c, err = Load([]string{"-c",
-		write(t, "r.conf", "requirepass p\nslaveof h 1\nrepl-namespace-enabled yes\nnamespace.f tf\n")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = load(t, "-c", write(t, "r.conf", "requirepass p\nslaveof h 1\nrepl-namespace-enabled yes\nnamespace.f tf\n"))
 	check("replica", c.UseNamespaceStore(db), "<nil>", m{"d": "td", "f": "tf"}, m{"d": "td"}, false)
 }
 
@@ -205,10 +193,7 @@ func TestDatabases(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"0": "1", "1": "1", "16": "16"} {
-		c, err := Load([]string{"-c", write(t, "k.conf", "requirepass p\nredis-databases "+text)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := load(t, "-c", write(t, "k.conf", "requirepass p\nredis-databases "+text))
 		if got, _ := c.Get("databases"); got != want || strconv.FormatInt(c.Databases(), 10) != text {
 			t.Errorf("redis-databases %s: databases is %s, %d", text, got, c.Databases())
 		}

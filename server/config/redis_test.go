@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
@@ -25,10 +26,7 @@ func TestSettingsOfRedis(t *testing.T) {
 		"tls-auth-clients":           "", // anything but no and optional is yes
 		"unixsocketperm":             "777",
 	}
-	file, err := os.ReadFile("testdata/redis-7.2.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := require.File(t, "testdata/redis-7.2.tsv")
 	c := Default()
 	n := 0
 	for line := range strings.Lines(string(file)) {
@@ -181,16 +179,9 @@ func TestRedisInFiles(t *testing.T) {
 	}
 	for _, file := range []string{"a.conf", "a.toml"} {
 		path := write(t, file, "")
-		c, err := Load([]string{"-c", path}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Set("hz", "50", "maxmemory", "1gb", "timeout", "7"); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Rewrite(); err != nil {
-			t.Fatal(err)
-		}
+		c := load(t, "-c", path)
+		require.NoError(t, c.Set("hz", "50", "maxmemory", "1gb", "timeout", "7"))
+		require.NoError(t, c.Rewrite())
 		text, _ := os.ReadFile(path)
 		if !strings.Contains(string(text), "timeout") || strings.Contains(string(text), "hz") {
 			t.Errorf("%s: %s", file, text)
@@ -236,7 +227,7 @@ var actsHere = map[string]string{
 func TestSettingsAct(t *testing.T) {
 	named, read := map[string]bool{}, map[string]bool{}
 	literal := regexp.MustCompile(`(\.(?:Text|Int|Bool|num|OnChange)\()?"([a-z][a-z0-9._-]+)"`)
-	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -258,10 +249,7 @@ func TestSettingsAct(t *testing.T) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, s := range setting.Table {
 		acts := named[s.Name] || s.Alias != "" && named[s.Alias] || actsHere[s.Name] != ""
 		switch {

@@ -10,16 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/conffile"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
 func readBack(t testing.TB, c *Config) string {
 	t.Helper()
-	data, err := os.ReadFile(c.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := require.File(t, c.File())
 	return string(data)
 }
 
@@ -42,23 +40,16 @@ namespace.new-token t1
 log-level
 replication-group-sync yes
 dir /x`)
-	c, err := Load([]string{"-c", path, "--tcp-backlog", "7"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set("timeout", "6", "masterauth", "m \"#", "requirepass", "p2", "compaction-checker-cron", "",
-		"slowlog-max-len", "7", "slowlog-log-slower-than", "8", "tls-cert-file", ""); err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", path, "--tcp-backlog", "7")
+	require.NoError(t, c.Set("timeout", "6", "masterauth", "m \"#", "requirepass", "p2", "compaction-checker-cron", "",
+		"slowlog-max-len", "7", "slowlog-log-slower-than", "8", "tls-cert-file", ""))
 	for _, err := range []error{c.SetMaster("h 1"), c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"),
 		c.AddNamespace("added", "ta")} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Rewrite())
 	want := `# head
 port 7000
   timeout   6   # seconds
@@ -92,12 +83,8 @@ namespace.added ta
 		t.Error("the temporary file is left")
 	}
 	// With namespaces in the database the file has none.
-	if err := c.Set("repl-namespace-enabled", "yes"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Set("repl-namespace-enabled", "yes"))
+	require.NoError(t, c.Rewrite())
 	if have := readBack(t, c); strings.Contains(have, "namespace.") ||
 		!strings.Contains(have, "repl-namespace-enabled yes") {
 		t.Errorf("have:\n%s", have)
@@ -125,10 +112,7 @@ kept = 'tk'
 
 [rename-command]
 KEYS = "K"`)
-	c, err := Load([]string{"-c", path, "--bind", "10.0.0.1 10.0.0.2"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", path, "--bind", "10.0.0.1 10.0.0.2")
 	if err := c.Set("timeout", "6", "requirepass", "p\"2", "tls-protocols", "TLSv1.2 TLSv1.3", "slave-read-only", "no",
 		"rocksdb.write_buffer_size", "8", "rocksdb.write_options.write_batch_max_bytes", "5", "rocksdb.read_options.async_io",
 		"no"); err != nil {
@@ -140,9 +124,7 @@ KEYS = "K"`)
 			t.Fatal(err)
 		}
 	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Rewrite())
 	want := `# head
 port = 7000 # stays
 bind = ["10.0.0.1", "10.0.0.2"] # two
@@ -203,9 +185,7 @@ func TestRewriteTOMLPlaces(t *testing.T) {
 			t.Errorf("%q: %v", c.file, err)
 			continue
 		}
-		if err := cfg.Set(c.set, c.text); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cfg.Set(c.set, c.text))
 		if err := cfg.Rewrite(); err != nil {
 			t.Errorf("%q: %v", c.file, err)
 			continue
@@ -223,13 +203,8 @@ func TestRewriteErrors(t *testing.T) {
 	for _, c := range []struct{ file, set, text, want string }{
 		{"a.toml", "masterauth", "\xff", "Rewriting config file: cannot be written to a TOML file: it is not valid UTF-8"},
 	} {
-		cfg, err := Load([]string{"-c", write(t, c.file, "")}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cfg.Set(c.set, c.text); err != nil {
-			t.Fatal(err)
-		}
+		cfg := load(t, "-c", write(t, c.file, ""))
+		require.NoError(t, cfg.Set(c.set, c.text))
 		if err := cfg.Rewrite(); err == nil || err.Error() != c.want {
 			t.Errorf("%s: error is %v", c.set, err)
 		}
@@ -237,10 +212,7 @@ func TestRewriteErrors(t *testing.T) {
 			t.Errorf("the file is now %q", text)
 		}
 	}
-	cfg, err := Load([]string{"-c", write(t, "a.conf", "requirepass p")}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, "-c", write(t, "a.conf", "requirepass p"))
 	if err := cfg.AddNamespace("a b", "t"); err == nil || readBack(t, cfg) != "requirepass p" ||
 		len(cfg.Namespaces()) != 0 {
 		t.Errorf("a namespace that the grammar cannot hold: %v", err)
@@ -251,28 +223,17 @@ func TestRewriteErrors(t *testing.T) {
 func TestRewriteThroughLink(t *testing.T) {
 	path := write(t, "real.conf", "port 1\n")
 	link := filepath.Join(t.TempDir(), "link.conf")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	c, err := Load([]string{"-c", link, "--port", "2"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(path, link))
+	c := load(t, "-c", link, "--port", "2")
+	require.NoError(t, c.Rewrite())
 	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 {
 		t.Error("the link has become a file")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "port 2\n" {
 		t.Errorf("the file is %q", text)
 	}
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, c.Rewrite())
 	if text := readBack(t, c); text != "port 2\n" {
 		t.Errorf("the file is %q", text)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/memplan"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
@@ -49,10 +50,8 @@ func TestMemoryPlan(t *testing.T) {
 
 func TestOptionChange(t *testing.T) {
 	c := Default()
-	if err := c.Set("rocksdb.enable_blob_files", "yes", "rocksdb.write_buffer_size", "8",
-		"rocksdb.compression_start_level", "3"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Set("rocksdb.enable_blob_files", "yes", "rocksdb.write_buffer_size", "8",
+		"rocksdb.compression_start_level", "3"))
 	for name, want := range map[string]OptionChange{
 		"rocksdb.max_open_files":                     {"max_open_files", "8096", true},
 		"rocksdb.max_total_wal_size":                 {"max_total_wal_size", "536870912", true},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
 
@@ -111,9 +112,7 @@ func TestHooks(t *testing.T) {
 		}
 		calls = nil
 	}
-	if err := c.Set("timeout", "5", "maxclients", "10000", "replica-priority", "1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Set("timeout", "5", "maxclients", "10000", "replica-priority", "1"))
 	expect("timeout 0>5", "slave-priority 100>1")
 	err := c.Set("timeout", "6", "slave-priority", "2", "maxclients", "13")
 	if !errors.Is(err, refuse) || err.Error() != "CONFIG SET failed (possibly related to argument 'maxclients') - no" {
@@ -126,10 +125,7 @@ func TestHooks(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	c, err := Load([]string{"--rename-command", "A B", "--rename-command", "C D"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "--rename-command", "A B", "--rename-command", "C D")
 	have := c.Match(func(name string) bool { return name == "rename-command" || strings.HasSuffix(name, "-priority") })
 	want := []Pair{{Name: "rename-command", Value: "A B"}, {Name: "rename-command", Value: "C D"},
 		{Name: "replica-priority", Value: "100"}, {Name: "slave-priority", Value: "100"}}
@@ -147,9 +143,7 @@ func TestMatch(t *testing.T) {
 // TestConcurrency lets readers see only whole changes.
 func TestConcurrency(t *testing.T) {
 	c := Default()
-	if err := c.Set("timeout", "1", "maxclients", "1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Set("timeout", "1", "maxclients", "1"))
 	var readers sync.WaitGroup
 	stop := make(chan struct{})
 	for range 4 {

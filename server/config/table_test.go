@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/config/conffile"
 	"github.com/basaltdb/basalt/server/config/setting"
 )
@@ -80,14 +81,9 @@ func template(t *testing.T) []byte {
 func TestShippedTOML(t *testing.T) {
 	want := template(t)
 	if *update {
-		if err := os.WriteFile(shippedTOML, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(shippedTOML, want, 0o644))
 	}
-	have, err := os.ReadFile(shippedTOML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := require.File(t, shippedTOML)
 	if !bytes.Equal(have, want) {
 		t.Errorf("kvrocks.toml is not what the table says; run: go test ./server/config -run TestShippedTOML -update")
 	}
@@ -116,10 +112,7 @@ func TestShippedTOML(t *testing.T) {
 			t.Errorf("%s is missing", s.Name)
 		}
 	}
-	c, err := Load([]string{"-c", shippedTOML}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", shippedTOML)
 	if c.Dir() != "./data" || c.DBDir() != "data/db" || len(c.Warnings()) > 0 {
 		t.Errorf("dir %q, database %q, warnings %q", c.Dir(), c.DBDir(), c.Warnings())
 	}
@@ -127,10 +120,7 @@ func TestShippedTOML(t *testing.T) {
 
 // TestDefaultsOfKvrocks holds the defaults against what a server with Kvrocks's own kvrocks.conf has.
 func TestDefaultsOfKvrocks(t *testing.T) {
-	c, err := Load([]string{"-c", "testdata/kvrocks-2.10.conf"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "-c", "testdata/kvrocks-2.10.conf")
 	different := map[string]string{
 		"rocksdb.block_cache_size": "4096", "rocksdb.block_size": "16384", "rocksdb.write_buffer_size": "64",
 	}
@@ -152,9 +142,7 @@ func TestDefaultsOfKvrocks(t *testing.T) {
 // TestLimitsKeepOtherClasses checks that a limit for one class leaves the others.
 func TestLimitsKeepOtherClasses(t *testing.T) {
 	c := Default()
-	if err := c.Set("client-output-buffer-limit", "pubsub 1mb 0 0"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Set("client-output-buffer-limit", "pubsub 1mb 0 0"))
 	want := "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 1048576 0 0"
 	if have := c.Text("client-output-buffer-limit"); have != want {
 		t.Errorf("%s", have)
@@ -166,12 +154,18 @@ func TestLimitsKeepOtherClasses(t *testing.T) {
 	}
 }
 
+// load loads a configuration from arguments.
+func load(t testing.TB, args ...string) *Config {
+	t.Helper()
+	c, err := Load(args, nil)
+	require.NoError(t, err)
+	return c
+}
+
 // write makes a file in a new directory and returns its path.
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o640))
 	return path
 }

@@ -37,10 +37,7 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s became %q", name, have)
 		}
 	}
-	c, err := Load([]string{"--user", "alice on", "--user", `"a b" off`}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, "--user", "alice on", "--user", `"a b" off`)
 	want = []conffile.User{{Name: "alice", Rules: []string{"on"}}, {Name: "a b", Rules: []string{"off"}}}
 	if have := c.Users(); !reflect.DeepEqual(have, want) {
 		t.Errorf("of the command line: %q", have)
@@ -91,10 +88,7 @@ func TestRewriteUsers(t *testing.T) {
 			"port = 1\n\n[user]\nalice = \"on #hash ~* +@all\"\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\nkept = \"on " +
 				"nopass\"\n"},
 	} {
-		c, err := Load([]string{"-c", write(t, tt.name, tt.text)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := load(t, "-c", write(t, tt.name, tt.text))
 		c.KeepUsers(func(string) []conffile.User { return present })
 		if err := c.Rewrite(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -103,10 +97,7 @@ func TestRewriteUsers(t *testing.T) {
 		if have := readBack(t, c); have != tt.want {
 			t.Errorf("%s:\n have %q\n want %q", tt.name, have, tt.want)
 		}
-		again, err := Load([]string{"-c", c.File()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := load(t, "-c", c.File())
 		for _, u := range again.Users() {
 			for _, p := range present {
 				if p.Name == u.Name && !reflect.DeepEqual(p, u) {

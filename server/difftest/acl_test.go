@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	commands "github.com/basaltdb/basalt/server/command"
@@ -19,10 +20,7 @@ import (
 // redis-server tells them in another order each time that it runs, and may change it while it does.
 func redisCommands(t *testing.T, c *client) []reply {
 	t.Helper()
-	all, err := c.do("COMMAND")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := c.must(t, "COMMAND")
 	var list []reply
 	for _, info := range all.elems {
 		list = append(append(list, info), subcommands(info)...)
@@ -111,11 +109,7 @@ var aclNewer = map[string]string{
 
 // TestACLRules gives users rules and compares the errors, or the lines of ACL LIST.
 func TestACLRules(t *testing.T) {
-	c, err := dial(startRedis(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, startRedis(t).Addr(), 2)
 	table := redisTable(t, c)
 	for _, rules := range aclExact {
 		wantErr, want := redisUser(t, c, rules)
@@ -164,11 +158,7 @@ func redisUser(t *testing.T, c *client, rules []string) (fault, line string) {
 // 7.2 keeps those that were given: so compared is what our user and the one read from Redis's line may run, and
 // what Redis makes of our line.
 func TestACLRandomRules(t *testing.T) {
-	c, err := dial(startRedis(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, startRedis(t).Addr(), 2)
 	table := redisTable(t, c)
 	infos := redisCommands(t, c)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -284,11 +274,7 @@ func differ(u, v *acl.User, infos []reply) string {
 
 // TestACLCategories compares the commands of each category as far as both know them.
 func TestACLCategories(t *testing.T) {
-	c, err := dial(startRedis(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, startRedis(t).Addr(), 2)
 	both := 0
 	for _, info := range redisCommands(t, c) {
 		name := string(info.elems[0].text)
@@ -307,10 +293,7 @@ func TestACLCategories(t *testing.T) {
 	if both < 200 {
 		t.Errorf("both know only %d commands", both)
 	}
-	cats, err := c.do("ACL", "CAT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cats := c.must(t, "ACL", "CAT")
 	if want, got := texts(cats), commands.ACLTable().Categories(); !slices.Equal(want, got[:len(want)]) {
 		t.Errorf("categories %v, want %v", got, want)
 	}
@@ -329,11 +312,7 @@ func specOf(name string) *commands.Spec {
 // TestACLDryRun asks for all commands of the tables whether some users may run them.
 func TestACLDryRun(t *testing.T) {
 	redis := startRedis(t)
-	c, err := dial(redis.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, redis.Addr(), 2)
 	ours := map[string]*acl.User{}
 	for name, rules := range map[string][]string{
 		"reads":     {"+@all", "%R~*", "&*"},
@@ -345,9 +324,9 @@ func TestACLDryRun(t *testing.T) {
 		if r, err := c.do(append([]string{"ACL", "SETUSER", name}, rules...)...); err != nil || r.kind != '+' {
 			t.Fatal(name, string(r.raw), err)
 		}
-		if ours[name], err = commands.ACLTable().NewUser(name, false).Apply(rules...); err != nil {
-			t.Fatal(err)
-		}
+		u, err := commands.ACLTable().NewUser(name, false).Apply(rules...)
+		require.NoError(t, err)
+		ours[name] = u
 	}
 	lines := [][]string{{"PUBLISH", "a1", "m"}, {"PUBLISH", "b", "m"}, {"SUBSCRIBE", "a", "a2", "b", "c"},
 		{"SSUBSCRIBE", "b"}, {"SPUBLISH", "b", "m"},
@@ -409,10 +388,7 @@ func aclDiffers(t *testing.T, addr string, args []string) bool {
 		slices.Contains(args, "STORE") && slices.Contains(args, "STOREDIST") {
 		return true
 	}
-	c, err := dial(addr, 2) // one of its own: the command may subscribe to something
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, addr, 2) // one of its own: the command may subscribe to something
 	defer c.close()
 	r, err := c.do(args...)
 	if err != nil {
@@ -432,16 +408,10 @@ func TestACLFile(t *testing.T) {
 	path := t.TempDir() + "/users.acl"
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("user default on nopass ~* &* +@all\n")
-	c, err := dial(startRedis(t, "--aclfile", path).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, startRedis(t, "--aclfile", path).Addr(), 2)
 	store := accounts.NewStore(redisTable(t, c), accounts.Options{File: path})
 	for _, text := range []string{
 		"", "\n\n", "user a\n", "user a on >x ~* &* +@all\nuser default on nopass ~* &* +@all", "  user a on  \r\n",
@@ -464,10 +434,7 @@ func TestACLFile(t *testing.T) {
 		if got != string(want.raw) {
 			t.Errorf("%q:\n\tredis:  %s\tbasalt: %s", text, want.raw, got)
 		}
-		list, err := c.do("ACL", "LIST")
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := c.must(t, "ACL", "LIST")
 		var lines, theirs []string
 		for _, l := range store.Lines() {
 			lines = append(lines, as70(l))
@@ -480,19 +447,13 @@ func TestACLFile(t *testing.T) {
 		}
 	}
 	// What basalt saves Redis reads, and the other way round.
-	if err := store.SetUser("z", "reset"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.SetUser("z", "reset"))
 	for _, rules := range [][]string{{"on", ">p", "~a*", "%R~b", "&c", "+@read", "-get", "+config|get", "+select|0"},
 		{"(~a +get)", "(%W~b &* +@all -@admin)"}} {
-		if err := store.SetUser("z", rules...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.SetUser("z", rules...))
 	}
 	before := store.Lines()
-	if err := store.Save(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Save())
 	for _, cmd := range []string{"LOAD", "SAVE"} {
 		if r, err := c.do("ACL", cmd); err != nil || string(r.raw) != "+OK\r\n" {
 			t.Fatal(cmd, string(r.raw), err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -32,9 +33,7 @@ func startBasaltOn(t testing.TB, db *engine.DB, settings ...string) target {
 		t.Fatal(err)
 	}
 	s := server.New(cfg, db, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
 	return s
 }

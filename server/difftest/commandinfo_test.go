@@ -33,20 +33,9 @@ var other = map[string]string{
 // know: clients route and pipeline by it.
 func TestCommandInfo(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
-	r, err := dial(redis.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	b, err := dial(basalt.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.close()
-	all, err := r.do("COMMAND")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := connect(t, redis.Addr(), 2)
+	b := connect(t, basalt.Addr(), 2)
+	all := r.must(t, "COMMAND")
 	both := 0
 	for _, want := range all.elems {
 		name := string(want.elems[0].text)

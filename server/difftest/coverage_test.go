@@ -35,15 +35,8 @@ var notTested = map[string]string{
 // package; any other must be called by a test of the server that says what it replies.
 func TestEveryCommandIsCompared(t *testing.T) {
 	redis := startRedis(t)
-	c, err := dial(redis.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	all, err := c.do("COMMAND")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, redis.Addr(), 2)
+	all := c.must(t, "COMMAND")
 	known := map[string]bool{}
 	for _, info := range all.elems {
 		known[string(info.elems[0].text)] = true

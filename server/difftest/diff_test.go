@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // maxReported bounds the differences that one test reports.
@@ -120,6 +122,15 @@ func diffTo(t *testing.T, prefix string, redis, basalt target, proto int, pipeli
 			t.Errorf("%s %s", prefix, text)
 		}
 	}
+}
+
+// connect is dial for the time of a test.
+func connect(t testing.TB, addr string, proto int) *client {
+	t.Helper()
+	c, err := dial(addr, proto)
+	require.NoError(t, err)
+	t.Cleanup(c.close)
+	return c
 }
 
 func replies(srv target, proto int, pipelined bool, commands []command) ([]reply, error) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // dumped is a key that is made on one server, dumped there and restored on the other: the reads must be the same.
@@ -16,12 +18,10 @@ type dumped struct {
 }
 
 // must runs a command that is not to fail.
-func (c *client) must(t *testing.T, args ...string) reply {
+func (c *client) must(t testing.TB, args ...string) reply {
 	t.Helper()
 	got, err := c.do(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got.kind == '-' {
 		t.Fatalf("%.200q: %s", args, got.raw)
 	}
@@ -31,10 +31,7 @@ func (c *client) must(t *testing.T, args ...string) reply {
 // ask runs a command on a connection of its own.
 func ask(t *testing.T, srv target, args ...string) reply {
 	t.Helper()
-	c, err := dial(srv.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, srv.Addr(), 2)
 	defer c.close()
 	return c.must(t, args...)
 }
@@ -166,16 +163,8 @@ func TestDump(t *testing.T) {
 		{"to redis", basalt, redis, ""},
 		{"from basalt to itself", basalt, basalt, ""},
 	} {
-		from, err := dial(to.from.Addr(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer from.close()
-		onto, err := dial(to.to.Addr(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer onto.close()
+		from := connect(t, to.from.Addr(), 2)
+		onto := connect(t, to.to.Addr(), 2)
 		if to.setup != "" {
 			from.must(t, words(to.setup)...)
 		}

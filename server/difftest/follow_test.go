@@ -21,10 +21,7 @@ import (
 // field returns a field of INFO, "" when there is none.
 func (c *client) field(t testing.TB, section, name string) string {
 	t.Helper()
-	r, err := c.do("INFO", section)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := c.must(t, "INFO", section)
 	for line := range strings.SplitSeq(string(r.text), "\r\n") {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return value

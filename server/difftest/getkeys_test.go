@@ -15,10 +15,7 @@ func TestKeyFlags(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
 	c := mustDial(t, redis)
 	known := map[string]bool{}
-	all, err := c.do("COMMAND")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := c.must(t, "COMMAND")
 	for _, info := range all.elems {
 		known[string(info.elems[0].text)] = true
 		for _, sub := range subcommands(info) {

@@ -46,11 +46,7 @@ func askBoth(t *testing.T) (ask func(args ...string) (redis, basalt string)) {
 	t.Helper()
 	var clients [2]*client
 	for i, to := range []target{startRedis(t), startBasalt(t)} {
-		c, err := dial(to.Addr(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.close)
+		c := connect(t, to.Addr(), 2)
 		clients[i] = c
 	}
 	return func(args ...string) (string, string) {

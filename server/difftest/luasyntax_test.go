@@ -3,11 +3,11 @@ package difftest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/lua/syntax"
 )
 
@@ -17,11 +17,7 @@ func TestLuaSyntax(t *testing.T) {
 	if testing.Short() {
 		n = 2000
 	}
-	c, err := dial(startRedis(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	c := connect(t, startRedis(t).Addr(), 2)
 	g := newChunkGenerator(t, 1)
 	accepted, differ := 0, 0
 	for i := range n {
@@ -70,10 +66,7 @@ func newChunkGenerator(t *testing.T, seed uint64) *chunkGenerator {
 		t.Fatal("no scripts", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := require.File(t, file)
 		for line := range strings.Lines(string(text)) {
 			if line[0] != '#' && line[0] != '\t' && len(line) < 3000 {
 				g.scripts = append(g.scripts, strings.TrimSuffix(line, "\n"))

@@ -17,16 +17,8 @@ func TestMigrate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			source, err := dial(from.Addr(), 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer source.close()
-			other, err := dial(to.Addr(), 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.close()
+			source := connect(t, from.Addr(), 2)
+			other := connect(t, to.Addr(), 2)
 			for _, line := range []string{
 				"FLUSHALL", "> FLUSHALL",
 				"SET s v", "RPUSH l a b c", "HSET h f 1 g 2", "ZADD z 1 a 2.5 b", "SADD set a b c", "SET e v PXAT 32503680000500",

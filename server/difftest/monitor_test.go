@@ -80,14 +80,8 @@ func TestMonitor(t *testing.T) {
 	var all [2][]string
 	for i, to := range []target{startRedis(t), startBasalt(t, "redis-databases", "16")} {
 		for _, proto := range []int{2, 3} {
-			m, err := dial(to.Addr(), proto)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := dial(to.Addr(), 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := connect(t, to.Addr(), proto)
+			c := connect(t, to.Addr(), 2)
 			send := func(c *client, line string) {
 				words, err := splitLine(line)
 				if err != nil {

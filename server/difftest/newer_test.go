@@ -7,11 +7,7 @@ import "testing"
 func TestNewerThanRedis70(t *testing.T) {
 	basalt := startBasalt(t)
 	for _, proto := range []int{2, 3} {
-		c, err := dial(basalt.Addr(), proto)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.close()
+		c := connect(t, basalt.Addr(), proto)
 		for _, line := range []struct{ command, resp2, resp3 string }{
 			{"FLUSHALL", "+OK\r\n", ""},
 			{"ZADD z 1.5 a 2 b", ":2\r\n", ""},

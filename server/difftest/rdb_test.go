@@ -102,10 +102,7 @@ func TestRDBLoad(t *testing.T) {
 
 func mustDial(t testing.TB, to target) *client {
 	t.Helper()
-	c, err := dial(to.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, to.Addr(), 2)
 	t.Cleanup(func() { c.close() })
 	return c
 }

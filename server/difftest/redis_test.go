@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // target is a server under test.
@@ -58,9 +60,7 @@ func tryRedis(t testing.TB, path string, port int, options []string) (addr strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	ready, exited := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(exited)

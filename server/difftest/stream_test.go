@@ -15,11 +15,7 @@ import (
 func TestNewerStreams(t *testing.T) {
 	basalt := startBasalt(t)
 	for _, proto := range []int{2, 3} {
-		c, err := dial(basalt.Addr(), proto)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.close()
+		c := connect(t, basalt.Addr(), proto)
 		for _, line := range []struct{ command, resp2, resp3 string }{
 			{"FLUSHALL", "+OK\r\n", ""},
 			// A sequence number that cannot grow.

@@ -2,9 +2,10 @@ package setting
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestTable(t *testing.T) {
@@ -65,10 +66,7 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		}
 		return fmt.Sprintf("type %s default %s%s dynamic %v", kind, def, rng, dynamic)
 	}
-	file, err := os.ReadFile("testdata/kvrocks-2.10.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := require.File(t, "testdata/kvrocks-2.10.tsv")
 	n := 0
 	for _, line := range strings.Split(strings.TrimSuffix(string(file), "\n"), "\n") {
 		if line[0] == '#' {
