@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -155,9 +156,7 @@ func TestMaxClientsAtRunTime(t *testing.T) {
 func TestUnixSocketIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := server.New(servertest.Config(t, "unixsocket", path), enginetest.Open(t), nil)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	s.Close()
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("the server leaves its socket behind: %v", err)

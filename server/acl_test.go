@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -146,9 +147,7 @@ func TestUserOfANamespace(t *testing.T) {
 // start.
 func TestACLFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	h := servertest.Start(t, "aclfile", file)
 	c := h.Dial(t)
 	c.Want("ACL SETUSER carol on >pw ~* +get", "+OK\r\n")
@@ -159,9 +158,7 @@ func TestACLFile(t *testing.T) {
 	c.Want("AUTH carol pw", "+OK\r\n")
 	c.Want("GET k", "$-1\r\n")
 	c.Want("SET k v", "-NOPERM User carol has no permissions to run the 'set' command\r\n")
-	if err := os.WriteFile(file, []byte("user carol +nosuchcommand\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("user carol +nosuchcommand\n"), 0o600))
 	if got := h.Dial(t).Do("ACL", "LOAD"); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "nosuchcommand") {
 		t.Errorf("ACL LOAD of a bad file: %q", got)
 	}
@@ -197,10 +194,7 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 			c.Want("ACL SETUSER bob on >pw ~* +get", "+OK\r\n")
 			c.Want("ACL SETUSER alice ~b", "+OK\r\n")
 			c.Want("CONFIG REWRITE", "+OK\r\n")
-			written, err := os.ReadFile(s.file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := require.File(t, s.file)
 			for _, word := range []string{"secret", "gone", "default"} {
 				if strings.Contains(string(written), word) {
 					t.Errorf("%q is in the file:\n%s", word, written)
@@ -246,9 +240,7 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 		"user alice (on\n":  ":1: user: Unmatched parenthesis in acl selector starting at '(on'.",
 		"user \"a b\" on\n": ":1: user: username 'a b' contains invalid characters",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		cfg, err := config.Load([]string{"-c", file}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -137,9 +138,7 @@ func TestBackup(t *testing.T) {
 	servertest.Eventually(t, "the backup is removed", func() bool { return !exists() })
 
 	// A file with the name of the temporary directory is removed, and the backup succeeds.
-	if err := os.WriteFile(dir+".tmp", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(dir+".tmp", nil, 0o600))
 	save()
 	if !exists() {
 		t.Error("a file in the way of the temporary directory is not removed")

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -118,10 +118,7 @@ func TestMetricsOfAServer(t *testing.T) {
 	promtool(t, "", "check", "rules", "../scripts/metrics/alerts.yml")
 	n := 0
 	for _, file := range []string{"grafana.json", "alerts.yml"} {
-		text, err := os.ReadFile("../scripts/metrics/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := require.File(t, "../scripts/metrics/"+file)
 		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
 			t.Errorf("%s is not JSON", file)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -421,9 +422,7 @@ func TestApplyBatchPausedMeanwhile(t *testing.T) {
 	tx.Begin(cf.DefaultNamespace)
 	defer tx.End()
 	tx.AddLock([]byte("k"), true)
-	if err := tx.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Acquire())
 	c.Send(servertest.Encode("APPLYBATCH", servertest.SetBatch("k", "v")))
 	servertest.Eventually(t, "it runs",
 		func() bool { return strings.Contains(admin.Do("CLIENT", "LIST"), " cmd=applybatch ") })

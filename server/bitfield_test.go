@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -44,9 +45,7 @@ func TestBitfieldOrderOfDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.New(servertest.Config(t), db, zap.NewNop())
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(func() {
 		s.Close()
 		db.Close()

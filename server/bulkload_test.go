@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -22,13 +23,10 @@ func loadBatches(t *testing.T, ns string, keys ...string) (batches []string) {
 		sub := cf.AppendSubkeyPrefix(nil, nsKey, false, m.Version)
 		s.Put(cf.Default, append(sub, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), []byte("e-"+key))
 	}
-	err := s.Batches(1<<20, func(b []byte) error {
+	require.NoError(t, s.Batches(1<<20, func(b []byte) error {
 		batches = append(batches, string(b))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return batches
 }
 

@@ -1,11 +1,11 @@
 package server_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -81,10 +81,7 @@ func TestExportedFields(t *testing.T) {
 	caughtUp(t, r, h)
 	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "all"))
 	ofReplica, _ := servertest.ParseInfo(t, rc.Do("INFO", "all"))
-	docs, err := os.ReadFile("../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := require.File(t, "../docs/metrics.md")
 	_, section, ok := strings.Cut(string(docs), "\n## Fields that do not exist here\n")
 	if !ok {
 		t.Fatal("docs/metrics.md has no section \"Fields that do not exist here\"")

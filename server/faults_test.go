@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -374,9 +375,7 @@ func TestReplicaDiskFull(t *testing.T) {
 		return strings.Contains(st.Err, syscall.ENOSPC.Error())
 	})
 	x.r.Dial(t).Want("GET old", "$5\r\nvalue\r\n")
-	if err := os.Remove(disk + "/ballast"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(disk+"/ballast"))
 	servertest.Eventually(t, "a full synchronisation", func() bool { return x.fulls() == before+1 })
 	x.check()
 }

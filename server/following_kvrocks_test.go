@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -28,9 +29,7 @@ func startOn(t *testing.T, db *engine.DB, settings ...string) *servertest.Harnes
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	h := &servertest.Harness{Server: server.New(servertest.Config(t, settings...), db, zap.New(core)), DB: db, Logs: logs}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Start())
 	t.Cleanup(h.Close)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -20,6 +20,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -254,9 +255,7 @@ func TestRedisMaster(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	again := &servertest.Harness{Server: server.New(servertest.Config(t, "redis-databases", "4", "slaveof",
 		"127.0.0.1 "+port), h.DB, zap.New(core)), DB: h.DB, Logs: logs}
-	if err := again.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.Start())
 	t.Cleanup(again.Close)
 	m.say("SADD s 4", "SELECT 0", "INCR n")
 	m.caughtUp()
@@ -352,13 +351,10 @@ func TestRedisMasterSwaps(t *testing.T) {
 // hasRedisState reports whether the database has a record of its position in the stream of a Redis master.
 func hasRedisState(t *testing.T, db *engine.DB) (has bool) {
 	t.Helper()
-	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
+	require.NoError(t, db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
 		_, has, err = tx.Get(cf.Propagate, []byte(cf.PropagateRedisMaster))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return has
 }
 
@@ -372,9 +368,7 @@ func TestRedisStateOfMaster(t *testing.T) {
 		return nil
 	})
 	s := server.New(servertest.Config(t), db, nil)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	defer s.Close()
 	if hasRedisState(t, db) {
 		t.Error("the record is left")

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -35,9 +36,7 @@ func quiet() engine.Options {
 // flushFiles writes all memtables to files.
 func flushFiles(t testing.TB, db *engine.DB) {
 	t.Helper()
-	if err := db.FlushMemtables(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtables())
 }
 
 // caughtUp waits until a replica has all writes of its master, and has acknowledged them: only then is the in-memory
@@ -371,9 +370,7 @@ func TestFormerMaster(t *testing.T) {
 					m.Close()
 					m = &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", "yes"), m.DB, zap.NewNop()),
 						DB: m.DB, Logs: m.Logs}
-					if err := m.Start(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, m.Start())
 					t.Cleanup(m.Close)
 				}
 				m.Dial(t).Want("PUBLISH __sentinel__:hello greeting", ":0\r\n")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -34,9 +35,7 @@ func TestFullDiskIsShown(t *testing.T) {
 		return shows("err", "No space left on device", "basalt_aof_last_write_ok 0", 503)
 	})
 	c.Want("PING", "+PONG\r\n")
-	if err := os.Remove(disk + "/ballast"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(disk+"/ballast"))
 	servertest.Eventually(t, "the server writes again", func() bool {
 		return shows("ok", "", "basalt_aof_last_write_ok 1", 200)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -29,9 +30,7 @@ func serveFixture(t *testing.T) (*servertest.Harness, string) {
 	s := server.New(servertest.Config(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace,
 		fixture.NamespaceToken),
 		db, zap.NewNop())
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(func() { // the test may have closed both itself
 		s.Close()
 		db.Close()
@@ -87,9 +86,7 @@ func TestKvrocksDataDirectory(t *testing.T) {
 	c.Want("SET str:added v", "+OK\r\n")
 	c.Want("DEL str:plain", ":1\r\n")
 	h.Close()
-	if err := h.DB.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.DB.Close())
 	for _, args := range [][]string{
 		{"list_column_families"},
 		{"--column_family=metadata", "scan", "--hex"},

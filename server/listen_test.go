@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -19,9 +20,7 @@ func TestSeveralAddresses(t *testing.T) {
 		db := enginetest.Open(t)
 		s := server.New(servertest.Config(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"),
 			db, nil)
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Start())
 		addrs := s.Addrs()
 		if len(addrs) != 3 || strings.TrimPrefix(addrs[0], "127.0.0.1:") != strings.TrimPrefix(addrs[1],
 			"127.0.0.2:") || addrs[2] != socket {

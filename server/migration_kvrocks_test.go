@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -142,16 +143,13 @@ func TestKvrocksReplicasOfMigration(t *testing.T) {
 	marks := func(want bool) {
 		t.Helper()
 		for i, h := range masters {
-			err := h.DB.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+			require.NoError(t, h.DB.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 				v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateSlotMarks))
 				if (len(v) > 0) != want {
 					t.Errorf("node %d has the marks %q", i, v)
 				}
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	}
 

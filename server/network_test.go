@@ -18,6 +18,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -135,7 +136,5 @@ func network(t *testing.T, up bool) {
 	if up {
 		lo.SetUint16(unix.IFF_UP)
 	}
-	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -41,18 +42,14 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Cli
 	conf := append([]string{"bind 127.0.0.1", "port " + port, "dir " + dir, "daemonize no", "workers 1",
 		"log-level info"}, settings...)
 	file := filepath.Join(dir, "kvrocks.conf")
-	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o644))
 	cmd := exec.Command(path, "-c", file)
 	out, err := os.Create(filepath.Join(dir, "output"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -147,18 +144,14 @@ func TestKvrocksIsAReplica(t *testing.T) {
 				h := &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", rsid, "requirepass", "secret"),
 					db, zap.New(core)),
 					DB: db, Logs: logs}
-				if err := h.Start(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, h.Start())
 				t.Cleanup(h.Close)
 				c := h.Dial(t)
 				c.Want("AUTH secret", "+OK\r\n")
 				fill(c, 0)
 				if full {
 					for id := range cf.NumFamilies {
-						if err := db.FlushMemtable(id); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, db.FlushMemtable(id))
 					}
 				}
 				fill(c, 1)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/report"
@@ -58,9 +59,7 @@ func TestCheckRenames(t *testing.T) {
 		{"\n\nrename-command get SET\n", path + ":3: rename-command: target command name already exists: 'set'"},
 		{"rename-command get G # comment\nrename-command set get\n", ""},
 	} {
-		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		cfg, err := config.Load([]string{"-c", path, "--port", "0"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -82,9 +81,7 @@ func TestMaxDBSize(t *testing.T) {
 	var used atomic.Uint64
 	s := server.New(servertest.Config(t, "max-db-size", "2"), enginetest.Open(t), zap.NewNop())
 	s.SetDiskSize(used.Load)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
 	c := (&servertest.Harness{Server: s}).Dial(t)
 	c.Want("MSET a 1 b 2 c 3", "+OK\r\n")
@@ -158,9 +155,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 func TestBuildVersion(t *testing.T) {
 	s := server.New(servertest.Config(t), enginetest.Open(t), nil)
 	s.SetBuild("v1.2.3-4-gabc")
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
 	fields, _ := servertest.ParseInfo(t, (&servertest.Harness{Server: s}).Dial(t).Do("INFO", "server"))
 	if fields["basalt_version"] != "v1.2.3-4-gabc" || fields["redis_version"] != "7.2.0" ||

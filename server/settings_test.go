@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -19,10 +20,7 @@ import (
 // range, and "set" or "fixed".
 func kvrocksSettings(t *testing.T) (rows [][]string) {
 	t.Helper()
-	data, err := os.ReadFile("config/setting/testdata/kvrocks-2.10.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := require.File(t, "config/setting/testdata/kvrocks-2.10.tsv")
 	for line := range strings.Lines(string(data)) {
 		if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); line[0] != '#' && len(f) >= 5 {
 			rows = append(rows, f)
@@ -62,17 +60,13 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kvrocks.conf")
 	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() +
 		"\nenable-protected-configs yes\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	cfg, err := config.Load([]string{"-c", path}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := server.New(cfg, enginetest.Open(t), zap.NewNop())
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
 	c := (&servertest.Harness{Server: s}).Dial(t)
 	// Values of settings that have a special format, or depend on other settings.
@@ -133,10 +127,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	}
 	c.Want("CONFIG SET timeout 77 slowlog-max-len 5", "+OK\r\n")
 	c.Want("CONFIG REWRITE", "+OK\r\n")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := require.File(t, path)
 	if got := string(data); !strings.HasPrefix(got, text) || !strings.Contains(got, "\ntimeout 77\n") ||
 		!strings.Contains(got, "\nslowlog-max-len 5\n") {
 		t.Errorf("the file is now\n%s", got)

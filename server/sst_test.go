@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -33,9 +34,7 @@ func tableFiles(t *testing.T, keys ...string) (dir string) {
 	}
 	defer g.Close()
 	for _, batch := range loadBatches(t, cf.DefaultNamespace, keys...) {
-		if err := g.Add([]byte(batch)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.Add([]byte(batch)))
 	}
 	if err := g.Commit(); !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -146,9 +145,7 @@ func TestSSTLoadRefused(t *testing.T) {
 	}))
 	for _, name := range []string{"propagate-1.sst", "default-metadata.sst"} {
 		dir := tableFiles(t, "a", "b")
-		if err := os.Rename(filepath.Join(dir, "default-0.sst"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(filepath.Join(dir, "default-0.sst"), filepath.Join(dir, name)))
 		refused("the name of "+name, "SST", "LOAD", dir)
 	}
 	dir := tableFiles(t, "a", "b")

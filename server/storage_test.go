@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -28,10 +29,7 @@ func optionsFile(t *testing.T, db *engine.DB) string {
 	for _, f := range files {
 		newest = max(newest, f)
 	}
-	text, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.File(t, newest)
 	return string(text)
 }
 
@@ -86,9 +84,7 @@ var rocksSettings = []struct {
 func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	t.Helper()
 	cfg := servertest.Config(t, settings...)
-	if err := os.MkdirAll(cfg.DBDir(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(cfg.DBDir(), 0o700))
 	db, err := engine.Open(options.Engine(cfg, cfg.MemoryPlan(), nil))
 	if err != nil {
 		t.Fatal(err)
@@ -98,9 +94,7 @@ func startDir(t *testing.T, settings ...string) *servertest.Harness {
 		s.Close()
 		db.Close()
 	})
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	return &servertest.Harness{Server: s, DB: db}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/resp"
@@ -162,22 +163,16 @@ func TestACL(t *testing.T) {
 // ACL LOAD closes the connections of users that it has changed.
 func TestACLLoadCloses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
-	if err := os.WriteFile(path, []byte("user bob on\nuser amy off\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("user bob on\nuser amy off\n"), 0o600))
 	s, control := &aclServer{store: accounts.NewStore(ACLTable(), accounts.Options{File: path})}, &aclControl{}
 	for _, rules := range [][]string{{"amy", "on"}, {"bob", "on"}} {
-		if err := s.store.SetUser(rules[0], rules[1]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.store.SetUser(rules[0], rules[1]))
 	}
 	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != "+OK\r\n" || !slices.Equal(s.closed, []int64{3}) ||
 		control.closing {
 		t.Errorf("%q closed %v and itself %v", got, s.closed, control.closing)
 	}
-	if err := os.WriteFile(path, []byte("what"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("what"), 0o600))
 	want := "-ERR " + path +
 		":1 should start with user keyword followed by the username. WARNING: ACL errors detected, no change to the " +
 		"previously active ACL rules was performed\r\n"

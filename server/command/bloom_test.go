@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // probabilistic is a command, split at blanks, with its reply in RESP2, and its reply in RESP3 where it differs.
@@ -149,17 +150,14 @@ func TestBloomCorrupt(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("broken")
 	do(t, db, "BF.ADD", "broken", "a")
-	err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		rec, err := tx.Load(key, cf.TypeBloom)
 		if err != nil || !rec.Exists {
 			return errors.New("there is no filter")
 		}
 		tx.Put(cf.Default, tx.Subkey(&rec, cf.AppendBloomSub(nil, 0)), []byte("short"))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, args := range []string{"BF.ADD broken b", "BF.MADD broken b c", "BF.EXISTS broken a"} {
 		if got, want := do(t, db,
 			strings.Fields(args)...), "-ERR key \"broken\": corrupt record: filter 0 of 5 bytes\r\n"; got != want {

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // corruptTypes are the types whose records can violate their format, with commands that make a key k of the type, and
@@ -144,13 +145,10 @@ func TestCorruptRecordsAreNamed(t *testing.T) {
 					}
 				}
 				meta, subs := records(t, db)
-				err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+				require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 					how.spoil(tx, meta, subs)
 					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 				db.DropCaches()
 				reply := func() (reply string) {
 					defer func() {
@@ -171,12 +169,10 @@ func TestCorruptRecordsAreNamed(t *testing.T) {
 					}
 				}
 				// DEL may fail for a corrupt key, but the next round must begin without the key.
-				if err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+				require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 					tx.Delete(cf.Metadata, meta.key)
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 		}
 		if found < len(typ.commands)/2 {

@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/hll"
 	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -31,9 +32,7 @@ func f64(f float64) string {
 
 func updateKey(t testing.TB, db *engine.DB, key string, f func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := db.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, f))
 }
 
 func TestDump(t *testing.T) {

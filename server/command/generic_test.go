@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -129,9 +130,7 @@ func TestHandlersDoNotAllocate(t *testing.T) {
 		n := testing.AllocsPerRun(100, func() {
 			w.Reset()
 			tx.Begin(cf.DefaultNamespace)
-			if err := spec.Handler(c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, spec.Handler(c))
 			tx.Release()
 		})
 		if n != 0 {

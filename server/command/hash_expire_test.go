@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // ints returns the reply of an array of integers.
@@ -250,7 +251,7 @@ func TestHgetexAndHgetdel(t *testing.T) {
 func putExpired(t testing.TB, db *engine.DB, key string, all bool) {
 	t.Helper()
 	now := uint64(time.Now().UnixMilli())
-	err := db.Update(cf.DefaultNamespace, bytesOf(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, bytesOf(key), func(tx *engine.Tx) error {
 		rec := tx.Fresh([]byte(key), cf.TypeHash)
 		ttl := cf.HashTTL{Lower: now - 5000, Upper: 9999999999123}
 		for field, expire := range map[string]uint64{"gone": now - 5000, "late": 9999999999123, "kept": 0} {
@@ -267,10 +268,7 @@ func putExpired(t testing.TB, db *engine.DB, key string, all bool) {
 		rec.SetFieldsEnd(ttl.FieldsEnd())
 		tx.Save(&rec, cf.AppendHashTail(nil, ttl))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestExpiredFieldIsNotThere runs every hash command on a hash with an expired field.

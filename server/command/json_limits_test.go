@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestJSONWrongType: every command except JSON.MGET refuses a key of another type.
@@ -35,14 +36,11 @@ func TestJSONCorruptRecord(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tail := range []string{"", "\x02{}", "\x00", "\x00{", "\x00{} x", "\x01", "\x01\xbf",
 		"\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"} {
-		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("bad")}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("bad")}, func(tx *engine.Tx) error {
 			rec := tx.Fresh([]byte("bad"), cf.TypeJSON)
 			tx.SaveAppend(&rec, []byte(tail))
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, line := range []string{`JSON.GET bad`, `JSON.GET bad $`, `JSON.GET bad $.a`, `JSON.MGET bad $`,
 			`JSON.SET bad $.a 1`, `JSON.DEL bad $.a`, `JSON.NUMINCRBY bad $ 1`, `JSON.ARRPOP bad $`, `JSON.TYPE bad`} {
 			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "bad": `) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fakeTarget starts a server that replies to each command with the next one of the replies, and closes the connection
@@ -125,9 +126,7 @@ func closedPort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	addr, err := syscall.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // readsOf is the number of blocks that a command reads from files when only indexes and filters are in memory.
@@ -179,13 +180,9 @@ func TestReads(t *testing.T) {
 		}
 	}
 	for id := range cf.NumFamilies {
-		if err := db.CompactRange(cf.ID(id), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.CompactRange(cf.ID(id), nil, nil))
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Close())
 	if db, err = engine.Open(o); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestSort(t *testing.T) {
@@ -162,9 +163,7 @@ func TestSortSeesItsTransaction(t *testing.T) {
 		for _, k := range []string{"l", "w_1"} {
 			tx.AddLock([]byte(k), true)
 		}
-		if err := tx.Acquire(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Acquire())
 		return tx
 	}
 	// Several keys share a lock, in a way that differs from process to process. other must be a key whose lock the
@@ -187,9 +186,7 @@ func TestSortSeesItsTransaction(t *testing.T) {
 		}
 		return writeWith(t, db, func(c *Ctx) {
 			c.Args, c.Tx, c.Spec, c.Sess = args, tx, spec, &Session{Namespace: cf.DefaultNamespace}
-			if err := spec.Handler(c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, spec.Handler(c))
 		})
 	}
 	run("SET w_1 9")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestAppendStatistics(t *testing.T) {
@@ -30,9 +31,7 @@ func TestStats(t *testing.T) {
 	do(t, db, "SET", "k", "v")
 	_, text, _ := strings.Cut(do(t, db, "STATS"), "\r\n")
 	var all map[string]any
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
 	if n, ok := all["rocksdb.number.keys.written"].(float64); !ok || n != 1 {
 		t.Errorf("%v keys were written", all["rocksdb.number.keys.written"])
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // streamCase is a command with its reply in both protocols, written as words: the header of an array or a map as in
@@ -559,16 +560,13 @@ func TestStreamCorrupt(t *testing.T) {
 			"XGROUP CREATE s h 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >"} {
 			do(t, db, strings.Fields(line)...)
 		}
-		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("s")}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("s")}, func(tx *engine.Tx) error {
 			rec, err := tx.Load([]byte("s"), cf.TypeStream)
 			if err == nil {
 				c.spoil(tx, &rec)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, line := range c.lines {
 			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "s": `) ||
 				!strings.Contains(got, "corrupt record") {

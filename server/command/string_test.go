@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const (
@@ -60,7 +61,7 @@ func putHash(t testing.TB, db *engine.DB, key string, fields ...string) {
 // putCollection writes a collection whose elements are subkeys of the default family.
 func putCollection(t testing.TB, db *engine.DB, key string, typ cf.Type, subs ...string) {
 	t.Helper()
-	err := db.Update(cf.DefaultNamespace, bytesOf(key), func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, bytesOf(key), func(tx *engine.Tx) error {
 		rec := tx.Fresh([]byte(key), typ)
 		for _, s := range subs {
 			tx.Put(cf.Default, tx.Subkey(&rec, []byte(s)), []byte("v:"+s))
@@ -68,10 +69,7 @@ func putCollection(t testing.TB, db *engine.DB, key string, typ cf.Type, subs ..
 		}
 		tx.SaveAppend(&rec, nil)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func bulkReply(s string) string { return "$" + strconv.Itoa(len(s)) + "\r\n" + s + "\r\n" }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // renamed returns a table after renames "old new". A rename "old" without a new name disables the command.
@@ -14,9 +15,7 @@ func renamed(t testing.TB, renames ...string) *Table {
 	table := DefaultTable().Clone()
 	for _, r := range renames {
 		from, to, _ := strings.Cut(r, " ")
-		if err := table.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, table.Rename(from, to))
 	}
 	return table
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // doubles returns the reply of an array of numbers, which are given as text.
@@ -199,14 +200,11 @@ func TestTDigestCorrupt(t *testing.T) {
 	key := []byte("broken")
 	do(t, db, "TDIGEST.CREATE", "broken")
 	do(t, db, "TDIGEST.ADD", "broken", "1")
-	err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		rec, err := tx.Load(key, cf.TypeTDigest)
 		tx.Put(cf.Default, tx.Subkey(&rec, cf.AppendTDigestBufferSub(nil)), []byte("short"))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, args := range []string{"TDIGEST.ADD broken 1", "TDIGEST.QUANTILE broken 0", "TDIGEST.MERGE new 1 broken",
 		"TDIGEST.TRIMMED_MEAN broken 0 1"} {
 		got := do(t, db, strings.Fields(args)...)

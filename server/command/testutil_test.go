@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -59,9 +60,7 @@ func doOn(t testing.TB, srv *Server, proto int, args ...string) string {
 	mark := tx.Savepoint()
 	if err := spec.Handler(c); err != nil {
 		w.Reset()
-		if err := tx.Rollback(mark); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Rollback(mark))
 		WriteError(w, err)
 	} else if err := tx.Commit(); err != nil {
 		w.Reset()

@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestEveryType makes a key of each type and runs the commands that work on every type.
@@ -33,7 +34,7 @@ func TestEveryType(t *testing.T) {
 	}
 	for _, tt := range types {
 		key := "k:" + tt.name
-		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+		require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
 			rec := tx.Fresh([]byte(key), tt.typ)
 			if !tt.typ.SingleRecord() {
 				rec.Size = 1
@@ -41,10 +42,7 @@ func TestEveryType(t *testing.T) {
 			}
 			tx.Save(&rec, tt.tail)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	for _, tt := range types {
 		key := "k:" + tt.name

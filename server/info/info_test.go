@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -131,13 +132,10 @@ func TestStallCounters(t *testing.T) {
 // The sections about the database and the process have values.
 func TestSectionsOfTheDatabase(t *testing.T) {
 	db := enginetest.Open(t)
-	err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, []byte("k"), []byte("v"), str.SetOptions{})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	memory := &Memory{DB: db, Budget: 1 << 30, StartupRSS: 1 << 20, DiskSize: func() uint64 { return 50 },
 		Clients: func() []command.ClientInfo { return []command.ClientInfo{{QueryBuf: 100}} },
 		Scripts: func() (int64, int64) { return 11, 12 },

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestStdout(t *testing.T) {
@@ -21,13 +23,9 @@ func TestStdout(t *testing.T) {
 	}
 	l.Info("hidden")
 	l.Warn("shown", zap.Int("port", 6666))
-	if err := l.SetLevel("info"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.SetLevel("info"))
 	l.Info("shown too")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d{4}) warning shown \{"port": 6666\}\n\S+ ` +
 		`info shown too\n$`)
 	if !want.Match(out.Bytes()) {
@@ -58,9 +56,7 @@ func TestFile(t *testing.T) {
 		l.Info(message)
 		l.SetRetentionDays(7)
 		l.Info(message + " again")
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Close())
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.log")) // two, if it is midnight
 	if err != nil {
@@ -68,10 +64,7 @@ func TestFile(t *testing.T) {
 	}
 	var text []byte
 	for _, file := range files {
-		part, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := require.File(t, file)
 		text = append(text, part...)
 	}
 	if n := bytes.Count(text, []byte("\n")); n != 4 || !bytes.Contains(text, []byte("first again")) ||
@@ -98,9 +91,7 @@ func TestReopen(t *testing.T) {
 		func() error { return os.RemoveAll(dir) },
 	} {
 		l.Info("before")
-		if err := away(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, away())
 		l.Reopen()
 		l.Info("after")
 		b, err := os.ReadFile(name)
@@ -115,9 +106,7 @@ func TestReopen(t *testing.T) {
 
 func TestUnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	if _, err := Open(Options{Targets: []Target{{Name: file}}}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v", err)
 	}
@@ -157,9 +146,7 @@ func TestRotationByDay(t *testing.T) {
 		t.Errorf("after midnight the file is %q and %d files are rotated", text, backups())
 	}
 	r.Close()
-	if err := os.Chtimes(name, day, day); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(name, day, day))
 	day = day.AddDate(0, 0, 3)
 	if r, err = openRotator(name, -1, now); err != nil {
 		t.Fatal(err)
@@ -208,18 +195,11 @@ func TestTargetLevels(t *testing.T) {
 	l.Debug("below the log's own level")
 	l.Info("one")
 	l.Warn("two")
-	if err := l.SetLevel("error"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.SetLevel("error"))
 	l.Warn("no longer")
 	l.Error("three")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(filepath.Join(dir, FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
+	file := require.File(t, filepath.Join(dir, FileName))
 	messages := func(text string) string {
 		var all []string
 		for line := range strings.Lines(text) {

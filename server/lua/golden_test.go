@@ -1,13 +1,13 @@
 package lua
 
 import (
-	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -20,10 +20,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := require.File(t, file)
 			e := newEngine(t, 0)
 			script := ""
 			for line := range strings.Lines(string(text)) {

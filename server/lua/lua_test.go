@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -359,9 +360,7 @@ func BenchmarkEval(b *testing.B) {
 			for b.Loop() {
 				r.Script, _ = e.Script([]byte(source.text))
 				w.Reset()
-				if err := e.Run(r); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, e.Run(r))
 			}
 		})
 	}
@@ -427,9 +426,7 @@ func BenchmarkFCall(b *testing.B) {
 			r := &Run{Function: l.Functions[0], Host: &echo{}, Out: &w, Keys: [][]byte{[]byte("key")}}
 			for b.Loop() {
 				w.Reset()
-				if err := e.Run(r); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, e.Run(r))
 			}
 		})
 	}

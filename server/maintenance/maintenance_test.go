@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fixture is work whose settings the test changes before it starts something.
@@ -70,9 +71,7 @@ func TestBackups(t *testing.T) {
 	if exists() {
 		t.Error("a backup of 25 hours was kept")
 	}
-	if err := f.BackgroundSave(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.BackgroundSave())
 	f.idle()
 	f.settings.KeepBackups = false
 	if f.purgeBackup(time.Now()); exists() {
@@ -113,9 +112,7 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 	f := newFixture(t)
 	dir := filepath.Join(t.TempDir(), "backup")
 	f.settings = Settings{BackupDir: dir, KeepBackups: true}
-	if err := f.Save(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Save())
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {
@@ -132,16 +129,11 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 		}
 	}()
 	for i := range 5 {
-		err := f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+		require.NoError(t, f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 			_, err := str.Set(tx, []byte("k"), []byte{byte(i)}, str.SetOptions{})
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Save(); err != nil {
-			t.Fatal(err)
-		}
+		}))
+		require.NoError(t, f.Save())
 	}
 	close(stop)
 	if err := <-done; err != nil {
@@ -198,16 +190,11 @@ func TestSchedules(t *testing.T) {
 
 func TestCompact(t *testing.T) {
 	f := newFixture(t)
-	err := f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+	require.NoError(t, f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, []byte("k"), []byte("v"), str.SetOptions{})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Compact(""); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	require.NoError(t, f.Compact(""))
 	f.idle()
 	f.compacting.Store(true)
 	if err := f.Compact(""); err != errCompacting {

@@ -8,6 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestTombstones: when reads of a small set pass many members that were removed, its memtable is flushed.
@@ -20,29 +21,23 @@ func TestTombstones(t *testing.T) {
 	}
 	update := func(do func(tx *engine.Tx, key []byte, members [][]byte) (int, error), members [][]byte) {
 		t.Helper()
-		err := f.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(t, f.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 			_, err := do(tx, key, members)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	update(set.Add, members)
 	update(set.Remove, members[50:manyDeleted+50]) // tombstones between members
 	read := func() {
 		t.Helper()
-		err := f.DB.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		require.NoError(t, f.DB.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 			n := 0
 			err := set.Each(tx, key, func(uint64) {}, func([]byte) { n++ })
 			if n != 100 {
 				t.Fatalf("%d members", n)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	deleted := func() uint64 {
 		n, ok := f.DB.FamilyIntProperty(cf.Default, "rocksdb.num-deletes-active-mem-table")

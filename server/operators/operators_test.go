@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
@@ -29,12 +30,10 @@ func TestNamespaces(t *testing.T) {
 	for ns, keys := range map[string]int{"small": 1, "large": 3, "also small": 1} {
 		for i := range keys {
 			key := fmt.Append(nil, i)
-			if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+			require.NoError(t, db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 				_, err := str.Set(tx, key, []byte("v"), str.SetOptions{})
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	}
 	series := func(cfg *config.Config) (list []string) {

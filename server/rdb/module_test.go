@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
 )
 
@@ -162,9 +163,7 @@ func TestPreamble(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Preamble()
-	if err := f.Each(1<<20, func(*Item) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Each(1<<20, func(*Item) error { return nil }))
 	if rest, err := io.ReadAll(f.Rest()); string(rest) != "*1\r\n$4\r\nPING\r\n" || err != nil {
 		t.Errorf("%q, %v", rest, err)
 	}

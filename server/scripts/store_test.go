@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
 )
@@ -25,9 +26,7 @@ func (s *Store) update(t *testing.T, f func(tx *engine.Tx) error) error {
 	tx := s.db.NewTx()
 	defer tx.Release()
 	tx.Begin(cf.DefaultNamespace)
-	if err := tx.AcquireAll(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.AcquireAll())
 	if err := f(tx); err != nil {
 		return err
 	}
@@ -55,22 +54,17 @@ func TestScriptsOfTransactions(t *testing.T) {
 		}
 	}
 	var first, second string
-	err := s.update(t, func(tx *engine.Tx) (err error) {
+	require.NoError(t, s.update(t, func(tx *engine.Tx) (err error) {
 		first, err = s.Load(tx, []byte(one))
 		has(tx, first, true)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s.update(t, func(tx *engine.Tx) (err error) {
 		if second, err = s.Load(tx, []byte(twice)); err != nil {
 			t.Fatal(err)
 		}
 		has(tx, second, true)
-		if err := s.Flush(tx, [][]byte{[]byte("SCRIPT"), []byte("FLUSH")}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Flush(tx, [][]byte{[]byte("SCRIPT"), []byte("FLUSH")}))
 		has(tx, first, false)
 		return errDropped
 	})
@@ -105,9 +99,7 @@ func TestLibrariesOfTransactions(t *testing.T) {
 		return err
 	}
 	s.update(t, func(tx *engine.Tx) error {
-		if err := load(tx, library, false); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, load(tx, library, false))
 		has(tx, "fF", true)
 		has(nil, "f", false)
 		return nil
@@ -121,9 +113,7 @@ func TestLibrariesOfTransactions(t *testing.T) {
 		if err := load(tx, other, false); err == nil {
 			t.Error("two libraries have the same function")
 		}
-		if err := load(tx, newer, true); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, load(tx, newer, true))
 		has(tx, "g", true)
 		has(tx, "f", false)
 		return errDropped

@@ -21,6 +21,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -112,9 +113,7 @@ func (h *Harness) Ticker(t testing.TB, name string) int {
 func (h *Harness) AddNamespaces(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := h.Sessions().Services.Namespaces.Add(name, "token"+strings.TrimPrefix(name, "ns")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.Sessions().Services.Namespaces.Add(name, "token"+strings.TrimPrefix(name, "ns")))
 	}
 }
 

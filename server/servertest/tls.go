@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
@@ -51,9 +52,7 @@ func Secured(t testing.TB, nc net.Conn, config *tls.Config) *Client {
 	c := tls.Client(nc, config)
 	t.Cleanup(func() { nc.Close() })
 	c.SetDeadline(time.Now().Add(Patience))
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Handshake())
 	return NewClient(t, c)
 }
 

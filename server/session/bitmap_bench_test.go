@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config/memplan"
 	"github.com/basaltdb/basalt/server/options"
@@ -127,7 +128,7 @@ func fillPieces(b *testing.B, db *engine.DB) {
 	bm, chunk := []byte("bm"), make([]byte, cf.BitmapFragment)
 	src := rand.NewChaCha8([32]byte{})
 	for from := 0; from < pieces; from += 1024 {
-		if err := db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		require.NoError(b, db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 			rec, err := tx.Load(bm, cf.TypeBitmap)
 			if err != nil {
 				return err
@@ -142,8 +143,6 @@ func fillPieces(b *testing.B, db *engine.DB) {
 			rec.Size = pieces * cf.BitmapFragment
 			tx.Save(&rec, nil)
 			return nil
-		}); err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 }

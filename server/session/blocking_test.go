@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
 )
@@ -489,9 +490,7 @@ func TestEveryWaiterIsWoken(t *testing.T) {
 func TestBlockedClientsUseNoCPU(t *testing.T) {
 	clients := 10_000
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	if limit := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > limit {
 		t.Logf("the limit of open files is %d, so the test uses %d clients", files.Cur, limit)
 		if clients = limit; clients < 1000 {
@@ -532,8 +531,6 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -293,9 +294,7 @@ func TestTrackingOfMigratedSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracks.Quiet()
-	if err := m.Migrated(r, m.Topology().Node(otherID), nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Migrated(r, m.Topology().Node(otherID), nil))
 	tracks.Expect(all)
 	broadcast.Expect(all)
 	tracks.Want(fill("GET k{M}"), movedTo(mine, otherAddr))
@@ -360,9 +359,7 @@ func TestForbiddenWrites(t *testing.T) {
 		})
 	}
 	servertest.Eventually(t, "100 writes", func() bool { return n.Do("GET", fill("a{M}")) > "$3" }) // a number of 3 digits
-	if err := m.Forbid(r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Forbid(r))
 	value := n.Do("GET", fill("a{M}"))
 	writers.Wait()
 	sum := 0
@@ -405,9 +402,7 @@ func TestAsking(t *testing.T) {
 			t.Errorf("step %d: %q, want %q", i/2, got, x)
 		}
 	}
-	if err := m.Imported(r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Imported(r))
 	n.Want(fill("GET a{O}"), "$1\r\n2\r\n")
 }
 
@@ -422,9 +417,7 @@ func TestRDBLoadInCluster(t *testing.T) {
 		t.Error("the log does not say how many keys were loaded, and how many belong to other nodes")
 	}
 	slot := cf.Slot([]byte(mine))
-	if err := n.Harness.Cluster().Forbid(cf.SlotRange{First: slot, Last: slot}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, n.Harness.Cluster().Forbid(cf.SlotRange{First: slot, Last: slot}))
 	if got := n.Do("RDB", "LOAD", path); !strings.HasPrefix(got, "-TRYAGAIN") {
 		t.Error(got)
 	}
@@ -485,9 +478,7 @@ func BenchmarkTopologyChanges(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				if err := c.RoundTrip(commands, 2); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, c.RoundTrip(commands, 2))
 				took = append(took, time.Since(began))
 			}
 			close(stop)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -19,13 +20,10 @@ import (
 func TestDatabasesAreNamespaces(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	put := func(ns, value string) {
-		err := h.DB.Update(ns, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+		require.NoError(t, h.DB.Update(ns, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 			_, err := str.Set(tx, []byte("k"), []byte(value), str.SetOptions{})
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	put("__namespace", "zero")
 	put("db1", "one")

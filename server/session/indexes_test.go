@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -61,9 +62,7 @@ func TestIndexedWrites(t *testing.T) {
 				}
 			}
 			n := strings.Count(tt.do, ";") + 1
-			if err := c.RoundTrip(servertest.Pipeline(strings.Split(tt.do, ";")...), n); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.RoundTrip(servertest.Pipeline(strings.Split(tt.do, ";")...), n))
 			var keys []string
 			for _, key := range []string{"h:1", "h:2", "other"} {
 				for _, tag := range []string{"a", "b", "c", "5"} {

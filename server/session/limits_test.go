@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/wire"
@@ -276,25 +277,21 @@ func TestCloseCutsPipelines(t *testing.T) {
 	key := []byte("n")
 	c := h.Dial(t)
 	closed := make(chan struct{})
-	if err := h.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, h.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		c.Send(strings.Repeat(servertest.Pipeline("INCR n"), 10))
 		servertest.Eventually(t, "the pipeline waits for the key", tx.Awaited)
 		go func() { h.Close(); close(closed) }()
 		servertest.Eventually(t, "the server is being closed", h.Sessions().Closing)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	<-closed
-	if err := h.DB.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+	require.NoError(t, h.DB.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 		v, _, err := str.Get(tx, key)
 		if string(v) != "1" {
 			t.Errorf("%q of 10 commands have run", v)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestShutdown(t *testing.T) {

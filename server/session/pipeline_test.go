@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
@@ -444,9 +445,7 @@ func TestContendedPipelines(t *testing.T) {
 		t.Helper()
 		tx.Begin(cf.DefaultNamespace)
 		tx.AddLock([]byte("popular"), true)
-		if err := tx.Acquire(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Acquire())
 	}
 	pipeline := servertest.Encode("INCR", "a") + servertest.Encode("GET", "popular") + servertest.Encode("INCR", "a") +
 		servertest.Encode("GET", "a")
@@ -483,9 +482,7 @@ func TestContendedWritesCommitInParts(t *testing.T) {
 			for round := range 2 {
 				tx.Begin(cf.DefaultNamespace)
 				tx.AddLock([]byte("popular"), true)
-				if err := tx.Acquire(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, tx.Acquire())
 				c.Send(strings.Repeat(servertest.Encode("INCR", key), 2) + servertest.Encode("INCR", "popular"))
 				servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
 				switch {
@@ -523,9 +520,7 @@ func TestReadersWaitForTheirOwnKey(t *testing.T) {
 	c.Want("HSET "+first+" f 1", ":1\r\n")
 	c.Want("HSET "+second+" f 1", ":1\r\n")
 	tx.AddLock([]byte(second), true)
-	if err := tx.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Acquire())
 	c.Send(servertest.Encode("HGET", second, "f") + servertest.Encode("HGET", first, "f"))
 	servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
 	other.Want("HSET "+first+" f 2", ":0\r\n")

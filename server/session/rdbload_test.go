@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -47,9 +48,7 @@ func rdbFile(t testing.TB, items ...string) string {
 func rdbRaw(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dump.rdb")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -101,9 +100,7 @@ func TestRDBLoadErrors(t *testing.T) {
 	c.Want("AUTH secret", "+OK\r\n")
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	good := rdbKey("good", "1")
 	for _, tt := range []struct {
 		path string
@@ -301,9 +298,7 @@ func TestRDBLoadLetsOthersRun(t *testing.T) {
 	release := sync.OnceFunc(tx.Release)
 	defer release()
 	tx.AddLock([]byte("last"), true)
-	if err := tx.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Acquire())
 	// Full pieces of keys that do not share the lock of the last key, so that the last key is alone in its piece.
 	exists := []string{"EXISTS"}
 	var items []string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -304,9 +305,7 @@ func TestScriptsAndLibrariesPersist(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := server.New(servertest.Config(t), db, nil)
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Start())
 		f((&servertest.Harness{Server: s}).Dial(t))
 		s.Close()
 		db.Close()

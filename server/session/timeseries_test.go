@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -42,9 +43,7 @@ func TestRulesLockTheirTargets(t *testing.T) {
 			defer tx.End()
 			tx.Begin(cf.DefaultNamespace)
 			tx.AddLock([]byte("target"), false)
-			if err := tx.Acquire(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.Acquire())
 			c.Send(tt.send)
 			servertest.Eventually(t, "the command waits", tx.Awaited)
 			tx.Release()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
 )
@@ -45,12 +46,10 @@ func allRead(t *testing.T, c *session.Loop) (empty bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := raw.Control(func(fd uintptr) {
+	require.NoError(t, raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		empty = err == syscall.EAGAIN
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return empty
 }
 

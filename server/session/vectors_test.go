@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -82,9 +83,7 @@ func TestVectorWrites(t *testing.T) {
 				}
 			}
 			lines := strings.Split(vectors.Replace(tt.do), ";")
-			if err := c.RoundTrip(servertest.Pipeline(lines...), len(lines)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.RoundTrip(servertest.Pipeline(lines...), len(lines)))
 			if got := nearest(c); got != tt.keys {
 				t.Errorf("%q, want %q", got, tt.keys)
 			}
@@ -126,9 +125,7 @@ func TestVectorsWaitForEachOther(t *testing.T) {
 		tx := h.DB.NewTx()
 		tx.Begin(cf.DefaultNamespace)
 		tx.AddLock(locks[0], true)
-		if err := tx.Acquire(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Acquire())
 		lines := strings.Split(vectors.Replace(tt.lines), ";")
 		c.Send(servertest.Pipeline(lines...))
 		servertest.Eventually(t, "the client waits", tx.Awaited)

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // fixture is a sweep whose events come through a channel, and whose pauses the test begins and ends.
@@ -58,9 +59,7 @@ func (f *fixture) hold(err error) { f.held.Store(&err) }
 // update runs a transaction on a key.
 func (f *fixture) update(t *testing.T, key string, do func(tx *engine.Tx) error) {
 	t.Helper()
-	if err := f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, do); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, do))
 }
 
 // set writes a string that expires after a time.
@@ -115,7 +114,7 @@ func TestOrder(t *testing.T) {
 	f.Want(true, false)
 	f.hold(ErrPaused)
 	keys := [][]byte{[]byte("third"), []byte("first"), []byte("second")}
-	err := f.DB.Update(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
+	require.NoError(t, f.DB.Update(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
 		for i, life := range []time.Duration{3, 1, 2} {
 			o := str.SetOptions{Expire: after(tx, life*time.Millisecond)}
 			if _, err := str.Set(tx, keys[i], []byte("v"), o); err != nil {
@@ -123,10 +122,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	f.held.Store(nil)
 	f.Wake()
 	f.want(t, "ended first", "ended second", "ended third")

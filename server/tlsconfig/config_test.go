@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
@@ -53,17 +54,11 @@ func TestServer(t *testing.T) {
 	caDir := t.TempDir()
 	for name, data := range map[string]string{"1.pem": "no certificate", "sub/x": ""} {
 		path := filepath.Join(caDir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	emptyDir := t.TempDir()
-	if err := os.Symlink(ca.File, filepath.Join(caDir, "2b.0")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(ca.File, filepath.Join(caDir, "2b.0")))
 	base := Options{CertFile: cert, KeyFile: key, AuthClients: "no"}
 	with := func(change func(o *Options)) Options {
 		o := base
@@ -331,10 +326,7 @@ func TestWrongPassphrases(t *testing.T) {
 		if out, err := exec.Command("openssl", words...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v %s", args, err, out)
 		}
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pem := require.File(t, file)
 		for i := range 3000 {
 			if _, err := decryptKey(pem, fmt.Appendf(nil, "wrong%d", i)); err != errWrongPass {
 				t.Fatalf("%s: passphrase wrong%d: %v", args, i, err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 var kinds = []string{"socket", "pipe"}
@@ -88,9 +90,7 @@ func TestWriteWaits(t *testing.T) {
 					t.Fatalf("%d bytes are queued", n)
 				}
 			}
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, <-done)
 			there.Close()
 			eventually(t, "the end of the client is an error", func() bool {
 				_, err := c.Write(make([]byte, piece))

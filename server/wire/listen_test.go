@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestListen(t *testing.T) {
@@ -20,9 +22,7 @@ func TestListen(t *testing.T) {
 	port := taken.Addr().(*net.TCPAddr).Port
 	local := []string{"127.0.0.1"}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	long := "/" + strings.Repeat("x", 107)
 	for _, tt := range []struct {
 		at   Addresses
@@ -113,9 +113,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is no longer ours is not removed.
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	next, err := listen()
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +129,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Errorf("the socket is left behind: %v", err)
 	}
 	// A link to nowhere, a long name, and permissions that do not exist.
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), path))
 	if l, err := listen(); err == nil {
 		l.Close()
 		t.Error("a link was replaced")

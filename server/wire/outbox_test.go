@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
@@ -44,9 +45,7 @@ func TestOutboxKeepsOrder(t *testing.T) {
 			for i := range 2000 {
 				msg := bytes.Repeat([]byte{byte(i)}, 1+i%1500)
 				want.Write(msg)
-				if err := o.send(msg); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.send(msg))
 				clear(msg) // the outbox must not need it any more
 			}
 			if buffers, n := o.backlog(); n == 0 || buffers == 0 {
@@ -162,9 +161,7 @@ func TestSoftLimitOfLongReply(t *testing.T) {
 	during := time.Hour
 	o.limits.Soft = func() (int, time.Duration) { return limit / 2, during }
 	long := make([]byte, 4*limit)
-	if err := o.send(long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.send(long))
 	o.mu.Lock()
 	if o.over == nil {
 		t.Error("the soft limit is exceeded, and no time runs")
@@ -185,9 +182,7 @@ func TestSoftLimit(t *testing.T) {
 	var during = time.Hour
 	o.limits.Soft = func() (int, time.Duration) { return 100_000, during }
 	for o.pending() <= 1<<20 {
-		if err := o.send(bytes.Repeat([]byte("x"), 50_000)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, o.send(bytes.Repeat([]byte("x"), 50_000)))
 	}
 	o.mu.Lock()
 	running := o.over != nil

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
@@ -154,9 +155,7 @@ func TestDestinationKilled(t *testing.T) {
 			}
 			d.deaf = func([]string) bool { return false } // nobody is connected
 			o.ok("DEL {foo}a", "HDEL {foo}h b")
-			if err := o.migrate(d, r); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.migrate(d, r))
 			compare(t, o.db, d.db, r, true)
 			if got := d.do("GET", "other"); got != "$1\r\n1\r\n" {
 				t.Errorf("a key of another slot: %q", got)
@@ -227,9 +226,7 @@ func TestPersistedInTime(t *testing.T) {
 					clock.ahead.Store(int64(200 * time.Second))
 					dropElements(t, d.db, r)
 				}
-				if err := o.migrate(d, r); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.migrate(d, r))
 				compare(t, o.db, d.db, r, raw)
 			})
 		}
@@ -269,9 +266,7 @@ func TestRates(t *testing.T) {
 				o.ok(fmt.Sprintf("SET {foo}%d %s", i, strings.Repeat("x", 1000)))
 			}
 			began := time.Now()
-			if err := o.migrate(d, slotOf("foo")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.migrate(d, slotOf("foo")))
 			// Time spent working counts as time slept.
 			if got := time.Duration(clock.slept.Load()); got+time.Since(began) < tt.min || got > tt.max {
 				t.Errorf("slept %v, want %v to %v", got, tt.min, tt.max)
@@ -288,9 +283,7 @@ func TestRefused(t *testing.T) {
 			second = o.src.Migrate(slotOf("bar"), source.Target{}, nil)
 		}
 	}
-	if err := o.migrate(d, slotOf("foo")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.migrate(d, slotOf("foo")))
 	if second != source.ErrBusy {
 		t.Errorf("a second migration: %v", second)
 	}

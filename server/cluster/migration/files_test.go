@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
@@ -62,9 +63,7 @@ func TestFiles(t *testing.T) {
 			o.limits = patient
 			d.idle()
 			failed(t, o, d, r, err, nil)
-			if err := o.migrate(d, r); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.migrate(d, r))
 			if ended != 2 {
 				t.Errorf("%d times by table files", ended)
 			}
@@ -130,9 +129,7 @@ func TestFilesRefused(t *testing.T) {
 				}
 				return true
 			}
-			if err := o.migrate(d, slotOf("foo")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, o.migrate(d, slotOf("foo")))
 			if sent != 0 {
 				t.Errorf("%d commands for table files", sent)
 			}
@@ -155,9 +152,7 @@ func TestFilesEnd(t *testing.T) {
 			func(o *origin, _ *sink, _ string) { o.ok("FLUSHALL") }},
 		{"the destination is killed", []string{ended},
 			func(_ *origin, d *sink, path string) {
-				if err := os.MkdirAll(filepath.Dir(d.db.Dir())+"/files/left", 0o755); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.MkdirAll(filepath.Dir(d.db.Dir())+"/files/left", 0o755))
 				d.slots.ImportEnded(slotOf("foo")) // the next process knows of no import
 				d.openImport(path)
 			}},
@@ -202,9 +197,7 @@ func TestFilesEnd(t *testing.T) {
 				}
 				failed(t, o, d, slotOf("foo"), err, nil)
 				w.write(300)
-				if err := o.migrate(d, slotOf("foo")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.migrate(d, slotOf("foo")))
 				compare(t, o.db, d.db, slotOf("foo"), true)
 			})
 		}
@@ -216,9 +209,7 @@ func TestFilesLeaveDead(t *testing.T) {
 	o, d := startFilesOrigin(t), startDestination(t)
 	o.ok("HSET {foo}h a 1 b 2", "ZADD {foo}z 1 a 2 b", "RPUSH {foo}l a b", "XADD {foo}s 1-1 a b", "SADD {foo}set a b")
 	o.ok("DEL {foo}h {foo}z {foo}l {foo}s", "HSET {foo}h c 3", "ZADD {foo}z 3 c", "SET {foo}l string")
-	if err := o.migrate(d, slotOf("foo")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.migrate(d, slotOf("foo")))
 	compare(t, o.db, d.db, slotOf("foo"), true)
 	lower, upper := engine.SlotBounds(slotOf("foo"))
 	tx := d.db.NewTx()

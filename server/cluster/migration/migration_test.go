@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
 )
@@ -42,9 +43,7 @@ func TestEverythingArrives(t *testing.T) {
 				if seed == 2 {
 					r = cf.SlotRange{First: 0, Last: cf.NumSlots - 1}
 				}
-				if err := o.migrate(d, r); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.migrate(d, r))
 				compare(t, o.db, d.db, r, raw)
 				if !d.slots.has("imported", r.First) || !o.slots.has("moved", r.First) {
 					t.Error("a side does not know that the slots have moved")
@@ -88,9 +87,7 @@ func TestBitOrder(t *testing.T) {
 				o.settings.Raw = i > 0
 				tt.before(o.node, d.node)
 				o.ok("SETBIT {foo}b 7 1")
-				if err := o.migrate(d, slotOf("foo")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.migrate(d, slotOf("foo")))
 				if got, want := d.do("BITFIELD", "{foo}b", "GET", "u8", "0"), fmt.Sprintf("*1\r\n:%d\r\n", tt.want); got != want {
 					t.Errorf("%q, want %q", got, want)
 				}
@@ -121,9 +118,7 @@ func TestCommandsOnly(t *testing.T) {
 		}
 	}
 	r := slotOf("foo")
-	if err := o.migrate(d, r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.migrate(d, r))
 	for _, key := range []string{"{foo}bit0", "{foo}plainstream0", "{foo}plainstream1"} {
 		for _, cmd := range []string{"BITCOUNT K", "XINFO STREAM K", "XRANGE K - +", "PEXPIRETIME K"} {
 			args := strings.Fields(strings.ReplaceAll(cmd, "K", key))

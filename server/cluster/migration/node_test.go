@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
@@ -48,9 +49,7 @@ func startNode(t testing.TB) *node {
 		t.Fatal(err)
 	}
 	s := server.New(cfg, db, zap.NewNop())
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
 	return &node{s, db, dial(t, s.Addr())}
 }
@@ -465,9 +464,7 @@ func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[strin
 						fmt.Fprintf(&b, "\n %s %x = %x", id, sub.Key(), sub.Value())
 					}
 				}
-				if err := sub.Err(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, sub.Err())
 				sub.Close()
 			}
 			all[string(name)] = b.String()

@@ -2,7 +2,6 @@ package syntax
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // dumper writes syntax trees as text, so that trees which mean the same are the same text: numbers by value, and
@@ -196,10 +197,7 @@ func scripts(t testing.TB) (list []string) {
 		t.Fatal("no scripts", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := require.File(t, file)
 		for line := range strings.Lines(string(text)) {
 			if line[0] != '#' && line[0] != '\t' {
 				list = append(list, strings.TrimSuffix(line, "\n"))

@@ -1,10 +1,11 @@
 package syntax
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // golden calls f for each chunk of a file of testdata and what redis-server 7.2.6 says of it, "" when it takes it.
@@ -12,10 +13,7 @@ import (
 // with # are comments.
 func golden(t testing.TB, f func(chunk, message string)) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/messages.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.File(t, "testdata/messages.txt")
 	chunk, n := "", 0
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func write(t *testing.T, db *engine.DB) {
@@ -55,9 +56,7 @@ func TestSharing(t *testing.T) {
 		if second == first {
 			t.Error("an old one is shared")
 		}
-		if err := f.Enter([]string{"CURRENT"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Enter([]string{"CURRENT"}))
 		time.Sleep(time.Hour)
 		if list() != second {
 			t.Error("one that somebody fetches is gone")
@@ -138,9 +137,7 @@ func TestEnter(t *testing.T) {
 	if err := f.Enter([]string{"CURRENT", "../db/CURRENT"}); err != ErrNoFile {
 		t.Error(err)
 	}
-	if err := f.Enter([]string{"CURRENT"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Enter([]string{"CURRENT"}))
 	file, err := f.Open("CURRENT")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
@@ -47,15 +48,11 @@ func newSource(t *testing.T) *source {
 			return nil
 		})
 		if i%8 == 0 {
-			if err := db.FlushMemtable(cf.Metadata); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, db.FlushMemtable(cf.Metadata))
 		}
 	}
 	s := &source{dir: t.TempDir() + "/checkpoint", left: -1}
-	if err := db.Checkpoint(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.Checkpoint(s.dir))
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -188,9 +185,7 @@ func TestFetch(t *testing.T) {
 	if tables < 3 {
 		t.Fatalf("only %d table files", tables)
 	}
-	if err := f.Clear(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Clear())
 	if _, err := os.Stat(f.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
@@ -201,9 +196,7 @@ func TestFetch(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	s := newSource(t)
 	const big = "000999.sst" // more than what buffers hold: half of it arrives only after the look at the disk
-	if err := os.WriteFile(s.dir+"/"+big, bytes.Repeat([]byte("big"), 1<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.dir+"/"+big, bytes.Repeat([]byte("big"), 1<<20), 0o644))
 	s.names = append(s.names, big)
 	disk := enginetest.MountSmall(t, spaceLeft+16<<20)
 	f := s.fetcher(t)
@@ -220,13 +213,9 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("still full: %v", err)
 	}
 	s.amid = nil
-	if err := os.Remove(disk + "/ballast"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(disk+"/ballast"))
 	s.asked = nil
-	if err := attempt(f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, attempt(f))
 	got, err := os.ReadFile(f.Dir + "/" + big)
 	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte("big"), 1<<20)) {
 		t.Errorf("%s: %d bytes, %v", big, len(got), err)
@@ -240,9 +229,7 @@ func TestFullDisk(t *testing.T) {
 func TestMeter(t *testing.T) {
 	s := newSource(t)
 	f := s.fetcher(t)
-	if err := attempt(f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, attempt(f))
 	p := f.Meter.Get(f.Meter.began.Add(1e9))
 	total, tables := int64(0), int64(0)
 	for _, name := range s.names {
@@ -256,9 +243,7 @@ func TestMeter(t *testing.T) {
 		p.Left != 0 {
 		t.Errorf("%+v, want %d bytes", p, total)
 	}
-	if err := attempt(f); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, attempt(f))
 	if p := f.Meter.Get(f.Meter.began.Add(1e9)); p.BytesDone != p.Bytes || p.Rate != total-tables {
 		t.Errorf("once more: %+v", p)
 	}

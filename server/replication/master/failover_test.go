@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
@@ -93,9 +94,7 @@ func TestFailover(t *testing.T) {
 				synctest.Wait()
 				srv := &failoverServer{promote: tt.promote, ended: make(chan struct{})}
 				began := time.Now()
-				if err := m.Failover(tt.o, srv); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, m.Failover(tt.o, srv))
 				if tt.abort {
 					synctest.Wait()
 					if err := m.Failover(tt.o, srv); !errors.Is(err, master.ErrFailoverUnder) ||

@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
@@ -56,9 +57,7 @@ func TestFullSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		content = content[n:]
-		if err := os.WriteFile(filepath.Join(dir, name), content[:size], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content[:size], 0o644))
 		content = content[size:]
 	}
 	if len(content) > 0 {

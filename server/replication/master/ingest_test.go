@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
@@ -50,15 +51,11 @@ func TestIngested(t *testing.T) {
 	var b batch.Builder
 	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("foo"), true),
 		(&cf.Meta{Type: cf.TypeString}).Append(nil))
-	if err := g.Add(b.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Add(b.Bytes()))
 	go level.untilEnd()
 	go behind.untilEnd()
 	resume := m.Suspend()
-	if err := g.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Commit())
 	resume()
 	<-level.ended
 	<-behind.ended

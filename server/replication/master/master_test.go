@@ -23,6 +23,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
@@ -52,9 +53,7 @@ type replica struct {
 // connect makes a master feed a replica from a sequence number on, and waits for its OK.
 func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *replica {
 	t.Helper()
-	if err := m.Accept(proto.PSync{Next: next}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Accept(proto.PSync{Next: next}))
 	ours, theirs := net.Pipe()
 	r := &replica{t: t, conn: theirs, ended: make(chan struct{}), next: next}
 	go func() {
@@ -372,9 +371,7 @@ func TestPurgedLog(t *testing.T) {
 	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
 	put(t, db, 3, 1)
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	put(t, db, 3, 1)
 	if err := m.Accept(proto.PSync{Next: 1}); !errors.Is(err, proto.ErrOutOfRange) {
 		t.Error(err)
@@ -713,15 +710,9 @@ func apply(t *testing.T, db *engine.DB, rep []byte) {
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
 	defer tx.Release()
-	if err := tx.AcquireFor(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Apply(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.AcquireFor(b))
+	require.NoError(t, tx.Apply(b))
+	require.NoError(t, tx.Commit())
 }
 
 // TestSuspend: while the database is replaced no replica is served, and state of the old database is dropped.

@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/replication/redislink"
 )
@@ -67,14 +68,11 @@ func open(t *testing.T) (*engine.DB, *Target) {
 
 func get(t *testing.T, db *engine.DB, id cf.ID, key string) (value string) {
 	t.Helper()
-	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+	require.NoError(t, db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		v, _, err := tx.Get(id, []byte(key))
 		value = string(v)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return value
 }
 
@@ -112,14 +110,10 @@ func TestState(t *testing.T) {
 	}
 	for _, replica := range []bool{true, false} {
 		if !replica {
-			if err := target.Keep(at(3)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, target.Keep(at(3)))
 			db.SetMaster()
 		}
-		if err := Forget(db); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Forget(db))
 		if _, ok, err := target.State(); ok || err != nil {
 			t.Errorf("replica %t: %t, %v", replica, ok, err)
 		}
@@ -141,18 +135,14 @@ func TestLoad(t *testing.T) {
 		{"whole", func(l redislink.Loader) error { return l.Script([]byte("return 1")) }, true},
 	} {
 		list := []redislink.Command{{Args: [][]byte{[]byte("old"), []byte("k")}}}
-		if err := target.Apply(list, at(1)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, target.Apply(list, at(1)))
 		l, err := target.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, i := range []*rdb.Item{{Function: []byte("#!lua")}, {Key: []byte("a"), Value: &rdb.Value{}},
 			{DB: 2, Key: []byte("b"), Value: &rdb.Value{}}, {Key: []byte("empty")}} {
-			if err := l.Add(i); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Add(i))
 		}
 		err = tt.add(l)
 		if err == nil && tt.name != "cut" {

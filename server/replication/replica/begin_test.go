@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/fullsync"
 )
 
@@ -25,9 +26,7 @@ func TestLinkThatIsGoneBeginsNothing(t *testing.T) {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	r.link = l
 	r.Unfollow(func() {})
-	if err := l.begin(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.begin())
 	if db.IsReplica() {
 		t.Error("the database is a replica's")
 	}

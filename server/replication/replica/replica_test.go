@@ -27,6 +27,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/replication/replica"
@@ -484,18 +485,14 @@ func fillMaster(t testing.TB, db *engine.DB) {
 		for i := range 60 {
 			key := fmt.Appendf(nil, "h%d", i)
 			value := bytes.Repeat([]byte{byte('a' + round)}, 1000)
-			if err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+			require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
 				_, err := hash.Set(tx, key, [][]byte{fmt.Appendf(nil, "f%d", round), value})
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if round < 3 {
 			for id := range cf.NumFamilies {
-				if err := db.FlushMemtable(id); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, db.FlushMemtable(id))
 			}
 		}
 	}
@@ -508,9 +505,7 @@ func putFile(t testing.TB, db *engine.DB, key string, value []byte) {
 		tx.Put(cf.Metadata, tx.NSKey([]byte(key)), append(make([]byte, 5), value...))
 		return nil
 	})
-	if err := db.FlushMemtable(cf.Metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
 }
 
 func dump(t testing.TB, db *engine.DB) (all []string) {

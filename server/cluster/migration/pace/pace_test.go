@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // still is a clock whose time passes only in Sleep.
@@ -23,9 +25,7 @@ func TestWait(t *testing.T) {
 	clock := &still{began}
 	p := Pace{Clock: clock}
 	for range 11 { // the first one goes at once
-		if err := p.Wait(t.Context(), 10, 100); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Wait(t.Context(), 10, 100))
 	}
 	if got := clock.now.Sub(began); got != time.Second {
 		t.Errorf("100 took %v", got)

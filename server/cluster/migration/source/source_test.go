@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
@@ -92,9 +93,7 @@ func TestMigrate(t *testing.T) {
 				Leaving: func(cf.SlotRange) error { s.note("leaving"); return nil },
 				Stays:   func(cf.SlotRange) { s.note("stays") },
 				Moved:   func(_ cf.SlotRange, first func()) error { s.note("moved"); first(); return nil }}
-			if err := src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }))
 			err := <-done
 			state := StateFailed
 			if tt.err == "" {
