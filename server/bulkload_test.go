@@ -48,33 +48,47 @@ func sendRecords(t *testing.T, c *servertest.Client, ns string, keys ...string) 
 	}
 }
 
-// TestLoad: keys in table files replace existing keys. Caches, counts, watched keys, tracking clients and blocked
-// clients notice the change.
-func TestLoad(t *testing.T) {
-	h := servertest.Start(t)
-	c, other, blocked, tracks := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial3(t)
+// watchLoad prepares a server for table files with the lists a, b, n, new and q. noticed checks that they replace
+// existing keys, and that caches, watched keys, tracking clients and blocked clients notice the change.
+func watchLoad(t *testing.T, h *servertest.Harness) (other, tracks *servertest.Client, noticed func()) {
+	t.Helper()
+	other, tracks = h.Dial(t), h.Dial3(t)
 	other.Want("SET a old", "+OK\r\n")
 	other.Want("SET a v", "+OK\r\n") // the server remembers that the key exists
 	other.Want("HSET b f v g w", ":2\r\n")
 	other.Want("SET n 1 EX 1000", "+OK\r\n")
 	other.Want("RPUSH stays x", ":1\r\n")
+	other.Want("LRANGE stays 0 -1", servertest.Bulk("x"))
 	other.Want("WATCH a", "+OK\r\n")
 	other.Want("GET a", "$1\r\nv\r\n")
 	tracks.Want("CLIENT TRACKING ON", "+OK\r\n")
 	tracks.Want("HGET b f", "$1\r\nv\r\n")
+	blocked := h.Dial(t)
 	blocked.Send(servertest.Encode("BLPOP", "q", "0"))
 	h.BlockedClients(t, 1)
-	load(t, c, "a", "b", "n", "new", "q")
-	blocked.Expect(servertest.Bulk("q", "e-q"))
-	tracks.Expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
-	other.Want("MULTI", "+OK\r\n")
-	other.Want("GET stays", "+QUEUED\r\n")
-	other.Want("EXEC", "*-1\r\n")
-	for _, key := range []string{"a", "b", "n", "new"} {
-		other.Want("TYPE "+key, "+list\r\n")
-		other.Want("LRANGE "+key+" 0 -1", servertest.Bulk("e-"+key))
-		other.Want("TTL "+key, ":-1\r\n")
+	return other, tracks, func() {
+		t.Helper()
+		blocked.Expect(servertest.Bulk("q", "e-q"))
+		tracks.Expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
+		other.Want("MULTI", "+OK\r\n")
+		other.Want("GET stays", "+QUEUED\r\n")
+		other.Want("EXEC", "*-1\r\n")
+		for _, key := range []string{"a", "b", "n", "new"} {
+			other.Want("TYPE "+key, "+list\r\n")
+			other.Want("LRANGE "+key+" 0 -1", servertest.Bulk("e-"+key))
+			other.Want("TTL "+key, ":-1\r\n")
+		}
+		other.Want("LRANGE stays 0 -1", servertest.Bulk("x"))
 	}
+}
+
+// TestLoad: keys in table files replace existing keys, see watchLoad, and are counted.
+func TestLoad(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	other, _, noticed := watchLoad(t, h)
+	load(t, c, "a", "b", "n", "new", "q")
+	noticed()
 	other.Want("LPUSH b x", ":2\r\n")
 	load(t, c, "a", "b", "more")
 	other.Want("LRANGE b 0 -1", servertest.Bulk("e-b"))

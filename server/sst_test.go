@@ -54,36 +54,16 @@ func fileNames(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestSSTLoad: table files replace existing keys. Caches, counts, watched keys, tracking clients and blocked clients
-// notice the change.
+// TestSSTLoad: keys in table files replace existing keys, see watchLoad, and are counted; the files stay or go.
 func TestSSTLoad(t *testing.T) {
 	h := servertest.Start(t)
-	c, other, blocked, tracks := h.Dial(t), h.Dial(t), h.Dial(t), h.Dial3(t)
-	other.Want("SET a v", "+OK\r\n") // the server remembers that the key exists
-	other.Want("HSET b f v g w", ":2\r\n")
-	other.Want("SET n 1 EX 1000", "+OK\r\n")
-	other.Want("RPUSH stays x", ":1\r\n")
-	other.Want("LRANGE stays 0 -1", servertest.Bulk("x"))
-	other.Want("WATCH a", "+OK\r\n")
-	tracks.Want("CLIENT TRACKING ON", "+OK\r\n")
-	tracks.Want("HGET b f", "$1\r\nv\r\n")
-	blocked.Send(servertest.Encode("BLPOP", "q", "0"))
-	h.BlockedClients(t, 1)
+	c := h.Dial(t)
+	other, tracks, noticed := watchLoad(t, h)
 	dir := tableFiles(t, "a", "b", "n", "new", "q")
 	if got := c.Do("SST", "LOAD", dir); got != "*2\r\n$12\r\nfiles_loaded\r\n:2\r\n" {
 		t.Fatal(got)
 	}
-	blocked.Expect(servertest.Bulk("q", "e-q"))
-	tracks.Expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
-	other.Want("MULTI", "+OK\r\n")
-	other.Want("GET stays", "+QUEUED\r\n")
-	other.Want("EXEC", "*-1\r\n")
-	for _, key := range []string{"a", "b", "n", "new"} {
-		other.Want("TYPE "+key, "+list\r\n")
-		other.Want("LRANGE "+key+" 0 -1", servertest.Bulk("e-"+key))
-		other.Want("TTL "+key, ":-1\r\n")
-	}
-	other.Want("LRANGE stays 0 -1", servertest.Bulk("x"))
+	noticed()
 	h.DB.WaitScans()
 	other.Want("DBSIZE", ":5\r\n")
 	if got := h.DB.KeyCount(cf.DefaultNamespace); !got.Exact || got.Expires != 0 {
