@@ -437,8 +437,7 @@ func (b *Bulk) settle() error {
 
 // keyTwice translates the RocksDB error that reports keys out of order.
 func keyTwice(err error) error {
-	var e *rocks.Error
-	if errors.As(err, &e) && bytes.Contains([]byte(e.Text), []byte("strict ascending order")) {
+	if e, ok := errors.AsType[*rocks.Error](err); ok && bytes.Contains([]byte(e.Text), []byte("strict ascending order")) {
 		return errors.New("a key, or an element of a collection, appears twice")
 	}
 	return err

@@ -353,8 +353,7 @@ func (db *DB) findNamespaces() (names []string, err error) {
 		if !it.Next() {
 			err := it.Err()
 			it.Close()
-			var e *rocks.Error
-			if errors.As(err, &e) { // too many tombstones, or damage
+			if _, ok := errors.AsType[*rocks.Error](err); ok { // too many tombstones, or damage
 				db.counts.partial.Store(true)
 				db.log.Warn("not all namespaces are known; DBSIZE SCAN counts the keys of one", zap.Error(err))
 				err = nil

@@ -345,8 +345,8 @@ func TestReplaceKilled(t *testing.T) {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", exchangeEnv, dir, step))
 		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatalf("step %d: %v, %s", step, err, out)
 		}
 		want, n := "old", 3

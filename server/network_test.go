@@ -112,8 +112,7 @@ func runInNamespace(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	out, err := c.CombinedOutput()
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Skipf("network namespaces: %v", err)
 	}
 	if err != nil {

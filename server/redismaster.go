@@ -51,8 +51,7 @@ func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, 
 		r.fed = append(r.fed, session.Fed{Namespace: ns, Args: c.Args})
 	}
 	err := r.feed.Run(r.fed, stop, first)
-	var failed *session.FeedError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*session.FeedError](err); ok {
 		c := &commands[failed.Index]
 		key := ""
 		if len(c.Args) > 1 {

@@ -140,8 +140,8 @@ func (c *copier) run(ctx context.Context) error {
 		if !errors.As(err, &reply) || reply != refused {
 			refused, since = reply, time.Now()
 		}
-		var final finalError
-		if errors.As(err, &final) || time.Since(last) > retryFor || time.Since(since) > retryFor && reply != "" {
+		_, final := errors.AsType[finalError](err)
+		if final || time.Since(last) > retryFor || time.Since(since) > retryFor && reply != "" {
 			return err
 		}
 		text := err.Error()

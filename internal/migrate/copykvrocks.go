@@ -144,8 +144,8 @@ func (c *copier) follow(ctx context.Context, at place) error {
 		return err
 	}
 	if err := proto.CheckOK(line); err != nil {
-		var reply proto.ReplyError
-		if errors.As(err, &reply) && (reply.Loading() || strings.HasPrefix(string(reply), "NO")) {
+		reply, ok := errors.AsType[proto.ReplyError](err)
+		if ok && (reply.Loading() || strings.HasPrefix(string(reply), "NO")) {
 			return err // NOAUTH, NOPERM
 		}
 		return fmt.Errorf("%w: %w", errNoLog, err)

@@ -64,8 +64,7 @@ func (m *importer) newTables(ctx context.Context) (*tables, error) {
 	}
 	if _, err := c.Do("_ingest", "BEGIN"); err != nil {
 		c.Close()
-		var refused ReplyError
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[ReplyError](err); ok {
 			err = nil
 		}
 		return nil, err
@@ -181,8 +180,7 @@ func (t *tables) finish(end int64) error {
 // send sends a chunk.
 func (t *tables) send(s *engine.Sorter) error {
 	if _, err := t.c.Do("_ingest", "BEGIN"); err != nil {
-		var refused ReplyError
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[ReplyError](err); ok {
 			return fmt.Errorf("%w: %w", errTablesRefused, err)
 		}
 		return err

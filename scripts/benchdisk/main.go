@@ -135,8 +135,7 @@ func run(ctx context.Context, o options) error {
 				// Each server comes first in every second suite. The next round reverses that.
 				p := products[(i+j+round)%len(products)]
 				rows, used, err := runSuite(ctx, p, s, pl)
-				var dead *killed
-				if errors.As(err, &dead) {
+				if dead, ok := errors.AsType[*killed](err); ok {
 					fmt.Println(err)
 					rep.Killed = append(rep.Killed, dead.row)
 				} else if err != nil {

@@ -130,8 +130,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	_, err := acltest.Table().NewUser("u", false).Apply("bad")
-	var e *acl.RuleError
-	if !errors.As(err, &e) || e.Rule != "bad" {
+	if e, ok := errors.AsType[*acl.RuleError](err); !ok || e.Rule != "bad" {
 		t.Errorf("%#v", err)
 	}
 }

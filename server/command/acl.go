@@ -227,8 +227,7 @@ func aclDryRun(c *Ctx) error {
 	args := c.Args[3:]
 	spec, err := c.Srv.Table.Resolve(args)
 	if err != nil {
-		var e *engine.Error
-		if errors.As(err, &e) && strings.HasPrefix(e.Text, "wrong number of arguments") {
+		if e, ok := errors.AsType[*engine.Error](err); ok && strings.HasPrefix(e.Text, "wrong number of arguments") {
 			return err
 		}
 		return errorf("Command '%s' not found", cString(args[0]))

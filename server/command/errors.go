@@ -57,8 +57,7 @@ func corruptKey(key []byte, err error) error { return fmt.Errorf("key %q: %w", k
 
 // WriteError writes an error as a reply: code and text of an [engine.Error], ERR and the text of any other.
 func WriteError(w *resp.Writer, err error) {
-	var e *engine.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
 		w.Error(e.Code, e.Text)
 		return
 	}

@@ -136,8 +136,7 @@ func functionRestore(c *Ctx) error {
 		sources, body = append(sources, source), rest
 	}
 	err = c.Srv.Scripts.RestoreLibraries(c.Tx, sources, flush, replace)
-	var exists *LibraryExistsError
-	if errors.As(err, &exists) {
+	if exists, ok := errors.AsType[*LibraryExistsError](err); ok {
 		return engine.NewError("ERR", "Library "+exists.Name+" already exists") // Redis does not quote the name here
 	}
 	return replyOK(c, err)

@@ -186,8 +186,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 	}
 	if topology := l.c.Srv.Cluster; topology != nil {
 		err := topology.MayWrite(i.Key)
-		var e *engine.Error
-		if errors.As(err, &e) && e.Code == "TRYAGAIN" {
+		if e, ok := errors.AsType[*engine.Error](err); ok && e.Code == "TRYAGAIN" {
 			return err
 		}
 		if err != nil {
@@ -218,8 +217,7 @@ func (l *loader) library(source []byte) error {
 		_, err := l.c.Srv.Scripts.LoadLibrary(tx, source, !l.keep)
 		return err
 	})
-	var e *engine.Error
-	if errors.As(err, &e) && e.Code == "" { // an error of Lua, whose text begins with the code
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code == "" { // an error of Lua, whose text begins with the code
 		code, text, _ := strings.Cut(e.Text, " ")
 		err = engine.NewError(code, text)
 	}
@@ -237,8 +235,7 @@ func (l *loader) library(source []byte) error {
 // stopped is the reply for an error: it says how many keys were loaded.
 func (l *loader) stopped(err error) error {
 	code := "ERR"
-	var e *engine.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
 		code = e.Code
 	}
 	return engine.NewError(code, fmt.Sprintf("%v; %d keys were loaded", err, l.done.keys))

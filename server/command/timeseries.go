@@ -262,8 +262,7 @@ func tsMAdd(c *Ctx) error {
 			own[i] = samples[at]
 		}
 		results, err := tsAddAll(c, []byte(key), own)
-		var reply *engine.Error
-		if err != nil && !errors.As(err, &reply) {
+		if _, ok := errors.AsType[*engine.Error](err); err != nil && !ok {
 			return err
 		}
 		for i, at := range of[key] {

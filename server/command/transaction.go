@@ -31,8 +31,7 @@ var (
 // ErrExecBecause is what EXEC answers when it is refused itself.
 func ErrExecBecause(err error) error {
 	text := err.Error()
-	var e *engine.Error
-	if errors.As(err, &e) && e.Code != "" && e.Code != "ERR" {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code != "" && e.Code != "ERR" {
 		text = e.Code + " " + text
 	}
 	return engine.NewError("EXECABORT", "Transaction discarded because of: "+text)

@@ -37,8 +37,7 @@ func (c *Config) PrepareDir() (undo func(), err error) {
 	case err == nil:
 		return func() { os.Remove(d) }, nil
 	case !errors.Is(err, fs.ErrExist):
-		var path *fs.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			err = path.Err
 		}
 		return fail(err)

@@ -136,8 +136,7 @@ func (d *Draft) read(file string, stdin io.Reader) error {
 		}
 	}
 	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*os.PathError](err); ok {
 			err = path.Err
 		}
 		return &conffile.Error{File: file, Err: err}
@@ -145,8 +144,7 @@ func (d *Draft) read(file string, stdin io.Reader) error {
 	d.c.format = conffile.Detect(file, data)
 	entries, err := d.c.format.Entries(data)
 	if err != nil {
-		var e *conffile.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*conffile.Error](err); ok {
 			e.File = file
 		}
 		return err

@@ -221,8 +221,7 @@ func TestLoadErrors(t *testing.T) {
 		if have != c.want || strings.Contains(have, "\n") {
 			t.Errorf("%q:\n have %s\n want %s", c.text, have, c.want)
 		}
-		var e *conffile.Error
-		if !errors.As(err, &e) {
+		if _, ok := errors.AsType[*conffile.Error](err); !ok {
 			t.Errorf("%q: error is a %T", c.text, err)
 		}
 	}

@@ -213,8 +213,7 @@ func (st *state) protectedStop(f *vm.LFunction) error {
 			st.stop = nil
 			return errors.New("ERR " + stop.Error())
 		}
-		var ae *vm.ApiError
-		if errors.As(err, &ae) {
+		if ae, ok := errors.AsType[*vm.ApiError](err); ok {
 			if t, ok := ae.Object.(*vm.LTable); ok {
 				return errors.New(plainText(t.RawGetString("err")))
 			}

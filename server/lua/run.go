@@ -368,8 +368,7 @@ func (st *state) suffix(r *Run) string {
 }
 
 func (st *state) stopError(r *Run) error {
-	var s *Stopped
-	if errors.As(st.stop, &s) {
+	if s, ok := errors.AsType[*Stopped](st.stop); ok {
 		return &Stopped{Text: "ERR " + s.Text + st.suffix(r)}
 	}
 	return st.stop

@@ -108,8 +108,7 @@ func (s *Stats) CallFailed(spec *command.Spec) { s.byID[spec.ID].failed.Add(1) }
 // ErrorReply counts an error reply by its kind: the first word.
 func (s *Stats) ErrorReply(err error) {
 	code := "ERR"
-	var e *engine.Error
-	if errors.As(err, &e) && e.Code != "" {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code != "" {
 		code = e.Code
 	} else if e != nil { // of a script: the text begins with it
 		if first, _, more := strings.Cut(e.Text, " "); more && len(first) <= maxErrorCode {

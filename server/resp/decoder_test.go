@@ -23,8 +23,7 @@ func run(d *Decoder, in []byte, first, step int) (commands [][]string, text stri
 		args, n, err := d.Next(buf, nil)
 		switch {
 		case err != nil:
-			var p *ProtocolError
-			if !errors.As(err, &p) {
+			if _, ok := errors.AsType[*ProtocolError](err); !ok {
 				return commands, fmt.Sprintf("%T is not a *ProtocolError", err)
 			}
 			return commands, err.Error()

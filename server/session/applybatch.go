@@ -25,8 +25,7 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		}
 	}
 	err = c.applyRecords(b, yield, c.tx.AcquireFor)
-	var lock *search.NeedsLock
-	if errors.As(err, &lock) {
+	if _, ok := errors.AsType[*search.NeedsLock](err); ok {
 		c.tx.Release()
 		c.tx.Begin(c.sess.Namespace)
 		err = c.applyRecords(b, yield, func(*engine.ExternalBatch) error { return c.tx.AcquireAll() })

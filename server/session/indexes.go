@@ -33,8 +33,7 @@ func (c *run) watchIndexes(f *frame, r *request) error {
 // client does is rolled back, and runs again with the lock of the graphs, as a script does that needs more locks.
 func (c *run) updateIndexes(f *frame) error {
 	err := f.indexed.After(c.tx)
-	var lock *search.NeedsLock
-	if errors.As(err, &lock) && f.mode != awaited {
+	if lock, ok := errors.AsType[*search.NeedsLock](err); ok && f.mode != awaited {
 		return c.script.wantLock(c.tx, lock.Namespace, lock.Key, true)
 	}
 	return err

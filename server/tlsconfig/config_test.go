@@ -142,8 +142,8 @@ func TestServer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _, err := Server(tt.o)
 			if tt.err != "" {
-				var e *Error
-				if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), tt.err) || strings.Contains(err.Error(), "\n") {
+				if _, ok := errors.AsType[*Error](err); !ok || !strings.HasPrefix(err.Error(), tt.err) ||
+					strings.Contains(err.Error(), "\n") {
 					t.Fatalf("%v, want %s", err, tt.err)
 				}
 				return

@@ -149,8 +149,7 @@ func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %s is in use", key, addr)
 	}
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
 		}
 		return nil, fmt.Errorf("bind: cannot listen on %s: %w", addr, err)

@@ -109,8 +109,7 @@ func runUnit(source, host, port, name string) (string, error) {
 	cmd.Dir = source
 	cmd.WaitDelay = time.Second // its clients may keep the pipe open
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok && ctx.Err() == nil {
 		return "", err
 	}
 	return colour.ReplaceAllString(string(out), ""), nil

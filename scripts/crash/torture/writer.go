@@ -58,8 +58,7 @@ func (w *writer) run(addr string, acked func()) error {
 		for len(w.inFlight) > 0 {
 			o := w.inFlight[0]
 			v, err := c.Receive()
-			var refused redisclient.ServerError
-			if errors.As(err, &refused) {
+			if refused, ok := errors.AsType[redisclient.ServerError](err); ok {
 				return w.violation("%s was refused: %s", command(o), refused)
 			}
 			if err != nil {

@@ -147,8 +147,7 @@ func (c *Conn) Drain() error {
 	var first error
 	for c.pending > 0 {
 		_, err := c.Receive()
-		var reply ServerError
-		if err != nil && !errors.As(err, &reply) {
+		if _, ok := errors.AsType[ServerError](err); err != nil && !ok {
 			return err
 		}
 		if err != nil && first == nil {

@@ -101,8 +101,7 @@ func TestDrainOfABrokenConnection(t *testing.T) {
 	require.NoError(t, c.Send("X"))
 	require.NoError(t, c.Flush())
 	err := c.Drain()
-	var reply ServerError
-	if err == nil || errors.As(err, &reply) {
+	if _, ok := errors.AsType[ServerError](err); err == nil || ok {
 		t.Errorf("Drain: %v, want a connection error", err)
 	}
 }

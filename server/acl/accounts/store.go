@@ -333,8 +333,7 @@ func (s *Store) Load() (gone []string, err error) {
 
 // reasonOf returns the system's error text in the spelling of C's strerror.
 func reasonOf(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	text := []rune(err.Error())

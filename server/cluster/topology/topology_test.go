@@ -15,8 +15,7 @@ var (
 
 // text returns the text of an error reply.
 func text(err error) string {
-	var e *engine.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return e.Text
 	}
 	return ""

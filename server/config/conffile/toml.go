@@ -32,8 +32,7 @@ func tomlEntries(data []byte) ([]Entry, error) {
 	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(data), &tree); err != nil {
-		var parse toml.ParseError
-		if errors.As(err, &parse) {
+		if parse, ok := errors.AsType[toml.ParseError](err); ok {
 			text := parse.Message
 			if text == "" {
 				text = parse.Error()

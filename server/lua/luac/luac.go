@@ -63,8 +63,7 @@ func rewriteAndCompile(source []byte, name string, calls int, frugal bool) (*vm.
 		return nil, fmt.Errorf("%s:%d: %s", name, max(r.cost.line&lineMask, 1), r.cost.problem)
 	}
 	proto, err := vm.Compile(chunk, name)
-	var ce *vm.CompileError
-	if err != nil && !errors.As(err, &ce) {
+	if _, ok := errors.AsType[*vm.CompileError](err); err != nil && !ok {
 		err = fmt.Errorf("%s:1: %w", name, err)
 	}
 	if err == nil {

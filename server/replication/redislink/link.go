@@ -282,8 +282,8 @@ func (l *link) load(state State) (State, error) {
 
 // transferError distinguishes a transfer that was cut from a file that cannot be read.
 func (l *link) transferError(err error) error {
-	var n net.Error
-	if errors.Is(err, errCut) || errors.As(err, &n) || errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
+	_, network := errors.AsType[net.Error](err)
+	if network || errors.Is(err, errCut) || errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
 		return fmt.Errorf("the transfer: %w", err)
 	}
 	return proto.Refuse("the transfer", err)
