@@ -24,10 +24,7 @@ func redisBitOrder(t *testing.T, db *engine.DB) (redis bool) {
 func TestBitOrder(t *testing.T) {
 	open := func(dir string, marks bool) *engine.DB {
 		t.Helper()
-		db, err := engine.Open(engine.Options{Dir: dir, RedisBitOrder: marks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir, RedisBitOrder: marks})
 		return db
 	}
 	write := func(db *engine.DB) {

@@ -153,10 +153,7 @@ func TestGroupIsBiggerThanItsBound(t *testing.T) {
 // Close waits for them.
 func TestCommitsAroundClose(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	setHash(t, db, "before", "f")
 	txs := make([]*engine.Tx, 20)
 	for i := range txs {

@@ -173,10 +173,7 @@ func TestCountForgetsTheExpired(t *testing.T) {
 // forgetsTheExpired is the test with keys that live so long. It reports whether they were seen before they expired.
 func forgetsTheExpired(t *testing.T, life time.Duration) bool {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	setString(t, db, "stays", 0)
 	setString(t, db, "an hour", uint64(time.Now().Add(time.Hour).UnixMilli()))
 	soon := time.Now().Add(life)
@@ -219,10 +216,7 @@ func forgetsTheExpired(t *testing.T, life time.Duration) bool {
 // taken off the count when it is written again.
 func TestCountOverwritesTheExpired(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	setString(t, db, "an hour", uint64(time.Now().Add(time.Hour).UnixMilli()))
 	// Counters go by the second: the expiry, the start and the write are to be in one.
 	expiry := time.Now().Truncate(time.Second).Add(time.Second)
@@ -319,10 +313,7 @@ func setString(t testing.TB, db *engine.DB, key string, expire uint64) {
 // in between. When they are done the count is that of a scan; after a restart, too.
 func TestCountConcurrently(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	namespaces := []string{ns, "n", "n1"}
 	var wg sync.WaitGroup
 	for w := range 12 {
@@ -462,10 +453,7 @@ func TestCountWhileFilesChange(t *testing.T) {
 // collections, a record that cannot be read.
 func TestCountOfOldRecords(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	hour := uint64(time.Now().Add(time.Hour).Unix()) * 1000
 	require.NoError(t, db.Update(ns, nil, func(tx *engine.Tx) error {
 		for i, m := range []cf.Meta{

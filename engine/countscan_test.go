@@ -37,10 +37,7 @@ func load(t testing.TB, o engine.Options, namespaces []string, n, size int) {
 	t.Helper()
 	rocks := *o.Rocks
 	rocks.BlockCacheSize, o.Rocks = 1<<30, &rocks
-	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, o)
 	rng := rand.NewChaCha8([32]byte{})
 	value := make([]byte, size)
 	for _, ns := range namespaces {
@@ -87,10 +84,7 @@ func TestStartReadsLittle(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, keycount.FileName)))
 		}
 		before := ioBytes(t)
-		db, err := engine.Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, o)
 		if read := ioBytes(t) - before; read > 4<<20 {
 			t.Errorf("crash %v: the start reads %d bytes", crash, read)
 		}
@@ -141,10 +135,7 @@ func TestSavedCountsHold(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	file := filepath.Join(dir, keycount.FileName)
 	open := func() *engine.DB {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 		if _, err := os.Stat(file); err == nil {
 			t.Error("the file outlives the start")
 		}
@@ -261,10 +252,7 @@ func TestBlindWritesEstimate(t *testing.T) {
 	// New keys, and those that this process has written, are known.
 	dir = t.TempDir() + "/db"
 	for _, where := range []string{"memory", "the log", "files that fit the cache"} {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 		setString(t, db, "a", uint64(time.Now().Add(time.Hour).UnixMilli()))
 		setString(t, db, "a", 0)
 		if k := db.KeyCount(ns); k.Keys != 1 || !k.Exact {

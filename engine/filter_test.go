@@ -247,20 +247,14 @@ func TestCompactionDuringOpen(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	o := engine.DefaultRocksOptions()
 	o.DisableAutoCompactions = true
-	db, err := engine.Open(engine.Options{Dir: dir, Rocks: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir, Rocks: o})
 	for i := range 12 {
 		setHash(t, db, fmt.Sprint("h", i%3), fmt.Sprint("f", i))
 		require.NoError(t, db.FlushMemtable(cf.Default))
 	}
 	require.NoError(t, db.Close())
 	for range 5 {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 		if n := records(t, db, cf.Default); n != 12 {
 			t.Errorf("%d of 12 subkeys are left", n)
 		}

@@ -316,10 +316,7 @@ func TestIngestKilled(t *testing.T) {
 			}
 			n, came := slotCount(t, db, ingestRange), step == ingeststep.Moved || step == later
 			for try := range 2 {
-				again, err := engine.Open(engine.Options{Dir: kill, Slots: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				again := enginetest.OpenPlain(t, engine.Options{Dir: kill, Slots: true})
 				want := uint64(0)
 				if came {
 					want = n
@@ -332,7 +329,7 @@ func TestIngestKilled(t *testing.T) {
 				}
 				if try == 0 { // the same once more
 					setAway(t, again, 3)
-					_, err = again.UpdatesAfter(seq, engine.UpdatesLimit{Batches: 10, Bytes: 1 << 20, Strict: true})
+					_, err := again.UpdatesAfter(seq, engine.UpdatesLimit{Batches: 10, Bytes: 1 << 20, Strict: true})
 					if gap := err != nil; gap != came {
 						t.Errorf("the log after %d: %v", seq, err)
 					}

@@ -185,10 +185,7 @@ func write(t *testing.T, dir, name, content string) {
 // TestOpenDamaged: a database of ours that has lost a file is not opened, and can be once the file is back.
 func TestOpenDamaged(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	setHash(t, db, "h", "f")
 	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	require.NoError(t, db.Close())
@@ -342,10 +339,7 @@ func hold(t *testing.T, dir string) holder {
 // happens to the others.
 func TestOpenKeepsUnknownFamilies(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	if names := db.UnknownFamilies(); len(names) != 0 {
 		t.Errorf("a new database has the unknown families %q", names)
 	}
@@ -356,10 +350,7 @@ func TestOpenKeepsUnknownFamilies(t *testing.T) {
 		t.Fatalf("the families hold %v", want)
 	}
 	for range 2 {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 		if names := slices.Sorted(slices.Values(db.UnknownFamilies())); !slices.Equal(names, []string{"future"}) {
 			t.Errorf("unknown families %q", names)
 		}
@@ -393,10 +384,7 @@ func TestOpenKeepsUnknownFamilies(t *testing.T) {
 
 // TestClosed: a closed database refuses everything.
 func TestClosed(t *testing.T) {
-	db, err := engine.Open(engine.Options{Dir: t.TempDir() + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: t.TempDir() + "/db"})
 	require.NoError(t, db.Close())
 	for name, f := range map[string]func(string, [][]byte, func(*engine.Tx) error) error{"Update": db.Update,
 		"View": db.View} {

@@ -31,10 +31,7 @@ func TestScoreComparatorIsSwitchable(t *testing.T) {
 			n := 0
 			for round := range 3 {
 				bytewise := first.bytewise != (round%2 == 1)
-				db, err := engine.Open(engine.Options{Dir: dir, BytewiseScores: bytewise})
-				if err != nil {
-					t.Fatal(err)
-				}
+				db := enginetest.OpenPlain(t, engine.Options{Dir: dir, BytewiseScores: bytewise})
 				update(t, db, "z", func(tx *engine.Tx, _ *engine.Record) {
 					z := tx.Fresh([]byte("z"), cf.TypeZSet)
 					z.Version = 1 // the same in every round

@@ -153,10 +153,7 @@ func TestDamagedLog(t *testing.T) {
 // has none) is not missed.
 func TestCleanLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	for i := range 20 {
 		setString(t, db, fmt.Sprint("k", i), 0)
 	}
@@ -190,10 +187,7 @@ func TestCleanLog(t *testing.T) {
 // TestDamagedTable: reading a damaged block is an error, it is counted and logged, and other keys can be read.
 func TestDamagedTable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	for i := range 2000 {
 		setString(t, db, fmt.Sprintf("key%04d", i), 0)
 	}
@@ -205,10 +199,7 @@ func TestDamagedTable(t *testing.T) {
 	}
 	edit(t, files[0], flip(40000)) // in the third block of 16 KiB: the first one is read at the start
 	log, logged := logEvents("a file of the database is damaged")
-	if db, err = engine.Open(engine.Options{Dir: dir, Logger: log}); err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db = enginetest.OpenPlain(t, engine.Options{Dir: dir, Logger: log})
 	read := func(key string) (exists bool, err error) {
 		err = db.View(ns, keys(key), func(tx *engine.Tx) error {
 			rec, err := tx.LoadAny([]byte(key))
@@ -240,10 +231,7 @@ func TestNewerManifest(t *testing.T) {
 	for _, placeholder := range []byte{0x18, 0x1a} {
 		t.Run(fmt.Sprintf("%#x", placeholder), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "db")
-			db, err := engine.Open(engine.Options{Dir: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 			setHash(t, db, "h", "f", "g")
 			setString(t, db, "s", 0)
 			require.NoError(t, db.FlushMemtable(cf.Metadata))
@@ -251,14 +239,12 @@ func TestNewerManifest(t *testing.T) {
 			placeholders(t, dir, placeholder)
 			o := grocksdb.NewDefaultOptions()
 			defer o.Destroy()
-			_, err = grocksdb.ListColumnFamilies(o, dir)
+			_, err := grocksdb.ListColumnFamilies(o, dir)
 			if version, _ := engine.RocksDB(); strings.HasPrefix(version, "7.") &&
 				(err == nil || !strings.Contains(err.Error(), "new-file4 entry")) {
 				t.Fatalf("RocksDB reads it: %v", err)
 			}
-			if db, err = engine.Open(engine.Options{Dir: dir}); err != nil {
-				t.Fatal(err)
-			}
+			db = enginetest.OpenPlain(t, engine.Options{Dir: dir})
 			wantCount(t, db, ns, 2, 0)
 			kept, _ := filepath.Glob(dir + "/*" + manifest.KeptSuffix)
 			if len(kept) != 1 {
@@ -304,10 +290,7 @@ func placeholders(t *testing.T, dir string, kind byte) {
 // TestNewerFormat: what a newer RocksDB has written and this one cannot read is refused with one clear line.
 func TestNewerFormat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	setString(t, db, "s", 0)
 	require.NoError(t, db.FlushMemtable(cf.Metadata))
 	require.NoError(t, db.Close())
@@ -316,7 +299,7 @@ func TestNewerFormat(t *testing.T) {
 		b[len(b)-12] = 7
 		return b
 	})
-	db, err = engine.Open(engine.Options{Dir: dir})
+	db, err := engine.Open(engine.Options{Dir: dir})
 	if err == nil {
 		db.Close()
 		t.Fatal("it was opened")
@@ -329,10 +312,7 @@ func TestNewerFormat(t *testing.T) {
 // TestLogsAreListed: the list of logs follows when RocksDB begins a new one.
 func TestLogsAreListed(t *testing.T) {
 	log, listed := logEvents("the list of logs was written")
-	db, err := engine.Open(engine.Options{Dir: filepath.Join(t.TempDir(), "db"), Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: filepath.Join(t.TempDir(), "db"), Logger: log})
 	defer db.Close()
 	setString(t, db, "a", 0)
 	setHash(t, db, "h", "f")

@@ -24,10 +24,7 @@ import (
 func makeOther(t testing.TB, dir, value string, n int) string {
 	t.Helper()
 	other := filepath.Join(dir, "sync_checkpoint")
-	db, err := engine.Open(engine.Options{Dir: other})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: other})
 	setStrings(t, db, value, n)
 	require.NoError(t, db.Close())
 	return other
@@ -167,10 +164,7 @@ func TestReplaceRefuses(t *testing.T) {
 			return other
 		}, engine.ErrDamaged},
 		{"another form of the keys", func(t *testing.T, dir string) string {
-			db, err := engine.Open(engine.Options{Dir: dir + "/sync_checkpoint", Slots: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/sync_checkpoint", Slots: true})
 			setStrings(t, db, "new", 5)
 			require.NoError(t, db.Close())
 			return dir + "/sync_checkpoint"
@@ -335,10 +329,7 @@ func TestReplaceKilled(t *testing.T) {
 	}
 	for step := 1; step <= 6; step++ {
 		dir := t.TempDir()
-		db, err := engine.Open(engine.Options{Dir: dir + "/db"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/db"})
 		setStrings(t, db, "old", 3)
 		require.NoError(t, db.Close())
 		makeOther(t, dir, "new", 7)

@@ -185,10 +185,7 @@ func TestApplyUpdatesOfNewerVersion(t *testing.T) {
 func TestApplyUpdatesToNewerFamily(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	o := engine.Options{Dir: dir, Replica: true}
-	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, o)
 	index := func(seq uint64, key string) []byte {
 		return masterBatch(seq, func(b *batch.Builder) {
 			b.Put(cf.Metadata, nsKey(ns, key), []byte{0x8d, 'n', 'e', 'w'}) // a time series
@@ -202,9 +199,7 @@ func TestApplyUpdatesToNewerFamily(t *testing.T) {
 		t.Errorf("unknown families %q", names)
 	}
 	require.NoError(t, db.Close())
-	if db, err = engine.Open(o); err != nil {
-		t.Fatal(err)
-	}
+	db = enginetest.OpenPlain(t, o)
 	if n, err := applyUpdates(db, true, index(5, "l")); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}

@@ -269,10 +269,7 @@ func TestConcurrentIncrements(t *testing.T) {
 
 func TestReopenKeepsDataAndCounts(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	for i := range 100 {
 		setHash(t, db, fmt.Sprint("h", i), "a", "b")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -117,11 +118,8 @@ func TestBackup(t *testing.T) {
 	}
 	c.Want("LASTSAVE what", "-ERR syntax error\r\n")
 	c.Want("LASTSAVE ISO8601 x", "-ERR wrong number of arguments for 'lastsave' command\r\n")
-	old, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = old.View(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+	old := enginetest.OpenPlain(t, engine.Options{Dir: dir})
+	err := old.View(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
 		rec, err := tx.Load([]byte("k"), cf.TypeString)
 		if string(rec.Tail) != "2" {
 			t.Errorf("the backup holds %q", rec.Tail)

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
@@ -40,10 +41,7 @@ func TestBitfieldOrderOfDatabase(t *testing.T) {
 	c.Want("AUTH "+fixture.Password, "+OK\r\n")
 	check(c, "*1\r\n:128\r\n")
 
-	db, err := engine.Open(engine.Options{Dir: t.TempDir() + "/db", RedisBitOrder: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: t.TempDir() + "/db", RedisBitOrder: true})
 	s := server.New(servertest.Config(t), db, zap.NewNop())
 	require.NoError(t, s.Start())
 	t.Cleanup(func() {

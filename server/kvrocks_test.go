@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
@@ -23,10 +24,7 @@ func serveFixture(t *testing.T) (*servertest.Harness, string) {
 	t.Helper()
 	dir := t.TempDir()
 	fixture.Unpack(t, dir)
-	db, err := engine.Open(engine.Options{Dir: dir + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/db"})
 	s := server.New(servertest.Config(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace,
 		fixture.NamespaceToken),
 		db, zap.NewNop())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -18,10 +19,7 @@ func tableFiles(t *testing.T, keys ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	made, stop := filepath.Join(t.TempDir(), "made"), errors.New("the files are made")
-	db, err := engine.Open(engine.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: t.TempDir()})
 	defer db.Close()
 	g, err := db.NewLoad(made, func(string) bool { return true }, func() error {
 		if err := os.CopyFS(dir, os.DirFS(made)); err != nil {

@@ -3,6 +3,7 @@ package enginetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -26,16 +27,23 @@ func Open(t testing.TB) *engine.DB {
 func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 	t.Helper()
 	before := engine.LiveObjects()
-	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
 		if n := engine.LiveObjects(); n != before {
 			t.Errorf("%d native objects were left open", n-before)
+		}
+	})
+	return OpenPlain(t, o)
+}
+
+// OpenPlain is OpenWith without the look for native objects, which other databases may hold meanwhile. The test may
+// close the database itself.
+func OpenPlain(t testing.TB, o engine.Options) *engine.DB {
+	t.Helper()
+	db, err := engine.Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil && !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("close: %v", err)
 		}
 	})
 	return db

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/internal/fixture"
 )
@@ -14,10 +15,7 @@ import (
 func TestKvrocksDocuments(t *testing.T) {
 	dir := t.TempDir()
 	fixture.Unpack(t, dir)
-	db, err := engine.Open(engine.Options{Dir: dir + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/db"})
 	defer db.Close()
 	space, checked := ns, 0
 	for _, r := range fixture.Reads(t) {

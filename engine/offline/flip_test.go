@@ -61,10 +61,7 @@ func TestFlippedKvrocks(t *testing.T) {
 func large(t *testing.T, o engine.RocksOptions) string {
 	t.Helper()
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir, Rocks: &o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir, Rocks: &o})
 	defer db.Close()
 	for i := range 100 {
 		var keys, pairs [][]byte

@@ -66,10 +66,7 @@ func TestInspectVersions(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	options := engine.DefaultRocksOptions()
 	options.DisableAutoCompactions = true
-	db, err := engine.Open(engine.Options{Dir: dir, Rocks: options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir, Rocks: options})
 	key := enginetest.Bytes("s")
 	for n := range 3 {
 		enginetest.Update(t, db, key, func(tx *engine.Tx) error {

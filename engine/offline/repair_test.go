@@ -160,10 +160,7 @@ func fill(t *testing.T, db *engine.DB, ns string) {
 func damaged(t *testing.T, damages []damage) (dir string) {
 	t.Helper()
 	dir = t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 	for i, tt := range damages {
 		ns := fmt.Sprint("n", i)
 		fill(t, db, ns)

@@ -22,10 +22,7 @@ import (
 func live(t *testing.T, dir, ns string, slots bool) string {
 	t.Helper()
 	var b strings.Builder
-	db, err := engine.Open(engine.Options{Dir: dir, Slots: slots})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir, Slots: slots})
 	defer db.Close()
 	require.NoError(t, db.View(ns, nil, func(tx *engine.Tx) error {
 		var found [][2][]byte
@@ -130,10 +127,7 @@ func TestReslotOn(t *testing.T) {
 		})
 	}
 	open := func() *engine.DB {
-		db, err := engine.Open(engine.Options{Dir: dir + "/db"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/db"})
 		return db
 	}
 	db := open()
@@ -173,10 +167,7 @@ func TestReslotOn(t *testing.T) {
 		}
 	}
 	other := t.TempDir() + "/other"
-	fresh, err := engine.Open(engine.Options{Dir: other})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := enginetest.OpenPlain(t, engine.Options{Dir: other})
 	fresh.Close()
 	o.From = other
 	if _, err := offline.ReslotOn(context.Background(), o); err == nil {

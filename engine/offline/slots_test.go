@@ -8,24 +8,20 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 )
 
 // In a database of a cluster every key carries its slot, and one that carries another's is found.
 func TestSlots(t *testing.T) {
 	dir := t.TempDir() + "/db"
-	db, err := engine.Open(engine.Options{Dir: dir, Slots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir, Slots: true})
 	fill(t, db, cf.DefaultNamespace)
 	require.NoError(t, db.Close())
 	if r := check(t, dir); !r.Slots || len(r.Problems) != 0 || r.Types["zset"].Subkeys != 3 {
 		t.Errorf("%+v", r)
 	}
-	if db, err = engine.Open(engine.Options{Dir: dir, Slots: true}); err != nil {
-		t.Fatal(err)
-	}
+	db = enginetest.OpenPlain(t, engine.Options{Dir: dir, Slots: true})
 	key := cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("wrong"), true)
 	at := 1 + len(cf.DefaultNamespace)
 	binary.BigEndian.PutUint16(key[at:], cf.Slot([]byte("wrong"))^1)

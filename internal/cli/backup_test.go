@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/internal/require"
 )
@@ -21,10 +22,7 @@ import (
 // dataDir makes a data directory whose key has a value.
 func dataDir(t *testing.T, dir, value string) {
 	t.Helper()
-	db, err := engine.Open(engine.Options{Dir: filepath.Join(dir, "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: filepath.Join(dir, "db")})
 	defer db.Close()
 	require.NoError(t, db.Update(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
 		_, err := str.Set(tx, []byte("key"), []byte(value), str.SetOptions{})
@@ -34,10 +32,7 @@ func dataDir(t *testing.T, dir, value string) {
 
 func valueIn(t *testing.T, dir string) (value string) {
 	t.Helper()
-	db, err := engine.Open(engine.Options{Dir: filepath.Join(dir, "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, engine.Options{Dir: filepath.Join(dir, "db")})
 	defer db.Close()
 	require.NoError(t, db.View(cf.DefaultNamespace, [][]byte{[]byte("key")}, func(tx *engine.Tx) error {
 		v, _, err := str.Get(tx, []byte("key"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 )
 
@@ -156,10 +157,7 @@ func TestReads(t *testing.T) {
 	r := engine.DefaultRocksOptions()
 	r.BlockCacheSize, r.BlockSize, r.CacheIndexAndFilterBlocks, r.Compression = 2<<20, 2<<10, false, "no"
 	o := engine.Options{Dir: t.TempDir() + "/db", Rocks: r, RecordCache: -1, LargeRecordCache: -1}
-	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := enginetest.OpenPlain(t, o)
 	key := func(row, try int, kind string) string {
 		return fmt.Sprintf("%s:%03d:%02d", kind, row, try*(1+len(between)))
 	}
@@ -183,10 +181,7 @@ func TestReads(t *testing.T) {
 		require.NoError(t, db.CompactRange(cf.ID(id), nil, nil))
 	}
 	require.NoError(t, db.Close())
-	if db, err = engine.Open(o); err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db = enginetest.OpenPlain(t, o)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	count := func(row int, kind, other string) int {

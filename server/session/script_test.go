@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -300,10 +301,7 @@ func TestScriptPublishesAfterItsCommit(t *testing.T) {
 func TestScriptsAndLibrariesPersist(t *testing.T) {
 	dir := t.TempDir()
 	run := func(f func(c *servertest.Client)) {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
 		s := server.New(servertest.Config(t), db, nil)
 		require.NoError(t, s.Start())
 		f((&servertest.Harness{Server: s}).Dial(t))
