@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/command"
 )
 
 // handshake does the TLS handshake. The read deadline ends it.
@@ -46,20 +48,7 @@ func isLocal(client net.Addr) bool {
 // sentByBrowser reports whether the unknown name of a command looks like part of an HTTP request. A web page can make
 // its visitor's browser send commands to a server on the visitor's host, but not without such lines.
 func sentByBrowser(name []byte) bool {
-	return len(name) == 4 && equalFold(name, "post") || len(name) == 5 && equalFold(name, "host:")
-}
-
-// equalFold compares bytes with a string in lower case.
-func equalFold(name []byte, lower string) bool {
-	for i, b := range name {
-		if 'A' <= b && b <= 'Z' {
-			b |= 0x20
-		}
-		if b != lower[i] {
-			return false
-		}
-	}
-	return true
+	return command.EqualFold(name, "post") || command.EqualFold(name, "host:")
 }
 
 // refuseBrowser ends the connection without a reply.
