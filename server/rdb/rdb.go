@@ -7,10 +7,10 @@
 // reads whole files.
 //
 // The package reads everything that Redis has written up to version 12 (Redis 7.4 to 8.4), and the files of Valkey up
-// to version 80 (Valkey 9.0). Of the values of modules it reads JSON documents and t-digests. It reads the plain forms,
-// which are sequences of strings and numbers, and the packed forms, in which a small value is one string with its own
-// structure (listpack, ziplist, zipmap, intset). It writes plain forms only, which every Redis since 5.0 can read; the
-// version tells when a stream needs a later one.
+// to version 80 (Valkey 9.0). Of the values of modules it reads JSON documents, t-digests and cuckoo filters. It reads
+// the plain forms, which are sequences of strings and numbers, and the packed forms, in which a small value is one
+// string with its own structure (listpack, ziplist, zipmap, intset). It writes plain forms only, which every Redis
+// since 5.0 can read; the version tells when a stream needs a later one.
 //
 // The input is not trusted. Decode checks every length and count, stays within its memory limit, rejects duplicates
 // where they are invalid, and returns an error for any other malformed input. The format is described at the constants
@@ -149,22 +149,11 @@ type StreamValue struct {
 	first, latest cf.StreamID
 }
 
-// TDigestValue is a t-digest.
-type TDigestValue struct {
-	Compression float64
-	Min, Max    float64
-	Means       []float64 // of the centroids, ascending
-	Weights     []float64
-}
-
-// CuckooValue is a chain of cuckoo filters.
-type CuckooValue struct {
-	Items, Deleted uint64
-	BucketSize     uint8
-	MaxIterations  uint16
-	Expansion      uint16
-	Filters        [][]byte // the buckets of each filter, of as many fingerprints of one byte as the bucket size says
-}
+// The values of modules.
+type (
+	TDigestValue = raw.TDigest
+	CuckooValue  = raw.Cuckoo
+)
 
 // StreamEntry is an entry of a stream: its fields and values in turn.
 type StreamEntry struct {
