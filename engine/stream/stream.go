@@ -145,7 +145,8 @@ func pendingBounds(prefix []byte, from, to ID) (lower, upper []byte) {
 	return lower, upper
 }
 
-// appendEntryBounds appends the keys [lo, up) between which the entries from one id to another lie. Both ids, or neither, must have the last millisecond.
+// appendEntryBounds appends the keys [lo, up) between which the entries from one id to another lie. Both ids, or
+// neither, must have the last millisecond.
 func appendEntryBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	lo = cf.AppendStreamEntrySub(append(lower, prefix...), from)
 	up = cf.AppendStreamEntrySub(append(upper, prefix...), to)
