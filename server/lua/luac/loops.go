@@ -38,14 +38,16 @@ func header(e ast.Expr) ast.Expr {
 }
 
 // leading returns the part of an expression that is evaluated first, nil if it has no parts, or makes a table of them.
-func leading(e ast.Expr) ast.Expr {
+func leading(e ast.Expr) (first ast.Expr) {
 	if _, ok := e.(*ast.TableExpr); ok {
 		return nil
 	}
-	if o := operands(e); o != nil {
-		return *o[0]
-	}
-	return nil
+	eachOperand(e, func(o *ast.Expr) {
+		if first == nil {
+			first = *o
+		}
+	})
+	return first
 }
 
 // while rewrites a loop whose condition may begin with a jump: while c do ... end becomes while true do if c then ...
@@ -105,9 +107,10 @@ func leads(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
 		return isConstant(first(e)) || leads(first(e))
-	case *ast.RelationalOpExpr, *ast.ArithmeticOpExpr:
-		o := operands(e)
-		return leads(*o[0]) || isConstant(*o[0]) && leads(*o[1])
+	case *ast.RelationalOpExpr:
+		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
 	case *ast.AttrGetExpr, *ast.FuncCallExpr, *ast.UnaryMinusOpExpr, *ast.UnaryNotOpExpr, *ast.UnaryLenOpExpr:
 		return leads(leading(e))
 	}

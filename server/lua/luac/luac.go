@@ -192,9 +192,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.StringConcatOpExpr:
 		return r.concat(e)
 	}
-	for _, o := range operands(e) {
-		*o = r.expr(*o)
-	}
+	eachOperand(e, func(o *ast.Expr) { *o = r.expr(*o) })
 	switch e := e.(type) {
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
@@ -221,43 +219,44 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// operands returns where an expression has the expressions that it consists of, in the order of their evaluation.
-func operands(e ast.Expr) (list []*ast.Expr) {
+// eachOperand calls visit with the places of the expressions that an expression consists of, in the order of their
+// evaluation.
+func eachOperand(e ast.Expr, visit func(*ast.Expr)) {
+	two := func(a, b *ast.Expr) { visit(a); visit(b) }
 	switch e := e.(type) {
 	case *ast.AttrGetExpr:
-		return []*ast.Expr{&e.Object, &e.Key}
+		two(&e.Object, &e.Key)
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
 			if f.Key != nil {
-				list = append(list, &f.Key)
+				visit(&f.Key)
 			}
-			list = append(list, &f.Value)
+			visit(&f.Value)
 		}
 	case *ast.FuncCallExpr:
 		if e.Func != nil {
-			list = append(list, &e.Func)
+			visit(&e.Func)
 		} else {
-			list = append(list, &e.Receiver)
+			visit(&e.Receiver)
 		}
 		for i := range e.Args {
-			list = append(list, &e.Args[i])
+			visit(&e.Args[i])
 		}
 	case *ast.LogicalOpExpr:
-		return []*ast.Expr{&e.Lhs, &e.Rhs}
+		two(&e.Lhs, &e.Rhs)
 	case *ast.RelationalOpExpr:
-		return []*ast.Expr{&e.Lhs, &e.Rhs}
+		two(&e.Lhs, &e.Rhs)
 	case *ast.ArithmeticOpExpr:
-		return []*ast.Expr{&e.Lhs, &e.Rhs}
+		two(&e.Lhs, &e.Rhs)
 	case *ast.StringConcatOpExpr:
-		return []*ast.Expr{&e.Lhs, &e.Rhs}
+		two(&e.Lhs, &e.Rhs)
 	case *ast.UnaryMinusOpExpr:
-		return []*ast.Expr{&e.Expr}
+		visit(&e.Expr)
 	case *ast.UnaryNotOpExpr:
-		return []*ast.Expr{&e.Expr}
+		visit(&e.Expr)
 	case *ast.UnaryLenOpExpr:
-		return []*ast.Expr{&e.Expr}
+		visit(&e.Expr)
 	}
-	return list
 }
 
 // concat rewrites the operands of a chain of concatenations, which is nested to the right. It splits a long chain.

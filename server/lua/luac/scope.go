@@ -168,9 +168,7 @@ func (m *marker) expr(e ast.Expr) {
 	if f, ok := e.(*ast.FunctionExpr); ok {
 		m.function(f, false)
 	}
-	for _, o := range operands(e) {
-		m.expr(*o)
-	}
+	eachOperand(e, func(o *ast.Expr) { m.expr(*o) })
 }
 
 // function marks a function; a method also has self.

@@ -201,9 +201,7 @@ func (s *spiller) expr(e ast.Expr) ast.Expr {
 	case *ast.FunctionExpr:
 		s.function(e, false)
 	}
-	for _, o := range operands(e) {
-		*o = s.expr(*o)
-	}
+	eachOperand(e, func(o *ast.Expr) { *o = s.expr(*o) })
 	if call, ok := e.(*ast.FuncCallExpr); ok {
 		call.Args = spreadValues(call.Args)
 	}
