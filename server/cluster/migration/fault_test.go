@@ -125,6 +125,36 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// A FLUSHALL of the destination deletes what has come, but not what comes later. So the source keeps the slots: it would
+// delete the keys that the destination lacks.
+func TestDestinationFlushed(t *testing.T) {
+	for _, raw := range []bool{true, false} {
+		for _, at := range []stage.Stage{stage.Log, stage.Forbidden, stage.Rest, stage.Success} {
+			t.Run(fmt.Sprintf("raw=%v/%s", raw, at), func(t *testing.T) {
+				o, d := startOrigin(t), startDestination(t)
+				o.settings.Raw = raw
+				o.ok("HSET {foo}h a 1 b 2", "SET {foo}a 1")
+				o.step = func(s stage.Stage) {
+					if s == at {
+						d.ok("FLUSHALL")
+					}
+					if s == stage.Log {
+						o.ok("HSET {foo}h c 3", "SET {foo}b 1")
+					}
+				}
+				err := o.migrate(d, slotOf("foo"))
+				d.idle()
+				failed(t, o, d, slotOf("foo"), err, nil)
+				o.step = func(stage.Stage) {}
+				if err := o.migrate(d, slotOf("foo")); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, o.db, d.db, slotOf("foo"), raw)
+			})
+		}
+	}
+}
+
 // A destination that was killed deletes the imported keys. A destination that had everything deletes them when the
 // source, which has kept the slots, tells it to.
 func TestDestinationKilled(t *testing.T) {

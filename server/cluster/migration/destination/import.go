@@ -52,6 +52,8 @@ type Importing struct {
 	began int64
 	// verify: before clients may use the slots, the source is asked whether it redirects clients to this node.
 	verify bool
+	// flushes is the number of flushes of the database when the import began.
+	flushes uint64
 }
 
 // State is the state of an import, with the name that CLUSTER INFO shows.
@@ -157,7 +159,7 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 		return fmt.Errorf("deleting what was there of the slots: %w", err)
 	}
 	i.opt.Slots.Importing(r)
-	i.now.Store(&Importing{slots: r, state: Started, link: link, began: link.ID()})
+	i.now.Store(&Importing{slots: r, state: Started, link: link, began: link.ID(), flushes: i.opt.DB.Flushes()})
 	i.opt.Log.Info("importing slots", zap.Stringer("slots", r))
 	stage.Step(stage.ImportBegun)
 	return nil
@@ -220,6 +222,10 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	if i.files != nil {
 		return engine.NewError("ERR", "the records for table files were not ingested")
 	}
+	// FLUSHALL has deleted a part of what the source has sent. The source still has everything.
+	if i.opt.DB.Flushes() != now.flushes {
+		return errors.Join(errFlushed, i.fail())
+	}
 	stage.Step(stage.Imported)
 	imported := i.opt.Slots.Imported
 	if now.verify {
@@ -237,6 +243,8 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	stage.Step(stage.ImportEnded)
 	return nil
 }
+
+var errFlushed = engine.NewError("ERR", "the keys of the destination were flushed during the import")
 
 var errImportOver = engine.NewError("ERR", "the import of the slots has ended")
 
