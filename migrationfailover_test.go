@@ -101,6 +101,41 @@ func TestMigrationFailover(t *testing.T) {
 	}
 }
 
+// TestOwnerChangesWhileAsked: the replica of a source becomes the master before it knows of the migration, and the source
+// hands the slots over before it knows of the new master. The destination has asked the source whether clients are
+// redirected; it asks the new master, which has kept the slots, and deletes what has come.
+func TestOwnerChangesWhileAsked(t *testing.T) {
+	m := startMover(t, cf.SlotRange{First: 1, Last: 4}, batches, 0)
+	source, replica, destination := m.shards[0][0], m.shards[0][1], m.shards[1][0]
+	source.stopAt(stage.Log)
+	source.stopAt(stage.Moved)
+	m.migrate()
+	source.stopped(stage.Log)
+	m.caughtUp(0)
+	m.shards[0][0], m.shards[0][1] = replica, source
+	m.version++
+	text, version := m.topology(0), strconv.Itoa(m.version)
+	replica.want("+OK", "CLUSTERX", "SETNODES", text, version)
+	source.goOn(stage.Log)
+	source.stopped(stage.Moved)
+	eventually(t, "the destination asks the source", func() bool {
+		return strings.Contains(source.do("INFO", "commandstats"), "cmdstat_persist:")
+	})
+	source.want("+OK", "CLUSTERX", "SETNODES", text, version)
+	destination.want("+OK", "CLUSTERX", "SETNODES", text, version)
+	source.goOn(stage.Moved)
+	eventually(t, "the destination deletes what has come", func() bool {
+		return destination.do("DBSIZE") == ":0\r\n"
+	})
+	if got := destination.do("GET", m.fixed[0]); !strings.HasPrefix(got, "-MOVED ") {
+		t.Errorf("the destination answers %q", got)
+	}
+	m.load.resume()
+	m.check()
+	m.migrate()
+	m.settle(replica)
+}
+
 // TestTableFilesWithReplicas: a source with a replica sends table files. A destination with a replica gets batches, and
 // keeps sending its replica the log.
 func TestTableFilesWithReplicas(t *testing.T) {

@@ -192,6 +192,7 @@ func (n *Node) settleArrivals() {
 	began := time.Now()
 	keys := unusedKeys{names: map[uint16]string{}}
 	var p *peer.Peer
+	var asked string // the address of p
 	defer func() {
 		if p != nil {
 			p.Close()
@@ -209,11 +210,12 @@ func (n *Node) settleArrivals() {
 		}
 		var said verdict
 		var err error
-		if p == nil || p.Broken() {
+		if p == nil || p.Broken() || asked != from.Addr() { // a replica of the former owner may be the owner now
 			if p != nil {
 				p.Close()
 			}
-			p, err = n.src.Dial(from.Addr())
+			asked = from.Addr()
+			p, err = n.src.Dial(asked)
 		}
 		if err == nil {
 			r, said, err = askOwner(p, &keys, r, t.Self)
