@@ -629,6 +629,22 @@ func TestReplicaInherits(t *testing.T) {
 	}
 }
 
+// The source tells the destination that it redirects clients only if it does so: not when the controller has given a
+// slot to another node at the last moment.
+func TestMigratedTooLate(t *testing.T) {
+	m, _ := opened(t, idA)
+	for _, test := range []struct {
+		r    cf.SlotRange
+		want bool
+	}{{span(0, 9), true}, {span(90, 100), false}, {span(100, 109), false}} {
+		told := false
+		must(t, m.Migrated(test.r, m.Topology().Node(idD), func() { told = true }))
+		if told != test.want {
+			t.Errorf("%v: told: %v, want %v", test.r, told, test.want)
+		}
+	}
+}
+
 // Two controllers that do not know of each other send topologies at the same time. A node applies each one as a whole,
 // and none that is older than its own.
 func TestTwoWriters(t *testing.T) {

@@ -397,7 +397,8 @@ func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, topology.Forbidden) }
 
 // Migrated redirects all commands for slots of this node to another node, until the controller names the owner. The
 // redirection is in force even if the error says that it could not be written to the disk. first, unless it is nil, is
-// called after that write and before clients are redirected; other changes wait for it.
+// called after that write and before clients are redirected; other changes wait for it. It is not called when the
+// controller has given one of the slots to another node meanwhile: then this node redirects nobody to the destination.
 func (m *Map) Migrated(r cf.SlotRange, to *topology.Node, first func()) error {
 	return m.markAfter(r, topology.Migrated, to.ID, first)
 }
@@ -448,19 +449,23 @@ func (m *Map) mark(r cf.SlotRange, as topology.Mark, to string) (err error) {
 	return m.markAfter(r, as, to, nil)
 }
 
-// markAfter is mark with a function that is called when the mark is on disk and not yet in force.
+// markAfter is mark with a function that is called when the mark is on disk and not yet in force, unless the owner of a
+// slot has changed.
 func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().Copy()
+	all := true
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		s := uint16(slot)
-		if t.Owner(s) != nil && t.Owns(s) == as.OfSource() {
-			if as == topology.Forbidden {
-				_, to = t.Mark(s)
-			}
-			t.SetMark(cf.SlotRange{First: s, Last: s}, as, to)
+		if t.Owner(s) == nil || t.Owns(s) != as.OfSource() {
+			all = false
+			continue
 		}
+		if as == topology.Forbidden {
+			_, to = t.Mark(s)
+		}
+		t.SetMark(cf.SlotRange{First: s, Last: s}, as, to)
 	}
 	t.Settle()
 	if as == topology.Migrated || as == topology.Imported || as == topology.Leaving || as == topology.Arrived {
@@ -468,7 +473,7 @@ func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func(
 			m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 		}
 	}
-	if first != nil && err == nil {
+	if first != nil && err == nil && all {
 		first()
 	}
 	m.publish(t)
