@@ -136,6 +136,30 @@ func TestOwnerChangesWhileAsked(t *testing.T) {
 	m.settle(replica)
 }
 
+// TestImportFailover kills a destination that has got everything but has not said so, and makes its replica the master:
+// the replica deletes what has come, for the source keeps the slots.
+func TestImportFailover(t *testing.T) {
+	m := startMover(t, cf.SlotRange{First: 1, Last: 4}, batches, 1)
+	destination, replica := m.shards[1][0], m.shards[1][1]
+	destination.stopAt(stage.Imported)
+	m.migrate()
+	destination.stopped(stage.Imported)
+	m.caughtUp(1)
+	if got := replica.do("DBSIZE"); got != ":600\r\n" {
+		t.Errorf("the replica has %q keys", got)
+	}
+	destination.kill()
+	destination.goOn(stage.Imported)
+	m.shards[1][0], m.shards[1][1] = replica, destination
+	m.tell(0)
+	eventually(t, "the new master deletes what has come", func() bool { return replica.do("DBSIZE") == ":0\r\n" })
+	destination.start()
+	m.tell(0)
+	m.caughtUp(1)
+	m.load.resume()
+	m.settle(m.master(0))
+}
+
 // TestTableFilesWithReplicas: a source with a replica sends table files. A destination with a replica gets batches, and
 // keeps sending its replica the log.
 func TestTableFilesWithReplicas(t *testing.T) {

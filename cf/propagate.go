@@ -22,6 +22,9 @@ const (
 	// PropagateSlotMarks holds what migration has recorded about the slots of this shard, for the replicas. Package
 	// cluster of the server defines the value. Kvrocks does not know the record.
 	PropagateSlotMarks = "basalt_slot_marks"
+	// PropagateImport holds the range of slots of an import that has not ended, for a replica that becomes the master.
+	// Kvrocks does not know the record.
+	PropagateImport = "basalt_import"
 	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
 	PropagateFunction = "lua_func_lib_"
 )

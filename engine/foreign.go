@@ -273,6 +273,9 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 	if string(rec.Key) == cf.PropagateRedisMaster {
 		return nil // every batch of a replica of Redis has it, and only its writer reads it
 	}
+	if string(rec.Key) == cf.PropagateImport {
+		return nil // the next master reads it in the database
+	}
 	if string(rec.Key) == cf.PropagateSlotMarks {
 		c.b.SlotMarks = true
 		return nil

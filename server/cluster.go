@@ -84,6 +84,8 @@ func (s *Server) startCluster() error {
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
 	}, destination.Options{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
+		Record:   func(slots string) error { return s.record(cf.PropagateImport, slots) },
+		Recorded: func() (string, error) { return s.recorded(cf.PropagateImport) },
 		FilesDir: s.filesDir(), Followed: s.master.Followed,
 		Suspend: s.master.Suspend, Ingested: s.sessions.KeysCame,
 	})
@@ -129,25 +131,31 @@ func (s *Server) isSelf(host string, port int) bool {
 }
 
 // recordSlotMarks stores the marks of migrated slots in the database, from where replicas get them; "" deletes them.
-func (s *Server) recordSlotMarks(marks string) error {
+func (s *Server) recordSlotMarks(marks string) error { return s.record(cf.PropagateSlotMarks, marks) }
+
+// recordedSlotMarks returns the marks that recordSlotMarks has stored, "" = none.
+func (s *Server) recordedSlotMarks() (string, error) { return s.recorded(cf.PropagateSlotMarks) }
+
+// record stores a text in the database; "" deletes it.
+func (s *Server) record(key, text string) error {
 	return s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
-		if marks == "" {
-			tx.Delete(cf.Propagate, []byte(cf.PropagateSlotMarks))
+		if text == "" {
+			tx.Delete(cf.Propagate, []byte(key))
 		} else {
-			tx.Put(cf.Propagate, []byte(cf.PropagateSlotMarks), []byte(marks))
+			tx.Put(cf.Propagate, []byte(key), []byte(text))
 		}
 		return nil
 	})
 }
 
-// recordedSlotMarks returns the marks that recordSlotMarks has stored, "" = none.
-func (s *Server) recordedSlotMarks() (marks string, err error) {
+// recorded returns the text that record has stored, "" = none.
+func (s *Server) recorded(key string) (text string, err error) {
 	err = s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
-		v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateSlotMarks))
-		marks = string(v)
+		v, _, err := tx.Get(cf.Propagate, []byte(key))
+		text = string(v)
 		return err
 	})
-	return marks, err
+	return text, err
 }
 
 // replicasLearn is the max time to wait for the replicas before a migration ends. A replica that is further behind

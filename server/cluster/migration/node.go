@@ -38,6 +38,7 @@ type Node struct {
 	links  map[*command.Session]*sessionLink // of the sessions that have begun imports
 	asking bool                              // settleDoubts runs
 	taking bool                              // settleArrivals runs
+	master bool                              // in the topology before
 }
 
 // NewNode makes the migrations of a node after the topology was read, and deletes what an earlier process has left of
@@ -131,6 +132,10 @@ func (n *Node) TopologyChanged(t *topology.Topology) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if t.IsMaster() && !n.master {
+		n.src.Beside(n.imp.Promoted)
+	}
+	n.master = t.IsMaster()
 	if _, _, ok := t.Doubt(); ok && !n.asking {
 		n.asking = true
 		n.src.Beside(n.settleDoubts)

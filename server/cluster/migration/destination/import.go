@@ -101,6 +101,10 @@ type Options struct {
 	// IsReplica reports whether the server follows a master. A replica deletes nothing.
 	IsReplica func() bool
 	Path      string // of the file; its directory exists
+	// Record stores the slots of an import in the database for as long as the file exists, so that a replica that becomes
+	// the master deletes what came of them; "" = none. Recorded returns what Record has stored. Both may be nil.
+	Record   func(slots string) error
+	Recorded func() (slots string, err error)
 	// FilesDir is a directory for table files, which is deleted; "" = table files are refused. Followed reports whether
 	// a replica or a backup reads the log. Suspend disconnects them until resume is called. Ingested is called after
 	// keys have arrived that clients may be waiting for. With FilesDir, all three functions must be set.
@@ -149,6 +153,9 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	if err := i.dropFiles(); err != nil {
+		return err
+	}
+	if err := i.dropRecorded(); err != nil {
 		return err
 	}
 	if err := i.mark(r); err != nil {
@@ -401,7 +408,10 @@ func (i *Import) mark(r cf.SlotRange) error {
 		return err
 	}
 	i.marks = true
-	return nil
+	if i.opt.Record == nil {
+		return nil
+	}
+	return i.opt.Record(r.String())
 }
 
 // unmark removes the file of mark. If the file stays, the next process deletes the keys of slots that no node serves
@@ -415,6 +425,42 @@ func (i *Import) unmark() {
 		return
 	}
 	i.marks = false
+	if i.opt.Record == nil || i.opt.IsReplica() {
+		return
+	}
+	if err := i.opt.Record(""); err != nil {
+		i.opt.Log.Error("the record of an import was not deleted", zap.Error(err))
+	}
+}
+
+// Promoted is called when the server has become a master: it deletes what came of an import of the former master. The
+// topology must have taken over what that one has recorded of imported slots.
+func (i *Import) Promoted() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.dropRecorded(); err != nil {
+		i.opt.Log.Error("cleaning up after an import of the former master failed", zap.Error(err))
+	}
+}
+
+// dropRecorded deletes what came of a recorded import, unless it is the current one. mu must be held.
+func (i *Import) dropRecorded() error {
+	if i.opt.Recorded == nil || i.opt.IsReplica() || i.now.Load().state == Started {
+		return nil
+	}
+	text, err := i.opt.Recorded()
+	if err != nil || text == "" {
+		return err
+	}
+	r, err := cf.ParseSlotRange(text)
+	if err != nil {
+		return err
+	}
+	i.opt.Log.Warn("an import has not ended: deleting what came", zap.Stringer("slots", r))
+	if err := i.delete(r); err != nil {
+		return err
+	}
+	return i.opt.Record("")
 }
 
 // recover deletes the keys of unserved slots that an earlier process has left.
