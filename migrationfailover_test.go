@@ -101,9 +101,9 @@ func TestMigrationFailover(t *testing.T) {
 	}
 }
 
-// TestOwnerChangesWhileAsked: the replica of a source becomes the master before it knows of the migration, and the source
-// hands the slots over before it knows of the new master. The destination has asked the source whether clients are
-// redirected; it asks the new master, which has kept the slots, and deletes what has come.
+// TestOwnerChangesWhileAsked: the replica of a source becomes the master before it knows of the migration, and the
+// source hands the slots over before it knows of the new master. The destination has asked the source whether clients
+// are redirected; it asks the new master, which has kept the slots, and deletes what has come.
 func TestOwnerChangesWhileAsked(t *testing.T) {
 	m := startMover(t, cf.SlotRange{First: 1, Last: 4}, batches, 0)
 	source, replica, destination := m.shards[0][0], m.shards[0][1], m.shards[1][0]

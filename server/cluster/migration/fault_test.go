@@ -125,8 +125,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A FLUSHALL of the destination deletes what has come, but not what comes later. So the source keeps the slots: it would
-// delete the keys that the destination lacks.
+// A FLUSHALL of the destination deletes what has come, but not what comes later. So the source keeps the slots: it
+// would delete the keys that the destination lacks.
 func TestDestinationFlushed(t *testing.T) {
 	for _, raw := range []bool{true, false} {
 		for _, at := range []stage.Stage{stage.Log, stage.Forbidden, stage.Rest, stage.Success} {
