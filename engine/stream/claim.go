@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // ClaimOptions say how entries change their consumer.
@@ -48,6 +49,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 	if err != nil {
 		return err
 	}
+	x.changes = make([]claimed, 0, len(ids))
 	keys := g.s.tx.Keys()
 	for _, id := range ids {
 		keys.Add(g.pendingKey(id))
@@ -59,7 +61,10 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 	if err != nil {
 		return err
 	}
-	at := make(map[ID]int, len(ids)) // in x.changes: ids may repeat
+	var at map[ID]int // the index in x.changes, if ids repeat
+	if len(engine.Distinct(ids)) < len(ids) {
+		at = make(map[ID]int, len(ids))
+	}
 	for i, id := range ids {
 		p := claimed{id: id, pending: values[i] != nil}
 		j, again := at[id]
@@ -78,7 +83,9 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 		case changed && again:
 			x.changes[j] = p
 		case changed:
-			at[id] = len(x.changes)
+			if at != nil {
+				at[id] = len(x.changes)
+			}
 			x.changes = append(x.changes, p)
 		}
 	}

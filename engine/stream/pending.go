@@ -104,21 +104,37 @@ func (g *Group) added(id ID) {
 type owners struct {
 	g      *Group
 	list   []*consumer
-	byName map[string]*consumer
+	byName map[string]*consumer // all of the list, once they are more than fewOwners
 }
 
+// fewOwners is how many consumers are compared one by one: most commands have one, and a map costs XACK a twentieth.
+const fewOwners = 16
+
+// add adds a consumer to the list.
 func (o *owners) add(c *consumer) {
-	if o.byName == nil {
-		o.byName = map[string]*consumer{}
-	}
 	o.list = append(o.list, c)
-	o.byName[string(c.name)] = c
+	switch {
+	case o.byName != nil:
+		o.byName[string(c.name)] = c
+	case len(o.list) > fewOwners:
+		o.byName = make(map[string]*consumer, 2*len(o.list))
+		for _, c := range o.list {
+			o.byName[string(c.name)] = c
+		}
+	}
 }
 
 // of returns a consumer, nil if it does not exist.
 func (o *owners) of(name []byte) (*consumer, error) {
 	if c := o.byName[string(name)]; c != nil {
 		return c, nil
+	}
+	if o.byName == nil {
+		for _, c := range o.list {
+			if bytes.Equal(c.name, name) {
+				return c, nil
+			}
+		}
 	}
 	c, found, err := o.g.consumer(bytes.Clone(name))
 	if err != nil || !found {

@@ -91,13 +91,34 @@ func (s *stream) hasAfter(id ID) bool {
 
 // Delete removes entries and returns how many existed. An empty stream continues to exist.
 func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
-	list, err := DeleteWithRefs(tx, key, ids, KeepRefs)
-	for _, outcome := range list {
-		if outcome == Deleted {
-			deleted++
-		}
+	s, err := load(tx, key)
+	if err != nil || s.rec.Size == 0 {
+		return 0, err
 	}
-	return deleted, err
+	ids = engine.Distinct(ids)
+	values, err := s.values(ids)
+	if err != nil {
+		return 0, err
+	}
+	d := s.deletion()
+	for i, id := range ids {
+		if values[i] == nil {
+			continue
+		}
+		if d.n == 0 {
+			tx.LogData(cf.LogStream)
+		}
+		d.entry(id)
+		s.meta.MaxDeleted = greater(s.meta.MaxDeleted, id)
+	}
+	if d.n == 0 {
+		return 0, nil
+	}
+	if err := d.end(); err != nil {
+		return 0, err
+	}
+	s.save()
+	return d.n, nil
 }
 
 // edge returns the first or last existing entry from one id to another.
