@@ -7,7 +7,8 @@
 //
 // A state is found by its kind, its key and its stamp: only a state with exactly this stamp is found. The choice of the
 // stamp is the rule of validity. Package engine has two rules: the epoch of a bucket of key locks for state that
-// writers keep current, and the generation of the bucket for state that any write invalidates.
+// writers keep current, and the generation of the bucket for state that any write invalidates. State of which readers
+// of snapshots take no locks has a rule of its own, see [Registry.Now].
 package derived
 
 import (
@@ -30,10 +31,11 @@ const (
 	Aheads            // entries of a stream that its groups hand out next
 	Cells             // points of a cell of the map
 	Replies           // replies of commands
+	Nodes             // nodes of the graphs of search indexes
 	NumIDs
 )
 
-var names = [NumIDs]string{"bounds", "pools", "ranks", "pops", "runs", "aheads", "cells", "replies"}
+var names = [NumIDs]string{"bounds", "pools", "ranks", "pops", "runs", "aheads", "cells", "replies", "nodes"}
 
 // String returns the name of the kind in INFO.
 func (id ID) String() string { return names[id] }
@@ -60,21 +62,32 @@ type Follower interface {
 // Kind is the typed handle of a kind of state; P is the type of its states.
 type Kind[P State] struct{ ID ID }
 
-// Entry is the bookkeeping of the registry for a state. The mutex of its shard guards its fields.
+// Entry is the bookkeeping of the registry for a state. The mutex of its shard guards its fields; those that are set by
+// Put and never changed afterwards are also read without.
 type Entry struct {
-	registry   *Registry // set by Put, and never changed afterwards
-	hash       uint64
-	key        string
-	stamp      uint64
-	state      State
-	next, prev *Entry // the ring of the shard
-	bytes      int64  // with overhead
-	spare      int64  // of bytes: what Shrink frees
-	kind       ID
-	used       bool // since the clock hand has passed
+	registry   *Registry // set by Put
+	hash       uint64    // set by Put
+	next, prev *Entry    // the ring of the shard
+	bytes      int64     // with overhead
+	spare      int64     // of bytes: what Shrink frees
+	// What FindAsOf reads is side by side, and next to the beginning of the state.
+	key     string // set by Put, as the next four
+	kind    ID
+	indexed bool // the entry is in the index of the shard
+	used    atomic.Bool
+	check   uint64 // a second hash of the key, of entries in the index
+	stamp   uint64
+	state   State
 }
 
 func (e *Entry) entry() *Entry { return e }
+
+// use notes that the state was used since the clock hand has passed it.
+func (e *Entry) use() {
+	if !e.used.Load() { // most of the time it is set
+		e.used.Store(true)
+	}
+}
 
 const (
 	numShards = 64
@@ -97,8 +110,9 @@ const (
 
 // Registry holds derived state. Its methods may be called by several goroutines.
 type Registry struct {
-	seed        maphash.Seed
+	seed, check maphash.Seed
 	limit, used atomic.Int64
+	clock       atomic.Uint64 // see Now
 	hand        atomic.Uint32 // the shard that evicts next
 	count       [NumIDs]atomic.Int64
 	marks       atomic.Pointer[[]atomic.Uint32]
@@ -110,6 +124,8 @@ type shard struct {
 	entries map[uint64]*Entry
 	hand    *Entry // in a ring of all entries; nil = none
 	stats   [NumIDs]Stats
+	changes changes
+	index   index
 	_       [64]byte
 }
 
@@ -121,7 +137,7 @@ type Stats struct {
 
 // New returns a registry of up to limit bytes; 0 = nothing is kept.
 func New(limit int64) *Registry {
-	r := &Registry{seed: maphash.MakeSeed()}
+	r := &Registry{seed: maphash.MakeSeed(), check: maphash.MakeSeed()}
 	r.SetLimit(limit)
 	return r
 }
@@ -192,7 +208,7 @@ func (k Kind[P]) get(r *Registry, key []byte, stamp uint64, use bool) (p P) {
 	if e != nil && e.kind == k.ID && e.key == string(key) {
 		if e.stamp == stamp {
 			if use {
-				e.used = true
+				e.use()
 				s.stats[k.ID].Hits++
 			}
 			return e.state.(P)
@@ -208,11 +224,16 @@ func (k Kind[P]) get(r *Registry, key []byte, stamp uint64, use bool) (p P) {
 // Put stores a state, which must not have been put before. bytes is its size beside its Entry and key. A previous state
 // of the key is dropped. Put reports whether the state is kept: a state beyond the max share of the limit is not.
 func (k Kind[P]) Put(r *Registry, key []byte, stamp uint64, p P, bytes int) bool {
-	e := p.entry()
 	h := r.hash(k.ID, key)
-	size := int64(bytes + len(key) + overhead)
 	s := r.shard(h)
 	s.mu.Lock()
+	return k.put(r, s, h, key, stamp, p, bytes)
+}
+
+// put is Put. The mutex of the shard must be held; put releases it.
+func (k Kind[P]) put(r *Registry, s *shard, h uint64, key []byte, stamp uint64, p P, bytes int) bool {
+	e := p.entry()
+	size := int64(bytes + len(key) + overhead)
 	if old := s.entries[h]; old != nil {
 		s.remove(old)
 	}
@@ -245,7 +266,8 @@ func (e *Entry) ResizeSpare(bytes, spare int) {
 	size := int64(bytes + len(e.key) + overhead)
 	s.stats[e.kind].Bytes += size - e.bytes
 	r.used.Add(size - e.bytes)
-	e.bytes, e.spare, e.used = size, int64(spare), true
+	e.bytes, e.spare = size, int64(spare)
+	e.use()
 	if size > r.MaxState() {
 		s.remove(e)
 		s.stats[e.kind].Evictions++
@@ -295,6 +317,7 @@ func (r *Registry) Clear() {
 		s := &r.shards[i]
 		s.mu.Lock()
 		s.entries, s.hand = nil, nil
+		s.index.clear()
 		for id := range s.stats {
 			st := &s.stats[id]
 			r.used.Add(-st.Bytes)
@@ -365,8 +388,8 @@ func (s *shard) evictOne() {
 	if e == nil {
 		return
 	}
-	for looks := 0; e.used && looks < maxLooks; looks++ {
-		e.used = false
+	for looks := 0; e.used.Load() && looks < maxLooks; looks++ {
+		e.used.Store(false)
 		if e = e.next; e == s.hand {
 			return
 		}
@@ -403,10 +426,16 @@ func (s *shard) add(e *Entry) {
 	s.stats[e.kind].Bytes += e.bytes
 	e.registry.used.Add(e.bytes)
 	e.registry.count[e.kind].Add(1)
+	if e.indexed {
+		s.index.set(e.hash, e)
+	}
 }
 
 func (s *shard) remove(e *Entry) {
 	delete(s.entries, e.hash)
+	if e.indexed {
+		s.index.set(e.hash, nil)
+	}
 	if e.next == e {
 		s.hand = nil
 	} else {
