@@ -344,10 +344,16 @@ func (db *DB) InjectWriteError(err error) {
 }
 
 // Snapshot is a consistent view of the database; the owner closes it.
-type Snapshot struct{ s *rocks.Snapshot } // nil = the database was closed
+type Snapshot struct {
+	s  *rocks.Snapshot // nil = the database was closed
+	at uint64          // the time of derived state from before the snapshot
+}
 
 // NewSnapshot takes a snapshot. On a closed database, reading from it fails with [ErrClosed].
-func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()} }
+func (db *DB) NewSnapshot() *Snapshot {
+	at := db.derived.Now()
+	return &Snapshot{db.rocks.NewSnapshot(), at}
+}
 
 // Sequence returns the sequence number of the newest write that the snapshot sees, 0 for a snapshot of a closed
 // database.

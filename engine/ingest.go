@@ -15,6 +15,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/engine/rocks"
 	"github.com/basaltdb/basalt/internal/ingeststep"
 )
@@ -377,6 +378,8 @@ func (g *Ingest) ingest() error {
 	}
 	ingeststep.Reached(ingeststep.Flushed)
 	before := db.LatestSequence()
+	db.derived.BeginChangeAll(derived.Nodes) // queries take no locks
+	defer db.derived.EndChangeAll()
 	snap := db.rocks.NewSnapshot() // with a snapshot RocksDB numbers files of a range without keys, too
 	err := db.rocks.Ingest(g.files, !g.keep)
 	snap.Close()

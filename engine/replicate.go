@@ -151,6 +151,9 @@ func (tx *Tx) adopt(b *ExternalBatch) error {
 		if err := tx.follow(&rec); err != nil {
 			return err
 		}
+		if rec.Family == cf.Search && rec.Kind != batch.DeleteRange {
+			tx.changeNode(rec.Key)
+		}
 		// An undecodable record, perhaps of a newer version, is written nevertheless, and does not count.
 		switch rec.Kind {
 		case batch.Put:
@@ -170,6 +173,9 @@ func (tx *Tx) adopt(b *ExternalBatch) error {
 				if err := tx.countOff(rec.Key, rec.Value); err != nil {
 					return err
 				}
+			}
+			if rec.Family == cf.Search {
+				tx.changeNodes()
 			}
 			tx.over.deleteRange(rec.Family, rec.Key, rec.Value)
 		}

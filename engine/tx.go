@@ -38,6 +38,7 @@ type Tx struct {
 	deltas  []countDelta
 	touched []touch // keys whose entries in the presence cache the commit changes
 	hooks   []func()
+	graph   graphChanges
 	cacheOK bool // reads of metadata may be cached: the keys are locked for the whole transaction
 
 	keyBuf []byte
@@ -240,6 +241,7 @@ func (tx *Tx) Release() {
 	if !tx.committed && !tx.Empty() {
 		tx.doubt()
 	}
+	tx.nodesDone(false)
 	tx.locks.Release(tx.db.locks)
 	tx.locks.Forget()
 	tx.locks.Combined(tx.combined)
@@ -270,6 +272,7 @@ func (tx *Tx) Rollback(m Mark) error {
 		return nil
 	}
 	tx.doubt()
+	tx.doubtNodes()
 	raw := tx.batch.Bytes()
 	for i := len(tx.undo) - 1; i >= m.undo; i-- {
 		copy(raw[tx.undo[i].at:], tx.undo[i].old)
@@ -335,18 +338,27 @@ func (tx *Tx) overwrite(id cf.ID, key, value []byte) bool {
 }
 
 func (tx *Tx) put(id cf.ID, key, value []byte) *entry {
+	if id == cf.Search {
+		tx.changeNode(key)
+	}
 	at := tx.batch.Put(id, key, value)
 	return tx.over.write(id, key, at, len(value), written)
 }
 
 // Delete deletes a key.
 func (tx *Tx) Delete(id cf.ID, key []byte) {
+	if id == cf.Search {
+		tx.changeNode(key)
+	}
 	tx.batch.Delete(id, key)
 	tx.over.write(id, key, tx.batch.Len(), 0, deleted)
 }
 
 // DeleteRange deletes the keys in [begin, end).
 func (tx *Tx) DeleteRange(id cf.ID, begin, end []byte) {
+	if id == cf.Search {
+		tx.changeNodes()
+	}
 	tx.batch.DeleteRange(id, begin, end)
 	tx.over.deleteRange(id, begin, end)
 }
@@ -373,6 +385,7 @@ func (tx *Tx) commit() error {
 		tx.writesDone(err == nil)
 		if err != nil {
 			tx.doubt()
+			tx.nodesDone(false)
 			return err
 		}
 		tx.committed = true
@@ -383,6 +396,7 @@ func (tx *Tx) commit() error {
 			tx.reportExpiries(*f)
 		}
 	}
+	tx.nodesDone(true)
 	tx.applyCounts()
 	for _, t := range tx.touched {
 		if t.all {
