@@ -1,10 +1,6 @@
 package search
 
 import (
-	"bytes"
-	"cmp"
-	"container/heap"
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -21,32 +17,28 @@ import (
 // record of the field counts the levels. Searches begin at the first node, by its key, of the highest level.
 //
 // A graph that changes must be locked, see [Index.lockGraphs]. Everything is read through the transaction, so that an
-// insertion sees those before it in the same batch, and a rollback needs no care.
+// insertion sees those before it in the same batch, and a rollback needs no care. The engine keeps decoded nodes in
+// memory as far as there is room, and knows which of them are valid.
 type graph struct {
-	tx     *engine.Tx
-	snap   *engine.Snapshot // nil = the present
-	f      *Field
-	prefix []byte           // of the keys of the records
-	meta   []byte           // the key of the field's record
-	field  cf.SearchField   // the field's record
-	counts map[string]*node // the nodes of a level whose number of edges is changing
-	query  bool             // nodes are found for their keys: they are held without their vectors
-}
+	tx      *engine.Tx
+	snap    *engine.Snapshot // nil = the present
+	at      uint64           // as of when nodes are read, see engine.Tx.NodeTime
+	f       *Field
+	prefix  []byte             // of the keys of the records
+	meta    []byte             // the key of the field's record
+	field   cf.SearchField     // the field's record
+	changes map[string]*change // the nodes of a level whose edges are changing
+	query   bool               // nodes are found for their keys: they are held without their vectors
 
-// node is a node of a level.
-type node struct {
-	key      string
-	raw      []byte // the record
-	distance float64
-	stored   bool // raw is in the database
-	edges    int  // number of edges, where it has changed
+	keyBuf  []byte // see nodeKey
+	missing []int  // see read
+	// touched keeps the compiler from removing loads that only fill the CPU caches.
+	touched float64
 }
-
-func (n *node) degree() int { return int(binary.BigEndian.Uint16(n.raw)) }
 
 // graph returns the graph of a field, as of a snapshot or, with nil, of the present.
 func (ix *Index) graph(tx *engine.Tx, snap *engine.Snapshot, f *Field) (*graph, error) {
-	g := &graph{tx: tx, snap: snap, f: f, prefix: ix.fieldData(f),
+	g := &graph{tx: tx, snap: snap, at: tx.NodeTime(snap), f: f, prefix: ix.fieldData(f),
 		meta: cf.AppendSearchField(nil, ix.Namespace, cf.SearchFieldMeta, []byte(ix.Name), []byte(f.Name))}
 	list := tx.Keys()
 	list.Add(g.meta)
@@ -71,10 +63,6 @@ func (g *graph) get(list *engine.KeyList) ([][]byte, error) {
 	return g.tx.MultiGet(cf.Search, list)
 }
 
-func (g *graph) nodeKey(level int, key string) []byte {
-	return cf.AppendSearchNode(slices.Clip(g.prefix), uint16(level), []byte(key))
-}
-
 // m returns the number of edges that a new node gets in a level, and limit how many a node may have before edges are
 // removed. An M below 2, with which the levels have no end, works as 2.
 func (g *graph) m() int { return max(2, int(g.field.Vector.M)) }
@@ -84,38 +72,6 @@ func (g *graph) limit(level int) int {
 		return 2 * g.m()
 	}
 	return g.m()
-}
-
-// read reads nodes of a level, with their distances from p. Missing nodes are left out.
-func (g *graph) read(level int, keys []string, p *point) ([]*node, error) {
-	list := g.tx.Keys()
-	for _, key := range keys {
-		list.Add(g.nodeKey(level, key))
-	}
-	records, err := g.get(list)
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]*node, 0, len(keys))
-	var v []float64
-	for i, raw := range records {
-		if raw == nil {
-			continue
-		}
-		n := &node{key: keys[i], raw: raw, stored: true}
-		if _, v, err = cf.DecodeSearchNodeValue(v[:0], raw); err != nil {
-			continue
-		}
-		n.distance = p.to(v)
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
-}
-
-// point returns the vector of a node.
-func (g *graph) point(n *node) point {
-	_, v, _ := cf.DecodeSearchNodeValue(nil, n.raw) // read has decoded it before
-	return newPoint(g.field.Vector.Metric, v)
 }
 
 // scan returns the sized strings with which the keys under a prefix end, at most limit of them; 0 = all.
@@ -130,137 +86,9 @@ func (g *graph) scan(prefix []byte, limit int) (keys []string, err error) {
 	return keys, it.Err()
 }
 
-// neighbours returns the keys of the nodes to which a node has edges.
-func (g *graph) neighbours(level int, key string) ([]string, error) {
-	return g.scan(cf.AppendSearchEdgePrefix(slices.Clip(g.prefix), uint16(level), []byte(key)), 0)
-}
-
 // first returns the first node of a level, none if it has no nodes.
 func (g *graph) first(level int) ([]string, error) {
 	return g.scan(cf.AppendSearchNodePrefix(slices.Clip(g.prefix), uint16(level)), 1)
-}
-
-// near is a heap of nodes, the nearest or the farthest at the top.
-type near struct {
-	list     []*node
-	farthest bool
-}
-
-func byDistance(a, b *node) int {
-	return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.key, b.key))
-}
-
-func (h *near) Len() int           { return len(h.list) }
-func (h *near) Less(i, j int) bool { return (byDistance(h.list[i], h.list[j]) < 0) != h.farthest }
-func (h *near) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *near) Push(x any)         { h.list = append(h.list, x.(*node)) }
-func (h *near) Pop() any {
-	last := h.list[len(h.list)-1]
-	h.list = h.list[:len(h.list)-1]
-	return last
-}
-
-var errManyNear = engine.NewError("ERR", "too many vectors are within the range")
-
-// search follows the edges of a level from some nodes towards p, and returns the nearest nodes that it has found, in
-// order: ef of them, and all that are at most radius away.
-func (g *graph) search(level int, p *point, from []string, ef int, radius float64) ([]*node, error) {
-	seen := map[string]bool{}
-	var explore near
-	found := near{farthest: true}
-	add := func(keys []string) error {
-		fresh := keys[:0:0]
-		for _, key := range keys {
-			if !seen[key] {
-				seen[key] = true
-				fresh = append(fresh, key)
-			}
-		}
-		nodes, err := g.read(level, fresh, p)
-		for _, n := range nodes {
-			if found.Len() >= ef && n.distance > radius && byDistance(n, found.list[0]) > 0 {
-				continue
-			}
-			if g.query {
-				n.raw = nil
-			}
-			heap.Push(&explore, n)
-			heap.Push(&found, n)
-			if found.Len() > ef && found.list[0].distance > radius {
-				heap.Pop(&found)
-			}
-			if found.Len() > max(ef, maxSorted) {
-				return errManyNear
-			}
-		}
-		return err
-	}
-	err := add(from)
-	for err == nil && explore.Len() > 0 {
-		n := heap.Pop(&explore).(*node)
-		if found.Len() >= ef && n.distance > radius && byDistance(n, found.list[0]) > 0 {
-			break
-		}
-		var keys []string
-		if keys, err = g.neighbours(level, n.key); err == nil {
-			err = add(keys)
-		}
-	}
-	slices.SortFunc(found.list, byDistance)
-	return found.list, err
-}
-
-// descend returns the nodes from which a search of a level begins: it goes down to the level from the highest one.
-func (g *graph) descend(p *point, level int) (from []string, err error) {
-	for at := int(g.field.Vector.Levels) - 1; at >= level; at-- {
-		if len(from) == 0 {
-			if from, err = g.first(at); err != nil {
-				return nil, err
-			}
-		}
-		if at == level || len(from) == 0 {
-			continue
-		}
-		found, err := g.search(at, p, from, bounded(g.field.Vector.EFRuntime, maxHeld), math.Inf(-1))
-		if err != nil {
-			return nil, err
-		}
-		if from = nil; len(found) > 0 {
-			from = []string{found[0].key}
-		}
-	}
-	return from, nil
-}
-
-// nearest returns the nodes nearest to p, and all that are at most radius away.
-func (g *graph) nearest(p *point, ef int, radius float64) ([]*node, error) {
-	from, err := g.descend(p, 0)
-	if err != nil || len(from) == 0 {
-		return nil, err
-	}
-	return g.search(0, p, from, ef, radius)
-}
-
-// diverse returns up to n nodes to which edges should lead from a point, of candidates that are sorted by distance:
-// those that are nearer to the point than to every chosen node, and have another vector. So edges lead in all
-// directions, also out of a cluster. rest are the others.
-func (g *graph) diverse(candidates []*node, n int) (chosen, rest []*node) {
-	var points []point
-	var v []float64
-	for i, c := range candidates {
-		if len(chosen) == n {
-			return chosen, append(rest, candidates[i:]...)
-		}
-		_, v, _ = cf.DecodeSearchNodeValue(v[:0], c.raw)
-		if slices.ContainsFunc(points, func(p point) bool {
-			return p.to(v) < c.distance || slices.Equal(p.v, v)
-		}) {
-			rest = append(rest, c)
-		} else {
-			chosen, points = append(chosen, c), append(points, g.point(c))
-		}
-	}
-	return chosen, rest
 }
 
 // maxHeld bounds the vectors that an insertion holds in memory.
@@ -276,6 +104,7 @@ func (g *graph) insert(key string, v []float64) error {
 	// The number of levels is distributed exponentially, as in Kvrocks: 1/m of the nodes of a level are in the next.
 	top := int(-math.Log(1-random()) / math.Log(float64(g.m())))
 	p := newPoint(g.field.Vector.Metric, v)
+	self := &node{key: key, vector: v, square: p.square, linked: true}
 	levels := int(g.field.Vector.Levels)
 	from, err := g.descend(&p, min(top, max(levels-1, 0)))
 	if err != nil {
@@ -287,20 +116,21 @@ func (g *graph) insert(key string, v []float64) error {
 				return err
 			}
 		}
-		found, err := g.search(level, &p, from, bounded(g.field.Vector.EFConstruction, maxHeld), math.Inf(-1))
+		near, err := g.search(level, &p, from, bounded(g.field.Vector.EFConstruction, maxHeld), math.Inf(-1))
 		if err != nil {
 			return err
 		}
-		if err := g.connect(level, key, v, found); err != nil {
+		if err := g.connect(level, self, near); err != nil {
 			return err
 		}
 		from = from[:0]
-		for _, n := range found {
+		for _, n := range near {
 			from = append(from, n.key)
 		}
 	}
 	for level := levels; level <= top; level++ {
-		g.tx.Put(cf.Search, g.nodeKey(level, key), cf.AppendSearchNodeValue(nil, 0, v))
+		g.put(level, self, 0)
+		g.set(level, self.with(0, true, ""))
 	}
 	if top >= levels {
 		g.setLevels(top + 1)
@@ -313,123 +143,109 @@ func (g *graph) insert(key string, v []float64) error {
 // A node that has enough edges gives one up for that to the new node, and the new node takes it over: the node at its
 // other end stays connected, and as many edges lead to it as before. So each level remains one connected graph, in
 // which searches can reach every node, and only the records of nodes with room for an edge are written anew.
-func (g *graph) connect(level int, key string, v []float64, found []*node) error {
-	self := &node{key: key, raw: cf.AppendSearchNodeValue(nil, 0, v)}
-	g.counts = map[string]*node{key: self}
+func (g *graph) connect(level int, self *node, near []found) error {
+	key := self.key
+	p := g.point(self)
+	added := &change{node: self, linked: true}
+	g.changes = map[string]*change{key: added}
 	linked := map[string]bool{}
-	link := func(n *node) {
-		if !linked[n.key] {
-			linked[n.key] = true
-			g.edge(level, self, n, true)
+	link := func(c *change) {
+		if !linked[c.node.key] {
+			linked[c.node.key] = true
+			g.edge(level, added, c, true)
 		}
 	}
-	chosen, _ := g.diverse(found, g.m())
-	for i, c := range chosen {
-		if c = g.changing(c); linked[c.key] {
+	chosen, _ := g.diverse(near, g.m())
+	for i, f := range chosen {
+		c := g.changing(f.node)
+		if linked[f.key] {
 			continue
 		}
-		if limit := g.limit(level); c.edges >= limit {
-			keys, err := g.neighbours(level, c.key)
+		if limit := g.limit(level); c.degree >= limit {
+			e, err := g.neighbours(level, c.node.key, c.node)
 			if err != nil {
 				return err
 			}
-			p := g.point(c)
-			near, err := g.read(level, keys, &p)
+			others, err := g.distances(level, c.node, e)
 			if err != nil {
 				return err
 			}
-			near = append(near, &node{key: key, raw: self.raw, distance: p.to(v)})
-			slices.SortFunc(near, byDistance)
-			kept, rest := g.diverse(near, limit)
+			q := g.point(c.node)
+			others = append(others, found{key: key, node: self, distance: q.to(&p)})
+			slices.SortFunc(others, byDistance)
+			kept, rest := g.diverse(others, limit)
 			order := append(kept, rest...)
 			if i > 0 && order[len(order)-1].key == key {
 				continue // but the nearest node always gets an edge
 			}
-			for _, n := range slices.Backward(order) {
-				if n.key != key && c.edges >= limit {
-					n = g.changing(n)
-					g.edge(level, c, n, false)
-					link(n)
+			for _, o := range slices.Backward(order) {
+				if o.key != key && c.degree >= limit {
+					other := g.changing(o.node)
+					g.edge(level, c, other, false)
+					link(other)
 				}
 			}
 		}
 		link(c)
 	}
-	g.count(level)
+	g.settle(level)
 	return nil
 }
 
-// changing returns a node with its number of edges, for edge.
-func (g *graph) changing(n *node) *node {
-	if known := g.counts[n.key]; known != nil {
-		return known
+// distances returns the neighbours of a node that exist, with their distances from it.
+func (g *graph) distances(level int, n *node, e edges) ([]found, error) {
+	list := make([]visit, 0, n.degree)
+	for key := range e.all() {
+		list = append(list, g.visit(level, key))
 	}
-	n.edges = n.degree()
-	g.counts[n.key] = n
-	return n
-}
-
-// edge writes or deletes the edge between two nodes that changing has returned.
-func (g *graph) edge(level int, a, b *node, exists bool) {
-	for _, end := range [2][2]*node{{a, b}, {b, a}} {
-		key := cf.AppendSearchEdge(slices.Clip(g.prefix), uint16(level), []byte(end[0].key), []byte(end[1].key))
-		if exists {
-			g.tx.Put(cf.Search, key, nil)
-			end[0].edges++
-		} else {
-			g.tx.Delete(cf.Search, key)
-			end[0].edges--
+	if err := g.read(level, list); err != nil {
+		return nil, err
+	}
+	others := make([]found, 0, len(list)+1)
+	p := g.point(n)
+	for _, v := range list {
+		if v.node != nil {
+			q := g.point(v.node)
+			others = append(others, found{key: v.node.key, node: v.node, distance: p.to(&q)})
 		}
 	}
-}
-
-// count writes the records of the nodes whose number of edges has changed.
-func (g *graph) count(level int) {
-	for _, n := range g.counts {
-		if n.edges == n.degree() && n.stored {
-			continue
-		}
-		raw := bytes.Clone(n.raw)
-		binary.BigEndian.PutUint16(raw, uint16(max(0, min(n.edges, math.MaxUint16))))
-		g.tx.Put(cf.Search, g.nodeKey(level, n.key), raw)
-	}
-	g.counts = nil
+	return others, nil
 }
 
 // remove deletes the node of a key, if it exists. The nodes to which it had edges stay connected.
 func (g *graph) remove(key string) error {
-	var none point // no distance matters
 	for level := range int(g.field.Vector.Levels) {
-		nodes, err := g.read(level, []string{key}, &none)
-		if err != nil {
+		n, err := g.readOne(level, key)
+		if err != nil || n == nil && level == 0 {
 			return err
 		}
-		if len(nodes) == 0 {
+		if n == nil {
 			break
 		}
-		keys, err := g.neighbours(level, key)
+		e, err := g.neighbours(level, key, n)
 		if err != nil {
 			return err
 		}
-		near, err := g.read(level, keys, &none)
+		around, err := g.distances(level, n, e)
 		if err != nil {
 			return err
 		}
-		g.counts = map[string]*node{}
-		for _, n := range near {
-			g.changing(n)
+		g.changes = map[string]*change{}
+		for _, f := range around {
+			g.changing(f.node)
 		}
-		for _, neighbour := range keys {
-			n := g.counts[neighbour]
-			if n == nil { // it does not exist
-				n = &node{key: neighbour}
+		removed := &change{node: n}
+		for neighbour := range e.all() {
+			c := g.changes[neighbour]
+			if c == nil { // it does not exist
+				c = &change{node: &node{key: neighbour}}
 			}
-			g.edge(level, nodes[0], n, false)
+			g.edge(level, removed, c, false)
 		}
-		if err := g.bridge(level, near); err != nil {
+		if err := g.bridge(level, around); err != nil {
 			return err
 		}
-		g.count(level)
+		g.settle(level)
 		g.tx.Delete(cf.Search, g.nodeKey(level, key))
 	}
 	levels := int(g.field.Vector.Levels)
@@ -444,22 +260,22 @@ func (g *graph) remove(key string) error {
 }
 
 // bridge connects nodes that lose a common neighbour by a minimum spanning tree (Prim's algorithm).
-func (g *graph) bridge(level int, nodes []*node) error {
+func (g *graph) bridge(level int, nodes []found) error {
 	if len(nodes) < 2 {
 		return nil
 	}
 	points := make([]point, len(nodes))
 	parent := make([]int, len(nodes)) // the nearest node of the tree
-	for i, n := range nodes {
-		points[i], n.distance = g.point(n), math.Inf(1)
+	for i := range nodes {
+		points[i], nodes[i].distance = g.point(nodes[i].node), math.Inf(1)
 	}
-	var edges [][2]*node
+	var pairs [][2]*change
 	list := g.tx.Keys()
 	for last, left := 0, nodes[1:]; len(left) > 0; left = left[1:] {
 		at := len(nodes) - len(left)
 		best := at
 		for i := at; i < len(nodes); i++ {
-			if d := points[last].to(points[i].v); d < nodes[i].distance {
+			if d := points[last].to(&points[i]); d < nodes[i].distance {
 				nodes[i].distance, parent[i] = d, last
 			}
 			if nodes[i].distance < nodes[best].distance {
@@ -470,15 +286,15 @@ func (g *graph) bridge(level int, nodes []*node) error {
 		points[at], points[best] = points[best], points[at]
 		parent[at], parent[best] = parent[best], parent[at]
 		last = at
-		e := [2]*node{nodes[parent[at]], nodes[at]}
-		edges = append(edges, e)
-		list.Add(cf.AppendSearchEdge(slices.Clip(g.prefix), uint16(level), []byte(e[0].key), []byte(e[1].key)))
+		a, b := g.changes[nodes[parent[at]].key], g.changes[nodes[at].key]
+		pairs = append(pairs, [2]*change{a, b})
+		list.Add(cf.AppendSearchEdge(slices.Clip(g.prefix), uint16(level), []byte(a.node.key), []byte(b.node.key)))
 	}
 	exist, err := g.get(list)
 	if err != nil {
 		return err
 	}
-	for i, e := range edges {
+	for i, e := range pairs {
 		if exist[i] == nil {
 			g.edge(level, e[0], e[1], true)
 		}

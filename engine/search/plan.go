@@ -360,7 +360,8 @@ func (e *expr) holds(r *Row) bool {
 			return false
 		}
 		p := newPoint(e.field.Vector.Metric, e.vec)
-		return math.Abs(p.to(v.Vector)) <= e.radius()
+		q := newPoint(e.field.Vector.Metric, v.Vector)
+		return math.Abs(p.to(&q)) <= e.radius()
 	case opNot:
 		return !e.of[0].holds(r)
 	case opAnd:

@@ -137,14 +137,14 @@ func (s *scan) vectors(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fu
 	if s.near.op == opNearest {
 		ef, radius = max(ef, int(s.near.k)), math.Inf(-1)
 	}
-	var found []*node
+	var near []found
 	returned := map[string]bool{}
 	last := false // a further search would find no more
 	return func() (candidate, bool, error) {
 		for {
-			for len(found) > 0 {
-				n := found[0]
-				if found = found[1:]; !returned[n.key] {
+			for len(near) > 0 {
+				n := near[0]
+				if near = near[1:]; !returned[n.key] {
 					returned[n.key] = true
 					return candidate{key: []byte(n.key)}, true, nil
 				}
@@ -158,10 +158,10 @@ func (s *scan) vectors(tx *engine.Tx, snap *engine.Snapshot, ix *Index) (next fu
 			}
 			g.query = true
 			p := newPoint(s.field.Vector.Metric, s.near.vec)
-			if found, err = g.nearest(&p, ef, radius); err != nil {
+			if near, err = g.nearest(&p, ef, radius); err != nil {
 				return candidate{}, false, err
 			}
-			last = s.near.op == opRange || len(found) < ef || ef >= maxSorted
+			last = s.near.op == opRange || len(near) < ef || ef >= maxSorted
 			ef *= 2
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/search"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // blob returns a vector as clients write it.
@@ -629,4 +630,29 @@ func TestKeysThatACompactionRemoves(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	f.graph()
+}
+
+// each changes keys one by one in one transaction.
+func (f fixture) each(names []string, do func(tx *engine.Tx, key []byte) error) {
+	f.Helper()
+	require.NoError(f, f.update(enginetest.Bytes(names...), false, func(tx *engine.Tx) error {
+		for _, name := range names {
+			if err := f.one(tx, []byte(name), do); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// one changes a key, with its entries.
+func (f fixture) one(tx *engine.Tx, key []byte, do func(tx *engine.Tx, key []byte) error) error {
+	var w search.Watch
+	if err := f.r.Before(tx, &w, key); err != nil {
+		return err
+	}
+	if err := do(tx, key); err != nil {
+		return err
+	}
+	return w.After(tx)
 }
