@@ -101,6 +101,9 @@ func (s *hashes) grow() {
 }
 
 func (s *hashes) reset() {
+	if len(s.slots) > maxKeptWalk && len(s.slots) > 16*s.n {
+		s.slots = nil // small searches would spend their time on clearing it
+	}
 	clear(s.slots)
 	s.n = 0
 }
