@@ -31,13 +31,10 @@ var errNotCommitted = NewError("ERR", "the write was not committed")
 // nothing, or that write the same record repeatedly.
 const maxCombinedCommands = 1024
 
-// RunWaiting runs the jobs that wait for the only lock of the transaction, until none waits, the limit of commands is
-// reached, or full reports that the transaction is large enough. Call it before Commit.
+// RunWaiting runs the jobs that wait for locks which the transaction holds for writing, until none waits, the limit of
+// commands is reached, or full reports that the transaction is large enough. Call it before Commit.
 func (tx *Tx) RunWaiting(full func() bool) {
-	if !tx.locks.Combiner() {
-		return
-	}
-	for commands := 0; commands < maxCombinedCommands && tx.locks.Waited(tx.db.locks) && !full(); {
+	for commands := 0; commands < maxCombinedCommands && !full(); {
 		job := tx.locks.NextJob(tx.db.locks, tx.ns)
 		if job == nil {
 			return

@@ -54,13 +54,15 @@ func TestHolderRunsWaitingJobs(t *testing.T) {
 	failure := errors.New("no space")
 	for _, tt := range []struct {
 		name   string
+		more   bool // the holder has another lock, too
 		commit bool
 		fail   error
 		want   error
 	}{
-		{"committed", true, nil, nil},
-		{"commit fails", true, failure, failure},
-		{"given up", false, nil, errNotCommitted},
+		{"committed", false, true, nil, nil},
+		{"several locks", true, true, nil, nil},
+		{"commit fails", false, true, failure, failure},
+		{"given up", false, false, nil, errNotCommitted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := openForJobs(t)
@@ -70,6 +72,9 @@ func TestHolderRunsWaitingJobs(t *testing.T) {
 				t.Fatalf("AcquireOrCombine = %v, %v with nobody else there", ran, err)
 			}
 			name := holder.tx.locks.Held()[0].Name()
+			if tt.more && !holder.tx.TryLock([]byte("other")) {
+				t.Fatal("a free lock cannot be taken")
+			}
 			const n = 10
 			jobs := make([]*countJob, n)
 			errs := make([]error, n)

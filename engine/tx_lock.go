@@ -57,8 +57,13 @@ func (tx *Tx) TryAcquire() bool {
 	return tx.cacheOK
 }
 
-// HadToWait reports whether Acquire had to wait for a lock that another transaction held.
-func (tx *Tx) HadToWait() bool { return tx.locks.HadToWait() }
+// TryEach takes the locks of groups without waiting, one group after the other, until a group has a lock that another
+// transaction holds. Of that group the transaction takes no lock. TryEach returns how many groups it has taken.
+func (tx *Tx) TryEach(groups [][]Lock) int {
+	n := tx.locks.TryEach(tx.db.locks, groups)
+	tx.cacheOK = tx.cacheOK || n > 0
+	return n
+}
 
 // Awaited reports whether another transaction waits for a lock that the transaction holds, or for one in the same
 // bucket.

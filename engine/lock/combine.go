@@ -33,28 +33,26 @@ func (s *Set) AcquireOrCombine(t *Table, job any, scope string) (combined bool, 
 	return false, s.admitted(t)
 }
 
-// Combiner reports whether the set may take over jobs: it holds one lock, for writing.
-func (s *Set) Combiner() bool {
-	return len(s.held) == 1 && s.held[0].Write() && s.failure == nil
-}
-
-// Waited reports whether a transaction waits for the lock of a set whose Combiner is true, or for another lock in its
-// bucket.
-func (s *Set) Waited(t *Table) bool { return t.bucket(s.held[0]).waiting.Load() > 0 }
-
-// NextJob takes over a job of the scope that waits for the lock of a set whose Combiner is true; nil = no such job. The
+// NextJob takes over a job of the scope that waits for a lock which the set holds for writing; nil = no such job. The
 // waiter continues after Combined.
 func (s *Set) NextJob(t *Table, scope string) (job any) {
-	v := s.held[0]
-	b := t.bucket(v)
-	b.mu.Lock()
-	w := b.dequeue(b.find(v), func(w *waiter) bool { return w.job != nil && w.scope == scope })
-	b.mu.Unlock()
-	if w == nil {
-		return nil
+	if s.failure != nil {
+		return nil // the locks themselves are free
 	}
-	s.combined = append(s.combined, w)
-	return w.job
+	for _, v := range s.held {
+		b := t.bucket(v)
+		if !v.Write() || b.waiting.Load() == 0 {
+			continue
+		}
+		b.mu.Lock()
+		w := b.dequeue(b.find(v), func(w *waiter) bool { return w.job != nil && w.scope == scope })
+		b.mu.Unlock()
+		if w != nil {
+			s.combined = append(s.combined, w)
+			return w.job
+		}
+	}
+	return nil
 }
 
 // Combined reports the result to the waiters whose jobs were taken over.

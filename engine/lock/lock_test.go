@@ -24,6 +24,42 @@ func TestBucketIsOneCacheLine(t *testing.T) {
 	}
 }
 
+// TestTryEach: groups are taken in their order, each whole or not at all, until one has a lock that is not free.
+func TestTryEach(t *testing.T) {
+	w := func(name uint64) Lock { return Of(name, true) }
+	r := func(name uint64) Lock { return Of(name, false) }
+	// Another transaction writes 8 and reads 9.
+	for _, tt := range []struct {
+		name   string
+		groups [][]Lock
+		taken  int
+		held   []Lock
+	}{
+		{"all are free", [][]Lock{{w(2)}, {w(1), r(3)}}, 2, []Lock{w(1), w(2), r(3)}},
+		{"a group without locks", [][]Lock{{}, {w(1)}}, 2, []Lock{w(1)}},
+		{"the same lock again", [][]Lock{{w(1)}, {w(1)}, {r(1)}}, 3, []Lock{w(1)}},
+		{"first read, then written", [][]Lock{{r(1)}, {w(1)}}, 2, []Lock{w(1)}},
+		{"read twice, then written", [][]Lock{{r(1)}, {r(1)}, {w(1)}}, 2, []Lock{r(1), r(1)}},
+		{"the first is not free", [][]Lock{{w(1), w(8)}, {w(2)}}, 0, nil},
+		{"the second is not free", [][]Lock{{w(1)}, {w(2), r(8)}, {w(3)}}, 1, []Lock{w(1)}},
+		{"readers share", [][]Lock{{r(9)}, {w(9)}}, 1, []Lock{r(9)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table, other, set := New(), newSet(), newSet()
+			other.Add(w(8), r(9))
+			other.Acquire(table)
+			if n := set.TryEach(table, tt.groups); n != tt.taken || !slices.Equal(set.held, tt.held) {
+				t.Errorf("TryEach = %d and holds %v, want %d and %v", n, set.held, tt.taken, tt.held)
+			}
+			set.Release(table)
+			other.Release(table)
+			if !table.Idle() {
+				t.Error("a lock is still held")
+			}
+		})
+	}
+}
+
 // TestLocksExclude has goroutines take sets of few locks in every way, all of them now and then: who writes is alone,
 // and nobody waits for ever.
 func TestLocksExclude(t *testing.T) {
@@ -56,6 +92,30 @@ func TestLocksExclude(t *testing.T) {
 						}
 					}
 					table.UnlockAll()
+				}
+				if round%4 == 2 {
+					groups := make([][]Lock, 3)
+					for range 4 {
+						i := r.IntN(len(groups))
+						groups[i] = append(groups[i], Of(names[r.IntN(len(names))], r.IntN(3) == 0))
+					}
+					n := set.TryEach(table, groups)
+					for _, v := range slices.Concat(groups[:n]...) {
+						if i := set.find(v.Name()); i < 0 || v.Write() && !set.held[i].Write() {
+							t.Errorf("%d groups are taken, and lock %d is not held: %v", n, v.Name(), set.held)
+						}
+					}
+					// Locks for reading may be held twice, so they are checked once.
+					held := slices.CompactFunc(slices.Clone(set.held), func(a, b Lock) bool { return a.Name() == b.Name() })
+					for _, v := range held {
+						check(v, 1)
+					}
+					runtime.Gosched()
+					for _, v := range held {
+						check(v, -1)
+					}
+					set.Release(table)
+					continue
 				}
 				for range 1 + r.IntN(4) {
 					set.Add(Of(names[r.IntN(len(names))], r.IntN(3) == 0))

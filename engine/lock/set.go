@@ -15,7 +15,6 @@ type Set struct {
 	sorted int
 	index  map[uint64]int
 	all    bool // every lock is held for writing
-	waited bool // Acquire had to wait
 	// pinned: ReleaseReads does not release the locks.
 	pinned bool
 	// failure is set after FailWaiters. The locks themselves are free then.
@@ -61,9 +60,7 @@ func (s *Set) Acquire(t *Table) error {
 		if n > 0 && s.held[n-1].Name() == v.Name() {
 			continue
 		}
-		if !t.lock(v, &s.self, n > 0 && bucketOf(s.held[n-1]) == bucketOf(v)) {
-			s.waited = true
-		}
+		t.lock(v, &s.self, n > 0 && bucketOf(s.held[n-1]) == bucketOf(v))
 		s.held = append(s.held, v)
 	}
 	s.want = s.want[:0]
@@ -90,8 +87,45 @@ func (s *Set) TryAcquire(t *Table) bool {
 	return s.admitted(t) == nil
 }
 
-// HadToWait reports whether Acquire, since the last Release, had to wait for another transaction.
-func (s *Set) HadToWait() bool { return s.waited }
+// TryEach takes locks without waiting, one group after the other, until a group has a lock that is not free. Of that
+// group the set takes no lock. TryEach returns how many groups it has taken.
+func (s *Set) TryEach(t *Table, groups [][]Lock) int {
+	for _, g := range groups { // so that CPU cache misses overlap
+		for _, v := range g {
+			t.bucket(v).waiting.Load()
+		}
+	}
+	n := 0
+	for n < len(groups) && s.tryGroup(t, groups[n]) {
+		n++
+	}
+	slices.Sort(s.held)
+	s.sorted = len(s.held)
+	return n
+}
+
+// tryGroup takes all locks of a group or none. A lock for reading that the set has become one for writing by a group
+// that fails later stays so.
+func (s *Set) tryGroup(t *Table, group []Lock) bool {
+	had := len(s.held)
+	for _, v := range group {
+		if t.TryLock(v) {
+			s.held = append(s.held, v)
+			if !t.Fails(v) {
+				continue
+			}
+		} else if i := slices.IndexFunc(s.held, func(o Lock) bool { return o.Name() == v.Name() }); i >= 0 &&
+			(!v.Write() || s.held[i].Write() || s.tryUpgrade(t, i)) {
+			continue
+		}
+		for _, v := range s.held[had:] {
+			t.Unlock(v)
+		}
+		s.held = s.held[:had]
+		return false
+	}
+	return true
+}
 
 // admitted releases everything if a transaction that has called FailWaiters has one of the locks.
 func (s *Set) admitted(t *Table) error {
@@ -108,7 +142,7 @@ func (s *Set) admitted(t *Table) error {
 // Release releases the locks. A writer that gets one of them runs at once: the releasing goroutine has replies to send
 // and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *Set) Release(t *Table) {
-	s.pinned, s.waited, s.sorted = false, false, 0
+	s.pinned, s.sorted = false, 0
 	if len(s.index) > keptIndex {
 		s.index = nil
 	}

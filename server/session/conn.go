@@ -46,7 +46,6 @@ type conn struct {
 	// namespaces. monitorAll does not change while other goroutines may read it.
 	monitoring, monitorAll bool
 	peak                   replyPeak
-	contended              int  // the number of segments to come that are short, see contendedSegments
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply        bool
 	owner                  func(*wire.Conn) // owner of the connection after this run, see Detach; nil = the session

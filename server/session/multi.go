@@ -246,18 +246,18 @@ func (c *run) lockAhead(reqs []request, all bool, enter func(i int)) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	all = all || c.script.all
 	began := c.tx.Namespace()
-	c.script.addLocks(c.tx)
+	locks := c.script.appendLocks(c.locks[:0])
 	for i := range reqs {
 		enter(i)
 		r := &reqs[i]
 		if r.spec.OtherNamespace != nil {
-			c.lockExternal(r)
+			locks = c.appendExternal(locks, r)
 		}
 		all = all || r.spec.Flags&command.Exclusive != 0
 		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 		for _, k := range c.keys {
 			key := r.args[k.Arg]
-			c.tx.AddLock(key, k.Write)
+			locks = append(locks, c.tx.LockIn(c.tx.Namespace(), key, k.Write))
 			switch {
 			case len(keys)+len(blind) >= segmentKeys || c.tx.Namespace() != began:
 			case r.spec.Flags&command.Blind != 0:
@@ -268,7 +268,8 @@ func (c *run) lockAhead(reqs []request, all bool, enter func(i int)) error {
 		}
 	}
 	c.tx.SwitchNamespace(began)
-	c.userKeys, c.blindKeys = keys, blind
+	c.userKeys, c.blindKeys, c.locks = keys, blind, locks
+	c.tx.AddLocks(locks)
 	if c.watch != nil {
 		c.tx.LockWatched(c.watch)
 	}

@@ -433,71 +433,53 @@ func TestGroupReadersInPipelines(t *testing.T) {
 	c.Want("XPENDING s g", pending+fmt.Sprintf("*%d\r\n", len(of))+strings.Join(of, ""))
 }
 
-// TestContendedPipelines: after a pipeline of reads and writes had to wait for the lock of a key, the next one reads
-// that key without its lock, between its writes.
-func TestContendedPipelines(t *testing.T) {
-	h := servertest.Start(t)
-	c := h.Dial(t)
-	c.Want("SET popular 1", "+OK\r\n")
-	tx := h.DB.NewTx()
-	defer tx.End()
-	hold := func() {
-		t.Helper()
-		tx.Begin(cf.DefaultNamespace)
-		tx.AddLock([]byte("popular"), true)
-		require.NoError(t, tx.Acquire())
-	}
-	pipeline := servertest.Encode("INCR", "a") + servertest.Encode("GET", "popular") + servertest.Encode("INCR", "a") +
-		servertest.Encode("GET", "a")
-	hold()
-	c.Send(pipeline)
-	servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
-	tx.Release()
-	for _, want := range []string{":1\r\n", "$1\r\n1\r\n", ":2\r\n", "$1\r\n2\r\n"} {
-		c.Expect(want)
-	}
-	hold()
-	c.Send(pipeline)
-	for _, want := range []string{":3\r\n", "$1\r\n1\r\n", ":4\r\n", "$1\r\n4\r\n"} {
-		c.Expect(want)
-	}
-	tx.Release()
-}
-
-// TestContendedWritesCommitInParts: after a pipeline had to wait for a lock, the first writes of the next pipeline are
-// committed while the last one waits for a key. With sync yes one commit carries all of them.
-func TestContendedWritesCommitInParts(t *testing.T) {
-	for _, sync := range []string{"no", "yes"} {
-		t.Run("sync "+sync, func(t *testing.T) {
-			h := servertest.Start(t, "rocksdb.write_options.sync", sync)
+// TestPipelinesWaitWithoutLocks: while a pipeline waits for the lock of a key, what comes before that command is
+// committed, and others can write every other key of the pipeline. Readers of one record do not wait at all.
+func TestPipelinesWaitWithoutLocks(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		waits    bool
+		pipeline []string
+		replies  []string
+		a        string // the value of a while popular is locked
+	}{
+		{"a write", true, []string{"INCR a", "INCR a", "INCR popular", "INCR a"},
+			[]string{":1", ":2", ":2", ":3"}, "$1\r\n2\r\n"},
+		{"the first command", true, []string{"INCR popular", "INCR a"}, []string{":2", ":1"}, "$-1\r\n"},
+		{"a write of two keys", true, []string{"INCR a", "MSET b 5 popular 6", "INCR b"},
+			[]string{":1", "+OK", ":6"}, "$1\r\n1\r\n"},
+		{"a reader", false, []string{"INCR a", "GET popular", "INCR a", "GET a"},
+			[]string{":1", "$1\r\n1", ":2", "$1\r\n2"}, "$1\r\n2\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := servertest.Start(t)
 			c, other := h.Dial(t), h.Dial(t)
+			c.Want("SET popular 1", "+OK\r\n")
 			tx := h.DB.NewTx()
 			defer tx.End()
-			// Locks are taken in the order of their names: that of popular must not be the first.
-			name := func(key string) uint64 { return tx.LockIn(cf.DefaultNamespace, []byte(key), true).Name() }
-			key := "key"
-			for i := 0; name(key) >= name("popular"); i++ {
-				key = fmt.Sprintf("key%d", i)
+			tx.Begin(cf.DefaultNamespace)
+			tx.AddLock([]byte("popular"), true)
+			require.NoError(t, tx.Acquire())
+			var input strings.Builder
+			for _, command := range tt.pipeline {
+				input.WriteString(servertest.Encode(strings.Fields(command)...))
 			}
-			for round := range 2 {
-				tx.Begin(cf.DefaultNamespace)
-				tx.AddLock([]byte("popular"), true)
-				require.NoError(t, tx.Acquire())
-				c.Send(strings.Repeat(servertest.Encode("INCR", key), 2) + servertest.Encode("INCR", "popular"))
+			c.Send(input.String())
+			expect := func() {
+				for _, want := range tt.replies {
+					c.Expect(want + "\r\n")
+				}
+			}
+			if tt.waits {
 				servertest.Eventually(t, "the pipeline waits", func() bool { return tx.Awaited() })
-				switch {
-				case round == 0:
-					other.Want("EXISTS "+key, ":0\r\n")
-				case sync == "yes":
-					other.Want("GET "+key, "$1\r\n2\r\n")
-				default:
-					other.Want("GET "+key, "$1\r\n4\r\n")
-				}
-				tx.Release()
-				for i := range 2 {
-					c.Expect(fmt.Sprintf(":%d\r\n", 2*round+i+1))
-				}
-				c.Expect(fmt.Sprintf(":%d\r\n", round+1))
+			} else {
+				expect()
+			}
+			other.Want("PERSIST a", ":0\r\n") // needs the lock of a
+			other.Want("GET a", tt.a)
+			tx.Release()
+			if tt.waits {
+				expect()
 			}
 		})
 	}

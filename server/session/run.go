@@ -28,6 +28,8 @@ type run struct {
 	keys      []command.KeyRef
 	userKeys  [][]byte
 	blindKeys [][]byte
+	locks     []engine.Lock   // of the commands that may be in the segment
+	lockSets  [][]engine.Lock // the same by command, parts of locks
 	segment   segment
 	served    []*waiter        // blocked clients that were served in the current transaction
 	full      func() bool      // whether the transaction must be committed before more is added

@@ -76,10 +76,10 @@ const lockTries = 8
 
 var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
 
-// addLocks adds the locks that were missing, and the locks of earlier tries.
-func (s *scriptRun) addLocks(tx *engine.Tx) {
+// appendLocks appends the locks that were missing, and the locks of earlier tries.
+func (s *scriptRun) appendLocks(to []engine.Lock) []engine.Lock {
 	s.retry = false
-	tx.AddLocks(s.more)
+	return append(to, s.more...)
 }
 
 // forget ends the tries.

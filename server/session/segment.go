@@ -17,37 +17,18 @@ const (
 	segmentReplies  = 256 << 10 // bytes of replies
 )
 
-// After a segment that had to wait for a lock, the next contendedSegments segments of the connection are short.
-//
-// A segment takes the locks of all its commands before it runs, those of readers included. When many clients use the
-// same few keys, a segment that waits for one of them holds others meanwhile, for which further segments wait. So the
-// short segments end before their first reader, as readers of one record hold no lock outside of segments. With GET and
-// SET 4:1, zipfian keys and pipelines of 16, that lowers the p99 from 33 to 14 ms in memory, from 138 to 46 ms with
-// `sync yes`.
-//
-// They also end after contendedCommands, because commands that read from the disk do so with all locks held: with
-// zipfian keys and data larger than memory, that doubles the rate of HSET, and its p99 falls to a fifth. With `sync
-// yes` they do not: a commit takes the same time then, whatever its length, and more commits cost a third of the rate.
-const (
-	contendedSegments = 16
-	contendedCommands = 2
-)
-
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
+//
+// A segment waits for locks with no lock held that another client could wait for: it takes the locks of its commands
+// one command after the other, ends before the first command whose locks are not free, and waits only for those of its
+// first command. Segments that waited for all locks at once would hold some while they wait for others: with a few
+// popular keys, chains of segments that wait for each other form.
 func (c *run) writeSegment(reqs []request) int {
 	if c.srv.DB.Blocked() != nil {
 		reqs = reqs[:1] // commands that need locks of a slow script must fail alone
 	}
-	// The segment ends with the last write before a command that cannot take part.
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
-	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	refs := c.keys[:0]
-	n := 0
-	most := segmentCommands
-	if c.contended > 0 && !c.srv.DB.Syncs() {
-		most = contendedCommands
-	}
 	mustBeAlone := reqs[0].spec.Flags&command.Alone != 0
 	if mustBeAlone {
 		reqs = reqs[:1]
@@ -59,76 +40,18 @@ func (c *run) writeSegment(reqs []request) int {
 		if c.script.alone {
 			c.flush()
 		}
-		c.script.addLocks(c.tx)
 	}
-	for i := range reqs {
-		r := &reqs[i]
-		r.keys = 0
-		if i >= most || len(refs) > segmentKeys {
-			break
-		}
-		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
-			break // an error of EXEC aborts the transaction
-		}
-		if i > 0 && r.err == nil {
-			if r.spec.Flags&(command.Solo|command.PubSub|command.Alone) != 0 || r.spec.MayBlock(r.args) {
-				// Neither a blocked client nor a message may depend on a later commit.
-				break
-			}
-			if c.contended > 0 && r.spec.Flags&(command.Write|command.Script) == 0 {
-				break
-			}
-			r.err = c.refuse(r)
-			if c.seen.pause != nil && r.err == nil && c.seen.pause.holds(c.mayWrite(r)) {
-				break // the first command is a script that only reads
-			}
-		}
-		if r.err != nil {
-			continue
-		}
-		from := len(refs)
-		refs = r.spec.AppendKeys(refs, r.args)
-		r.keys = len(refs) - from
-		if r.spec.Flags&(command.Write|command.Script) != 0 {
-			n = i + 1
-		}
-		if r.spec.OtherNamespace != nil {
-			c.lockExternal(r)
-		}
+	reqs = c.planSegment(reqs)
+	if retry {
+		c.lockSets[0] = c.script.appendLocks(c.lockSets[0])
 	}
-	c.contended = max(c.contended-1, 0)
-	c.keys = refs
-	for i := range reqs[:n] {
-		r := &reqs[i]
-		for _, k := range refs[:r.keys] {
-			key := r.args[k.Arg]
-			c.tx.AddLock(key, k.Write)
-			if r.spec.Flags&command.Blind != 0 {
-				blind = append(blind, key)
-			} else {
-				keys = append(keys, key)
-			}
-		}
-		refs = refs[r.keys:]
-	}
-	c.userKeys, c.blindKeys = keys, blind
-	c.segment = segment{reqs: reqs[:n]}
 	c.tx.KeepLocks()
-	var combined bool
-	var err error
 	alone := mustBeAlone || c.profiled || c.track != nil && c.track.NoLoop // no other client may share the commit
-	if retry && c.script.all {
-		err = c.tx.AcquireAll()
-	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
-		err = c.tx.Acquire() // whether it waits must not depend on another client's commit
-	} else {
-		combined, err = c.tx.AcquireOrCombine(c)
-	}
+	// Whether a command blocks must not depend on another client's commit.
+	combine := !alone && !(retry && c.script.alone) && !reqs[0].spec.MayBlock(reqs[0].args)
+	combined, err := c.lockSegment(reqs, retry && c.script.all, combine)
 	if err != nil && !combined {
-		return c.turnedAway(reqs[:n], err)
-	}
-	if c.tx.HadToWait() {
-		c.contended = contendedSegments
+		return c.turnedAway(c.segment.reqs, err)
 	}
 	if !combined {
 		if c.pausedNow() {
@@ -154,9 +77,116 @@ func (c *run) writeSegment(reqs []request) int {
 	}
 	c.tx.Release()
 	if c.sess.ReplyMode != command.ReplyOn {
-		c.dropReplies(reqs[:done])
+		c.dropReplies(c.segment.reqs[:done])
 	}
 	return done
+}
+
+// planSegment returns the commands that may be in the segment, and sets lockSets to the locks of each. The segment ends
+// with the last write before a command that cannot take part.
+func (c *run) planSegment(reqs []request) []request {
+	refs, locks, sets := c.keys[:0], c.locks[:0], c.lockSets[:0]
+	n := 0
+	for i := range reqs {
+		r := &reqs[i]
+		r.keys = 0
+		if i >= segmentCommands || len(refs) > segmentKeys {
+			break
+		}
+		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
+			break // an error of EXEC aborts the transaction
+		}
+		if i > 0 && r.err == nil {
+			if r.spec.Flags&(command.Solo|command.PubSub|command.Alone) != 0 || r.spec.MayBlock(r.args) {
+				// Neither a blocked client nor a message may depend on a later commit.
+				break
+			}
+			r.err = c.refuse(r)
+			if c.seen.pause != nil && r.err == nil && c.seen.pause.holds(c.mayWrite(r)) {
+				break // the first command is a script that only reads
+			}
+		}
+		from := len(locks)
+		if r.err == nil {
+			first := len(refs)
+			refs = r.spec.AppendKeys(refs, r.args)
+			r.keys = len(refs) - first
+			for _, k := range refs[first:] {
+				locks = append(locks, c.tx.LockIn(c.tx.Namespace(), r.args[k.Arg], k.Write))
+			}
+			if r.spec.OtherNamespace != nil {
+				locks = c.appendExternal(locks, r)
+			}
+			if r.spec.Flags&(command.Write|command.Script) != 0 {
+				n = i + 1
+			}
+		}
+		sets = append(sets, locks[from:len(locks):len(locks)])
+	}
+	c.keys, c.locks, c.lockSets = refs, locks, sets[:n]
+	return reqs[:n]
+}
+
+// lockSegment takes the locks of the planned commands, of the first ones at least, and begins the segment with those
+// whose locks it has. combined says that another client's transaction has run the segment, with the result err;
+// otherwise the transaction holds no lock after an error.
+func (c *run) lockSegment(reqs []request, all, combine bool) (combined bool, err error) {
+	if all {
+		c.beginSegment(reqs)
+		return false, c.tx.AcquireAll()
+	}
+	n := c.tx.TryEach(c.lockSets)
+	if n == 0 {
+		n = oneLock(c.lockSets)
+		c.beginSegment(reqs[:n]) // another client may run it
+		for _, set := range c.lockSets[:n] {
+			c.tx.AddLocks(set)
+		}
+		if combine {
+			combined, err = c.tx.AcquireOrCombine(c)
+		} else {
+			err = c.tx.Acquire()
+		}
+		if combined || err != nil {
+			return combined, err
+		}
+		n += c.tx.TryEach(c.lockSets[n:])
+	}
+	c.beginSegment(reqs[:n])
+	return false, nil
+}
+
+// oneLock returns the number of sets, from the first on, that consist of the same single lock for writing as the first,
+// at least 1.
+func oneLock(sets [][]engine.Lock) int {
+	first := sets[0]
+	if len(first) != 1 || !first[0].Write() {
+		return 1
+	}
+	n := 1
+	for n < len(sets) && (len(sets[n]) == 0 || len(sets[n]) == 1 && sets[n][0].Name() == first[0].Name()) {
+		n++
+	}
+	return n
+}
+
+// beginSegment makes the commands the segment, none of which has run.
+func (c *run) beginSegment(reqs []request) {
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	refs := c.keys
+	for i := range reqs {
+		r := &reqs[i]
+		for _, k := range refs[:r.keys] {
+			if key := r.args[k.Arg]; r.spec.Flags&command.Blind != 0 {
+				blind = append(blind, key)
+			} else {
+				keys = append(keys, key)
+			}
+		}
+		refs = refs[r.keys:]
+	}
+	c.userKeys, c.blindKeys = keys, blind
+	c.segment = segment{reqs: reqs}
 }
 
 // turnedAway ends a segment whose locks a slow script holds. It returns how many commands have run: one, which may
@@ -172,11 +202,13 @@ func (c *run) turnedAway(reqs []request, err error) int {
 	return 1
 }
 
-// lockExternal asks for the lock of the key that a command touches in another namespace.
-func (c *run) lockExternal(r *request) {
-	if ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
-		c.tx.AddLockIn(ns, r.args[arg], true)
+// appendExternal appends the lock of the key that a command touches in another namespace.
+func (c *run) appendExternal(locks []engine.Lock, r *request) []engine.Lock {
+	ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args)
+	if !ok {
+		return locks
 	}
+	return append(locks, c.tx.LockIn(ns, r.args[arg], true))
 }
 
 // segment is a series of commands that share a transaction.
