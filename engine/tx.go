@@ -65,6 +65,7 @@ type Tx struct {
 	update    bool // the batch is the master's, see ApplyUpdates
 	yielding  bool // see YieldToOthers
 	ofMaster  bool // see FromMaster
+	stopped   bool // see StopReading
 	req       commitRequest
 	combined  error // the result for the transactions whose jobs were run in this one
 }
@@ -152,7 +153,7 @@ func (tx *Tx) reset() {
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
 	tx.committed = false
-	tx.foreign, tx.yielding, tx.ofMaster, tx.update = false, false, false, false
+	tx.foreign, tx.yielding, tx.ofMaster, tx.update, tx.stopped = false, false, false, false, false
 	tx.cacheOK = false
 	tx.batchBytes = 0
 	if cap(tx.iterBuf) > 128<<10 {
@@ -183,6 +184,10 @@ func (tx *Tx) Clock() int64 { return tx.now }
 // transaction no key has expired: the master reports the expiries, and a key whose expiry the master prolongs at the
 // last moment must still exist here, however late that report arrives.
 func (tx *Tx) FromMaster() { tx.ofMaster = true }
+
+// StopReading makes the iterators of the transaction end with an error as soon as they would read more. It is for a
+// function that is called with each element of a collection and cannot use any more of them.
+func (tx *Tx) StopReading() { tx.stopped = true }
 
 // IsFromMaster reports whether the transaction is FromMaster.
 func (tx *Tx) IsFromMaster() bool { return tx.ofMaster }

@@ -88,7 +88,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	}
 	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip,
 		Limit: o.Limit, Skip: o.Skip,
-		Parts: o.Parts, SliceLen: o.SliceLen, Lane: tx.lane}
+		Parts: o.Parts, SliceLen: o.SliceLen, Lane: tx.lane, Stop: &tx.stopped}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {
 			r.Lower = o.Prefix

@@ -6,6 +6,7 @@ import "C"
 
 import (
 	"encoding/binary"
+	"errors"
 )
 
 // IterFlags are the options of an iterator.
@@ -33,6 +34,7 @@ type Range struct {
 	Limit        int    // expected number of entries, for the size of the first read; 0 = unknown
 	Snapshot     *Snapshot
 	Lane         *Lane // a lane that the caller has entered; the open iterator keeps the database open
+	Stop         *bool // once true, the iterator ends with ErrStopped when it would read more; nil = never
 	// Parts restricts a forward iterator to keys that, once stripped, begin within one of several ranges or are shorter
 	// than a bound. It holds a lower and an upper bound of each range, in ascending order, all of SliceLen bytes. Lower
 	// must be at least as long as Strip.
@@ -57,6 +59,7 @@ const (
 type Iter struct {
 	c       *C.bk_iter // nil when the range is exhausted
 	lane    *Lane
+	stop    *bool
 	buf     []byte
 	data    []byte // unread part of the filled buffer
 	key     []byte
@@ -70,7 +73,7 @@ type Iter struct {
 // NewIter opens an iterator before the first entry of the range. The caller must close it. buf, which may be nil, is
 // its first buffer; the caller may reuse it after Close.
 func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
-	it := Iter{maxn: r.Limit}
+	it := Iter{maxn: r.Limit, stop: r.Stop}
 	if it.maxn <= 0 {
 		it.maxn = 1 << 30
 	}
@@ -112,8 +115,16 @@ func (it *Iter) took(n, bytes int) {
 	it.left, it.data = n, it.buf[:bytes]
 }
 
+// ErrStopped is the error of an iterator whose owner has stopped it.
+var ErrStopped = errors.New("the iteration was stopped")
+
 // fill reads the next chunk.
 func (it *Iter) fill() {
+	if it.stop != nil && *it.stop {
+		it.err = ErrStopped
+		it.free()
+		return
+	}
 	var n, done C.int
 	var cerr *C.char
 	bytes := C.bk_iter_fill(it.c, bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &done, &cerr)
