@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/rdb/rdbfile"
 )
 
 // ExportOptions say what to export, and how.
@@ -51,8 +51,7 @@ type exporter struct {
 	o      ExportOptions
 	c      *Conn
 	w      *bufio.Writer
-	sum    uint64
-	buf    []byte
+	file   *rdbfile.Writer // nil: another format
 	result ExportResult
 }
 
@@ -81,7 +80,10 @@ func (e *exporter) run(ctx context.Context) (err error) {
 		defer e.c.Close()
 	}
 	e.w = bufio.NewWriterSize(e.o.Out, 1<<20)
-	if err := e.head(); err != nil {
+	if e.o.Format == "rdb" {
+		e.file = rdbfile.New(e.w, e.o.Version)
+	}
+	if err := e.libraries(); err != nil {
 		return err
 	}
 	dbs, total, err := e.databases()
@@ -93,30 +95,23 @@ func (e *exporter) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := e.end(); err != nil {
-		return err
+	if e.file != nil {
+		if err := e.file.End(); err != nil {
+			return err
+		}
 	}
 	return e.w.Flush()
 }
 
-// write writes to the file, and updates the checksum if the format has one.
+// write writes to a file of another format than RDB.
 func (e *exporter) write(b []byte) error {
-	if e.o.Format == "rdb" {
-		e.sum = crc64.Update(e.sum, b)
-	}
 	_, err := e.w.Write(b)
 	return err
 }
 
-// head writes what precedes the keys: the function libraries.
-func (e *exporter) head() error {
+// libraries writes what precedes the keys: the function libraries.
+func (e *exporter) libraries() error {
 	var b []byte
-	if e.o.Format == "rdb" {
-		b = fmt.Appendf(nil, "REDIS%04d", e.o.Version)
-		b = rdb.AppendAux(b, "redis-ver", "7.2.0")
-		b = rdb.AppendAux(b, "redis-bits", "64")
-		b = rdb.AppendAux(b, "ctime", strconv.FormatInt(time.Now().Unix(), 10))
-	}
 	r, err := e.c.Do("FUNCTION", "LIST", "WITHCODE")
 	if err != nil {
 		return err
@@ -131,7 +126,7 @@ func (e *exporter) head() error {
 			e.result.Libraries++
 			switch e.o.Format {
 			case "rdb":
-				b = rdb.AppendFunction(b, code)
+				e.file.Function(code)
 			case "resp":
 				b = appendCommand(b, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), code)
 			default:
@@ -140,17 +135,6 @@ func (e *exporter) head() error {
 		}
 	}
 	return e.write(b)
-}
-
-func (e *exporter) end() error {
-	if e.o.Format != "rdb" {
-		return nil
-	}
-	if err := e.write([]byte{0xff}); err != nil {
-		return err
-	}
-	_, err := e.w.Write(binary.LittleEndian.AppendUint64(nil, e.sum))
-	return err
 }
 
 // databases returns the databases that have keys, and the approximate number of keys.
@@ -187,15 +171,13 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 		if _, err := e.c.Do("SELECT", strconv.Itoa(db)); err != nil {
 			return err
 		}
-		var b []byte
 		switch e.o.Format {
 		case "rdb":
-			b = rdb.AppendSelect(nil, uint64(db))
+			e.file.Select(uint64(db))
 		case "resp":
-			b = appendCommand(nil, "SELECT", strconv.Itoa(db))
-		}
-		if err := e.write(b); err != nil {
-			return err
+			if err := e.write(appendCommand(nil, "SELECT", strconv.Itoa(db))); err != nil {
+				return err
+			}
 		}
 	}
 	for cursor := "0"; ; {
@@ -275,7 +257,7 @@ func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind strin
 	if err != nil {
 		return err
 	}
-	if e.o.Format == "rdb" {
+	if e.file != nil {
 		if version := binary.LittleEndian.Uint16(dump.Text[len(body):]); int(version) > e.o.Version {
 			addSkipped(e.result.Skipped, "expiries of the fields of a hash need --rdb-version 12, "+
 				"which Redis 7.2 does not read: the hash is exported without them", key)
@@ -287,7 +269,8 @@ func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind strin
 			body, _ = rdb.AppendValue(nil, v)
 		}
 		e.result.Keys++
-		return e.write(rdb.AppendKey(e.buf[:0], key, body, expire))
+		e.file.Key(key, body, expire)
+		return e.file.Err()
 	}
 	v, err := rdb.Decode(body, maxValue)
 	if err != nil {

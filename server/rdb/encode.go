@@ -34,6 +34,9 @@ func AppendHead(dst []byte, k Kind, n uint64) []byte {
 // AppendString appends a string. The decimal text of a number of up to 32 bits is written as that number.
 func AppendString(dst, s []byte) []byte { return raw.AppendString(dst, s) }
 
+// AppendLength appends what comes before a string of n bytes that follows as it is.
+func AppendLength(dst []byte, n uint64) []byte { return raw.AppendLength(dst, n) }
+
 // AppendScore appends a score.
 func AppendScore(dst []byte, f float64) []byte { return raw.AppendScore(dst, f) }
 
@@ -71,6 +74,7 @@ type StreamWriter struct {
 	dst     []byte
 	at      int // offset of the stream in dst
 	nodes   uint32
+	dropped bool // see Drop
 	length  uint64
 	first   cf.StreamID // of the stream
 	node    []byte      // entries of the current node
@@ -89,8 +93,38 @@ func NewStreamWriter(dst []byte) *StreamWriter {
 	return w
 }
 
-// Len returns the length of the result so far.
+// Len returns the length of the result so far, of what is still in memory.
 func (w *StreamWriter) Len() int { return len(w.dst) + len(w.node) }
+
+// Drop drops the nodes that are finished. The number of nodes comes before them, so a stream that must not be in memory
+// as a whole is written twice: first to count, then by Again in parts.
+func (w *StreamWriter) Drop() { w.dst, w.dropped = w.dst[:w.at], true }
+
+// Dropped reports whether Drop was called: then End is not possible, but Again is.
+func (w *StreamWriter) Dropped() bool { return w.dropped }
+
+// Again begins the same stream anew at the end of dst, when all its entries were added. s is that of End. The caller
+// adds the same entries, and may take what is finished away with Take.
+func (w *StreamWriter) Again(dst []byte, s *StreamValue) *StreamWriter {
+	w.flush()
+	return &StreamWriter{dst: raw.AppendLength32(append(dst, w.typeOf(s)), w.nodes), at: -1}
+}
+
+// Take returns what is finished of a stream begun by Again; the next call of Add overwrites it.
+func (w *StreamWriter) Take() []byte {
+	done := w.dst
+	w.dst = w.dst[:0]
+	return done
+}
+
+// typeOf returns the type of the stream, whose entries were all added: an older one if the stream has no groups and has
+// never lost an entry.
+func (w *StreamWriter) typeOf(s *StreamValue) byte {
+	if len(s.Groups) == 0 && s.MaxDeleted == (cf.StreamID{}) && s.EntriesAdded == w.length {
+		return typeStream
+	}
+	return typeStream2
+}
 
 // Add adds an entry with its fields and values, alternating. Its id must be greater than that of the previous entry.
 func (w *StreamWriter) Add(id cf.StreamID, fields [][]byte) {
@@ -162,16 +196,18 @@ func (w *StreamWriter) flush() {
 }
 
 // End ends the stream. s has everything except the entries. It returns the result, and the version of the format that
-// it needs: an older one if the stream has no groups and has never lost an entry.
+// it needs.
 func (w *StreamWriter) End(s *StreamValue) (dst []byte, version uint16) {
 	w.flush()
-	binary.BigEndian.PutUint32(w.dst[w.at+2:], w.nodes)
+	kind := w.typeOf(s)
+	if w.at >= 0 {
+		w.dst[w.at] = kind
+		binary.BigEndian.PutUint32(w.dst[w.at+2:], w.nodes)
+	}
 	dst = raw.AppendID(raw.AppendLength(w.dst, w.length), s.Last)
-	if len(s.Groups) == 0 && s.MaxDeleted == (cf.StreamID{}) && s.EntriesAdded == w.length {
-		dst[w.at] = typeStream
+	if kind == typeStream {
 		return append(dst, 0), streamVersion
 	}
-	dst[w.at] = typeStream2
 	dst = raw.AppendID(raw.AppendID(dst, w.first), s.MaxDeleted)
 	dst = raw.AppendLength(dst, s.EntriesAdded)
 	dst = raw.AppendLength(dst, uint64(len(s.Groups)))

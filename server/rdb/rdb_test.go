@@ -381,3 +381,35 @@ func TestStreamVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamInParts: a stream that is written in parts has the bytes of one that is written as a whole.
+func TestStreamInParts(t *testing.T) {
+	for _, groups := range [][]StreamGroup{nil, {{Name: []byte("g"), Last: cf.StreamID{Ms: 3}, EntriesRead: 3}}} {
+		v := &Value{Kind: Stream, Stream: &StreamValue{Last: cf.StreamID{Ms: 1000}, EntriesAdded: 1000, Groups: groups}}
+		for i := range 1000 {
+			fields := [][]byte{[]byte("f"), fmt.Appendf(nil, "value%d", i), []byte(strings.Repeat("g", 1+i/300)), []byte("v")}
+			v.Stream.Entries = append(v.Stream.Entries, StreamEntry{ID: cf.StreamID{Ms: uint64(i + 1)}, Fields: fields})
+		}
+		want, wantVersion := AppendValue([]byte("before"), v)
+		w := NewStreamWriter([]byte("before"))
+		for i, e := range v.Stream.Entries {
+			if w.Add(e.ID, e.Fields); i%70 == 0 {
+				w.Drop()
+			}
+		}
+		if w.Len() > len(want)/2 {
+			t.Errorf("%d bytes are in memory", w.Len())
+		}
+		w = w.Again([]byte("before"), v.Stream)
+		var got []byte
+		for i, e := range v.Stream.Entries {
+			if w.Add(e.ID, e.Fields); i%70 == 0 {
+				got = append(got, w.Take()...)
+			}
+		}
+		rest, version := w.End(v.Stream)
+		if got = append(got, rest...); !bytes.Equal(got, want) || version != wantVersion {
+			t.Errorf("%d bytes of version %d, want %d of %d", len(got), version, len(want), wantVersion)
+		}
+	}
+}
