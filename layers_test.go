@@ -45,7 +45,7 @@ const rooms = "server/*"
 var inside = map[string][][]string{
 	"server/replication": {
 		{"master", "replica"},
-		{"backlog", "checkpoint", "fullsync", "redistarget"},
+		{"backlog", "checkpoint", "fullsync", "rdbsync", "redistarget"},
 		{"history", "lineconn", "redislink"},
 		{"proto"},
 	},

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/history"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/replication/rdbsync"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -27,6 +30,7 @@ import (
 func (s *Server) startMaster() {
 	s.master = master.New(master.Options{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
+		RDB:           rdbsync.Options{Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_copy"), Write: s.writeRDB},
 		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, options.Master(s.cfg))
 }
 
@@ -95,6 +99,22 @@ func (s *Server) SendList(c *wire.Conn, done <-chan struct{}) {
 // SendFiles implements command.Replication.
 func (s *Server) SendFiles(c *wire.Conn, done <-chan struct{}, list []byte) {
 	s.master.SendFiles(replicaLink{c, done}, list)
+}
+
+// SendRDB implements command.Replication.
+func (s *Server) SendRDB(c *wire.Conn, done <-chan struct{}, sess *command.Session) {
+	s.master.SendRDB(replicaLink{c, done}, sess.Replica)
+}
+
+// writeRDB writes a copy of the database as an RDB file.
+func (s *Server) writeRDB(ctx context.Context, db *engine.DB, what proto.Conf, w io.Writer) ([]zap.Field, error) {
+	done, err := command.RDBCopy{Databases: s.cfg.Databases(), MaxString: s.sessions.Limits.Bulk.Load(),
+		NoKeys: what.NoKeys, NoLibraries: what.NoLibraries}.Write(ctx, db, w)
+	if len(done.Skipped) > 0 {
+		s.log.Warn("the copy for a client lacks something", zap.Any("keys", done.Skipped),
+			zap.Any("for example", done.Example))
+	}
+	return []zap.Field{zap.Int64("keys", done.Keys), zap.Int64("libraries", done.Libraries)}, err
 }
 
 // replicaLink is a connection that a session has detached.

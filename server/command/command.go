@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -287,9 +286,6 @@ func NumSpecs() int { return len(ordered) }
 func ByID(id int) *Spec { return ordered[id] }
 
 func unknownCommand(args [][]byte) error {
-	if bytes.EqualFold(args[0], []byte("sync")) {
-		return syncError(proto.ErrRedis)
-	}
 	var b strings.Builder
 	for _, a := range args[1:] {
 		if b.Len() >= maxEchoed {

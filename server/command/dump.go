@@ -13,6 +13,7 @@ import (
 	sets "github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/zset"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/rdb/rdbfile"
 )
 
 var dumpCommands = []Spec{
@@ -38,22 +39,41 @@ func dump(c *Ctx) error {
 	return replyBulk(c, payload, err)
 }
 
-// dumper builds the payload of DUMP.
+// dumper writes the type and the value of a key, as a whole or in parts.
 type dumper struct {
 	b       []byte
 	version uint16
-	limit   int64
-	full    bool // the limit was reached, and the rest is left out
+	limit   int64 // of the value; if it is written in parts, of a string, and of what a stream has beside its entries
+	full    bool  // the limit was reached, or sink takes no more: the rest is left out
+	// sink takes what there is of the value, while the rest follows. It reports whether it takes more. nil = the value
+	// is written as a whole.
+	sink func(part []byte) bool
+	// persistent: the expiries of the fields of hashes are left out; lost: there were some.
+	persistent, lost bool
 }
 
 // room reports whether n more bytes fit.
 func (d *dumper) room(n int) bool {
-	d.full = d.full || int64(len(d.b))+int64(n) > d.limit
+	if d.sink == nil {
+		d.full = d.full || int64(len(d.b))+int64(n) > d.limit
+	} else if len(d.b) >= rdbfile.PartBytes {
+		d.pass(d.b)
+		d.b = d.b[:0]
+	}
 	return !d.full
 }
 
+// pass gives a part to the sink.
+func (d *dumper) pass(part []byte) { d.full = d.full || !d.sink(part) }
+
 func (d *dumper) string(s []byte) {
-	if d.room(len(s)) {
+	switch {
+	case !d.room(len(s)):
+	case d.sink != nil && len(s) >= rdbfile.PartBytes:
+		d.pass(rdb.AppendLength(d.b, uint64(len(s))))
+		d.pass(s)
+		d.b = d.b[:0]
+	default:
 		d.b = rdb.AppendString(d.b, s)
 	}
 }
@@ -65,9 +85,15 @@ func (d *dumper) head(k rdb.Kind) func(n uint64) {
 func (d *dumper) value(tx *engine.Tx, key []byte, rec *engine.Record) error {
 	switch rec.Type {
 	case cf.TypeString:
+		if d.full = d.full || int64(len(rec.Tail)) > d.limit; d.full {
+			return nil
+		}
 		d.head(rdb.String)(0)
 		d.string(rec.Tail)
 	case cf.TypeBitmap:
+		if d.sink != nil {
+			return d.bitmap(tx, key)
+		}
 		value, _, err := bitmap.Value(tx, key, uint64(d.limit))
 		if err != nil {
 			return err
@@ -97,11 +123,48 @@ func (d *dumper) value(tx *engine.Tx, key []byte, rec *engine.Record) error {
 	return nil
 }
 
+// bitmapPart is the number of bytes of a bitmap that are in memory at once.
+const bitmapPart = 1 << 20
+
+// bitmap writes a bitmap, as a string, in parts.
+func (d *dumper) bitmap(tx *engine.Tx, key []byte) error {
+	n, _, err := bitmap.Len(tx, key)
+	if err != nil {
+		return err
+	}
+	if d.full = n > uint64(d.limit); d.full {
+		return nil
+	}
+	d.head(rdb.String)(0)
+	if n < bitmapPart {
+		value, _, err := bitmap.Value(tx, key, bitmapPart)
+		d.string(value)
+		return err
+	}
+	d.b = rdb.AppendLength(d.b, n)
+	for at := uint64(0); at < n && d.room(0); at += bitmapPart {
+		part, err := bitmap.ValueRange(tx, key, bitmapPart, int64(at), int64(min(at+bitmapPart, n))-1)
+		if err != nil {
+			return err
+		}
+		d.pass(d.b)
+		d.pass(part)
+		d.b = d.b[:0]
+	}
+	return nil
+}
+
 // hash writes a hash, in the plain form unless one of its fields expires.
 func (d *dumper) hash(tx *engine.Tx, key []byte) error {
 	var e hash.Expiring
 	begin := func(of hash.Expiring) {
-		if e = of; e.Expiring == 0 {
+		if e = of; d.persistent {
+			d.lost, e.Expiring = e.Expiring > 0, 0
+		}
+		if d.full = d.full || d.sink != nil && e.Fields == 0; d.full { // all fields have expired
+			return
+		}
+		if e.Expiring == 0 {
 			d.head(rdb.Hash)(e.Fields)
 			return
 		}

@@ -23,6 +23,8 @@ type Replication interface {
 	// SendList sends a replica the names of the files of a checkpoint, SendFiles the content of some of them.
 	SendList(c *wire.Conn, done <-chan struct{})
 	SendFiles(c *wire.Conn, done <-chan struct{}, list []byte)
+	// SendRDB sends a client of Redis the data as an RDB file, in the form that it has announced.
+	SendRDB(c *wire.Conn, done <-chan struct{}, sess *Session)
 	// AckedBy returns how many replicas have acknowledged a sequence number. AskAck asks them to do so soon.
 	AckedBy(seq uint64) int
 	AskAck(seq uint64)
@@ -54,12 +56,13 @@ type ReplicaRole struct {
 // detaching are the flags of commands that hand over their connection.
 const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
 
-// The commands that a replica of Kvrocks sends to its master. As in Kvrocks 2.16, the commands that return data are
+// The commands that a replica of Kvrocks sends to its master, and SYNC of Redis. As in Kvrocks 2.16, the commands that return data are
 // for administrators.
 var replicationCommands = []Spec{
 	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti},
 	{Name: "replconf", Handler: replConf, Arity: -3,
 		Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale},
+	{Name: "sync", Handler: syncRDB, Arity: 1, Flags: detaching | AdminOnly},
 	{Name: "psync", Handler: psync, Arity: -2, Flags: detaching | AdminOnly},
 	{Name: "_fetch_meta", Handler: fetchMeta, Arity: 1, Flags: detaching | AdminOnly},
 	{Name: "_fetch_file", Handler: fetchFile, Arity: 2, Flags: detaching | AdminOnly},
@@ -90,6 +93,22 @@ func psync(c *Ctx) error {
 	}
 	r, sess, done := c.Srv.Replication, c.Sess, c.Sess.Control.Done()
 	sess.Control.Detach(func(conn *wire.Conn) { r.Feed(conn, done, sess, p.Next) })
+	return nil
+}
+
+var errNoMasterLink = engine.NewError("NOMASTERLINK", "Can't SYNC while not connected with my master")
+
+// syncRDB is SYNC after REPLCONF rdb-only 1, as of redis-cli --rdb. Other clients of SYNC are replicas of Redis, which
+// wait for the stream of writes.
+func syncRDB(c *Ctx) error {
+	r, sess, done := c.Srv.Replication, c.Sess, c.Sess.Control.Done()
+	if !sess.Replica.RDBOnly {
+		return syncError(proto.ErrRedis)
+	}
+	if role := r.Role(); role.Replica && role.State != "connected" {
+		return errNoMasterLink
+	}
+	sess.Control.Detach(func(conn *wire.Conn) { r.SendRDB(conn, done, sess) })
 	return nil
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/cuckoo"
 	"github.com/basaltdb/basalt/engine/hash"
@@ -16,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/engine/tdigest"
 	"github.com/basaltdb/basalt/engine/zset"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/rdb/rdbfile"
 )
 
 // restoreError is the reply for an error of package rdb.
@@ -205,16 +207,12 @@ func (d *dumper) stream(tx *engine.Tx, key []byte) error {
 		return err
 	}
 	w := rdb.NewStreamWriter(d.b)
-	var fields [][]byte
-	err = stream.Range(tx, key, stream.RangeOptions{From: stream.MinID, To: stream.MaxID}, func(e *stream.Entry) {
-		fields = fields[:0]
-		size := 0
-		for s, ok := e.Next(); ok; s, ok = e.Next() {
-			fields = append(fields, s)
-			size += len(s)
+	err = eachEntry(tx, key, func(id cf.StreamID, fields [][]byte, size int) {
+		if d.full = d.full || d.sink == nil && int64(w.Len()+size) > d.limit; !d.full {
+			w.Add(id, fields)
 		}
-		if d.full = d.full || int64(w.Len()+size) > d.limit; !d.full {
-			w.Add(e.ID, fields)
+		if d.sink != nil && w.Len() >= rdbfile.PartBytes {
+			w.Drop()
 		}
 	})
 	if err != nil || d.full {
@@ -224,9 +222,34 @@ func (d *dumper) stream(tx *engine.Tx, key []byte) error {
 	if v.Groups, err = d.groups(tx, key, int64(w.Len())); err != nil || d.full {
 		return err
 	}
+	if w.Dropped() {
+		w = w.Again(d.b, &v)
+		err = eachEntry(tx, key, func(id cf.StreamID, fields [][]byte, _ int) {
+			if w.Add(id, fields); w.Len() >= rdbfile.PartBytes {
+				d.pass(w.Take())
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
 	d.b, d.version = w.End(&v)
 	d.room(0)
 	return nil
+}
+
+// eachEntry calls f with the entries of a stream: the fields and values of each, and their size in bytes.
+func eachEntry(tx *engine.Tx, key []byte, f func(id cf.StreamID, fields [][]byte, size int)) error {
+	var fields [][]byte
+	return stream.Range(tx, key, stream.RangeOptions{From: stream.MinID, To: stream.MaxID}, func(e *stream.Entry) {
+		fields = fields[:0]
+		size := 0
+		for s, ok := e.Next(); ok; s, ok = e.Next() {
+			fields = append(fields, s)
+			size += len(s)
+		}
+		f(e.ID, fields, size)
+	})
 }
 
 // groups reads the consumer groups of a stream whose decoded size so far is size bytes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/server/replication/checkpoint"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/replication/rdbsync"
 )
 
 // pieceBytes is the max number of bytes of a file in one write.
@@ -59,6 +60,20 @@ func (m *Master) SendFiles(link Link, list []byte) {
 			return
 		}
 	}
+}
+
+// SendRDB sends a client of Redis the data as an RDB file, and closes the link.
+func (m *Master) SendRDB(link Link, what proto.Conf) {
+	done, ok := m.begin(link)
+	if !ok {
+		return
+	}
+	defer done()
+	m.syncFull.Add(1)
+	m.copies.Send(link, what, rdbsync.Pace{Timeout: m.settings.Load().AckTimeout, Take: func(n int) error {
+		m.sent.Add(int64(n))
+		return m.sending.take(n, m.settings.Load().BytesPerSecond, m.stop)
+	}})
 }
 
 // begin registers a link of a full sync.

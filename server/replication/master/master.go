@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/checkpoint"
 	"github.com/basaltdb/basalt/server/replication/history"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/replication/rdbsync"
 )
 
 // Link is a connection that a session has handed over. One goroutine may call Read, and another one Write.
@@ -59,7 +60,8 @@ type Settings struct {
 type Options struct {
 	DB            *engine.DB
 	Log           *zap.Logger
-	CheckpointDir string // deleted at the start, and created for full syncs
+	CheckpointDir string          // deleted at the start, and created for full syncs
+	RDB           rdbsync.Options // without a database and a log; no directory = SendRDB is not used
 	// Acked is called when a replica has acknowledged more than before, and when a replica has disconnected. It may be
 	// nil.
 	Acked func()
@@ -77,6 +79,7 @@ type Master struct {
 	settings atomic.Pointer[Settings]
 	backlog  backlog.Backlog
 	files    *checkpoint.Files
+	copies   *rdbsync.Sender
 	sending  limiter // of full syncs
 
 	good    sync.Mutex // see countGood
@@ -127,6 +130,10 @@ func New(o Options, s Settings) *Master {
 	m.left.L = &m.mu
 	m.feeders.Store(&[]*feeder{})
 	m.files = checkpoint.New(o.DB, m.log, o.CheckpointDir)
+	if o.RDB.Dir != "" {
+		o.RDB.DB, o.RDB.Log = o.DB, m.log
+		m.copies = rdbsync.New(o.RDB)
+	}
 	m.Set(s)
 	m.work.Go(m.keepHouse)
 	return m

@@ -27,9 +27,16 @@ const (
 	ErrCheckpoint    Error = "can't create db checkpoint" // sent without "ERR "
 )
 
-// ErrRedis is the error of the requests by which Redis replicates, and redis-cli --rdb gets a file.
-const ErrRedis Error = "this server has no replicas of Redis: basalt export writes an RDB file, " +
+// ErrRedis is the error of the requests by which Redis replicates.
+const ErrRedis Error = "this server has no replicas of Redis: redis-cli --rdb and basalt export write an RDB file, " +
 	"basalt migrate copies to a running Redis"
+
+// The errors of REPLCONF with options of Redis, with the texts of Redis.
+const (
+	ErrNotInteger Error = "value is not an integer or out of range"
+	ErrNotFlag    Error = "value is out of range, must be between 0 and 1"
+	errFilter     Error = "Unsupported rdb-filter-only option: "
+)
 
 // AppendRequest appends a request: a RESP array of bulk strings.
 func AppendRequest(dst []byte, words ...string) []byte {
@@ -78,6 +85,12 @@ type Conf struct {
 	Address string // where the replica can be reached
 	Ack     bool   // the replica answers "_getack"
 	Sync    bool   // the replica answers "_getsync"
+
+	// What a client of Redis announces.
+	EOF         bool // it takes an RDB file whose length is not known
+	RDBOnly     bool // it wants an RDB file and no stream
+	NoKeys      bool // the file has no keys
+	NoLibraries bool // the file has no libraries of functions
 }
 
 // AppendConf appends REPLCONF with the port and the address. AppendCapa makes a separate request for capabilities,
@@ -98,8 +111,8 @@ func AppendCapa(dst []byte, sync bool) []byte {
 	return AppendRequest(dst, "replconf", "capa", "ack")
 }
 
-// ParseConf parses the arguments of REPLCONF, without its name, into c. It ignores capabilities other than ack and
-// sync. An ack before the stream is an unknown option.
+// ParseConf parses the arguments of REPLCONF, without its name, into c. It ignores capabilities other than ack, sync
+// and eof. An ack before the stream is an unknown option.
 func ParseConf(c *Conf, args [][]byte) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return ErrArguments
@@ -122,6 +135,24 @@ func ParseConf(c *Conf, args [][]byte) error {
 		case "capa":
 			next.Ack = next.Ack || strings.EqualFold(value, "ack")
 			next.Sync = next.Sync || strings.EqualFold(value, "sync")
+			next.EOF = next.EOF || strings.EqualFold(value, "eof")
+		case "rdb-only":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return ErrNotInteger
+			}
+			if n != 0 && n != 1 {
+				return ErrNotFlag
+			}
+			next.RDBOnly = n == 1
+		case "rdb-filter-only":
+			next.NoKeys, next.NoLibraries = true, true
+			for word := range strings.FieldsSeq(value) {
+				if !strings.EqualFold(word, "functions") {
+					return errFilter + Error(word)
+				}
+				next.NoLibraries = false
+			}
 		default:
 			return ErrUnknownOption
 		}
