@@ -179,11 +179,16 @@ func (d *dumper) hash(tx *engine.Tx, key []byte) error {
 	})
 }
 
+// inParts is the number of members from which on a sorted set that is written in parts begins with the lowest score:
+// backwards the set would be read as a whole first.
+const inParts = 4096
+
 // zset writes a sorted set with the highest score first: Redis loads that order fastest.
 func (d *dumper) zset(tx *engine.Tx, key []byte, size uint64) error {
 	d.head(rdb.ZSet)(size)
 	n := uint64(0)
-	err := zset.Range(tx, key, &zset.Query{Stop: -1, Reverse: true}, func(member []byte, score float64) {
+	q := zset.Query{Stop: -1, Reverse: d.sink == nil || size < inParts}
+	err := zset.Range(tx, key, &q, func(member []byte, score float64) {
 		n++
 		if d.string(member); !d.full {
 			d.b = rdb.AppendScore(d.b, score)

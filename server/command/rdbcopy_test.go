@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -208,4 +209,67 @@ func (c *cancelling) Write(b []byte) (int, error) {
 		c.cancel()
 	}
 	return len(b), nil
+}
+
+// heapMeter measures the memory in use while a file is being written.
+type heapMeter struct {
+	writes, bytes int
+	most          uint64
+}
+
+func (h *heapMeter) Write(b []byte) (int, error) {
+	if h.bytes += len(b); h.writes%32 == 0 {
+		h.most = max(h.most, heapInUse())
+	}
+	h.writes++
+	return len(b), nil
+}
+
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestRDBCopyMemory: only parts of large collections are in memory.
+func TestRDBCopyMemory(t *testing.T) {
+	const n, each = 40_000, 200
+	for _, name := range []string{"RPUSH", "SADD", "ZADD", "HSET", "XADD", "SETBIT"} {
+		t.Run(name, func(t *testing.T) {
+			db := enginetest.Open(t)
+			args := []string{name, "k"}
+			for i := range n {
+				s := fmt.Sprintf("%0*d", each, i)
+				switch name {
+				case "ZADD":
+					args = append(args, fmt.Sprint(i), s)
+				case "HSET":
+					args = append(args, fmt.Sprint(i), s)
+				case "XADD":
+					args = append(args[:2], fmt.Sprintf("%d-1", i+1), "f", s)
+				case "SETBIT":
+				default:
+					args = append(args, s)
+				}
+				if len(args) > 1000 || name == "XADD" {
+					do(t, db, args...)
+					args = args[:2]
+				}
+			}
+			if name == "SETBIT" {
+				args = append(args[:2], fmt.Sprint(n*each*8), "1")
+			}
+			do(t, db, args...)
+			args = nil
+			before := heapInUse()
+			var h heapMeter
+			if _, err := (RDBCopy{MaxString: 512 << 20}).Write(context.Background(), db, &h); err != nil {
+				t.Fatal(err)
+			}
+			if more := int64(h.most) - int64(before); h.bytes < n*each || more > n*each/3 {
+				t.Errorf("%d bytes in memory for a file of %d", more, h.bytes)
+			}
+		})
+	}
 }
