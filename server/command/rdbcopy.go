@@ -41,9 +41,9 @@ const (
 	skippedSize     = "the value is too large, see proto-max-bulk-len"
 )
 
-// Write writes the databases as an RDB file that Redis 7.0 and later load. Nobody may change db meanwhile. Of a collection that
-// is larger than a part of the file, only the part is in memory. After an error of w, or the end of the context, Write
-// returns soon; the file is incomplete then.
+// Write writes the databases as an RDB file that Redis 7.0 and later load. Nobody may change db meanwhile. Of a
+// collection that is larger than a part of the file, only the part is in memory. After an error of w, or the end of the
+// context, Write returns soon; the file is incomplete then.
 func (o RDBCopy) Write(ctx context.Context, db *engine.DB, w io.Writer) (RDBCopied, error) {
 	c := &rdbCopier{o: o, ctx: ctx, db: db, w: rdbfile.New(w, rdbfile.Version), keys: db.NewTx(), values: db.NewTx()}
 	c.done.Skipped, c.done.Example = map[string]int64{}, map[string]string{}
@@ -131,7 +131,8 @@ func (c *rdbCopier) key(ns string, key, record []byte) error {
 	tx.Begin(ns)
 	defer tx.Release()
 	switch rec.Type {
-	case cf.TypeString, cf.TypeBitmap, cf.TypeHyperLogLog, cf.TypeList, cf.TypeSet, cf.TypeHash, cf.TypeZSet, cf.TypeStream:
+	case cf.TypeString, cf.TypeBitmap, cf.TypeHyperLogLog, cf.TypeList, cf.TypeSet, cf.TypeHash, cf.TypeZSet,
+		cf.TypeStream:
 	default:
 		if rec.Live(tx.Now()) {
 			c.done.skip(fmt.Sprintf(skippedType, rec.Type), key)

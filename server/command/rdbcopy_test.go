@@ -184,7 +184,8 @@ func TestRDBCopyEnds(t *testing.T) {
 	fillLarge(t, db)
 	for n := range 12 {
 		w := fewWrites(n)
-		if _, err := (RDBCopy{MaxString: 1 << 30}).Write(context.Background(), db, &w); !errors.Is(err, errNoRoom) || w != -1 {
+		_, err := RDBCopy{MaxString: 1 << 30}.Write(context.Background(), db, &w)
+		if !errors.Is(err, errNoRoom) || w != -1 {
 			t.Errorf("%d writes: %v, %d", n, err, w)
 		}
 	}

@@ -97,9 +97,13 @@ func TestForms(t *testing.T) {
 			const head = len("$EOF:") + 40 + len("\r\n")
 			return len(got) > head+40 && got[:5] == "$EOF:" && got[head-2:] == "\r\n"+text+got[5:45]
 		}},
-		"length":           {proto.Conf{}, func(got string) bool { return got == fmt.Sprintf("$%d\r\n%s", len(text), text) }},
-		"error":            {proto.Conf{NoKeys: true}, func(got string) bool { return got == "-ERR the copy cannot be made: no keys\r\n" }},
-		"error and a mark": {proto.Conf{NoKeys: true, EOF: true}, func(got string) bool { return len(got) == len("$EOF:")+40+2 }},
+		"length": {proto.Conf{}, func(got string) bool { return got == fmt.Sprintf("$%d\r\n%s", len(text), text) }},
+		"error": {proto.Conf{NoKeys: true}, func(got string) bool {
+			return got == "-ERR the copy cannot be made: no keys\r\n"
+		}},
+		"error and a mark": {proto.Conf{NoKeys: true, EOF: true}, func(got string) bool {
+			return len(got) == len("$EOF:")+40+2
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, writeText)
