@@ -56,8 +56,8 @@ type ReplicaRole struct {
 // detaching are the flags of commands that hand over their connection.
 const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
 
-// The commands that a replica of Kvrocks sends to its master, and SYNC of Redis. As in Kvrocks 2.16, the commands that return data are
-// for administrators.
+// The commands that a replica of Kvrocks sends to its master, and SYNC of Redis. As in Kvrocks 2.16, the commands that
+// return data are for administrators.
 var replicationCommands = []Spec{
 	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti},
 	{Name: "replconf", Handler: replConf, Arity: -3,
