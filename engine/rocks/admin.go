@@ -380,6 +380,18 @@ func (d *DB) Stored(f *Family) (s Stored, err error) {
 	return Stored{uint64(out[0]), uint64(out[1]), uint64(out[2]), uint64(out[3])}, nil
 }
 
+// DeletesAt returns how many deletes and range deletes, of whatever keys, the files of a family hold whose key ranges
+// contain the key. It reads no data.
+func (d *DB) DeletesAt(f *Family, key []byte) (uint64, error) {
+	if !d.enter() {
+		return 0, ErrClosed
+	}
+	defer d.leave()
+	var cerr *C.char
+	n := C.bk_deletes_at(d.ptr, f.ptr, bytesPtr(key), C.size_t(len(key)), &cerr)
+	return uint64(n), takeErr(cerr)
+}
+
 // WALIter reads the write batches of the WAL. The caller must close it.
 type WALIter struct {
 	d  *DB

@@ -204,6 +204,10 @@ char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
 // of the files, but no data. It returns 0 on an error.
 int bk_stored(void* db, void* cf, uint64_t out[4], char** err);
 
+// bk_deletes_at returns how many deletes and range deletes, of whatever keys, the files hold whose ranges of keys
+// contain the key. It reads the properties of these files, but no data. It returns 0 and sets err on an error.
+uint64_t bk_deletes_at(void* db, void* cf, const char* key, size_t n, char** err);
+
 // bk_approximate_size returns RocksDB's estimate of how many bytes [start, stop) occupies in files and memtables; 0 on
 // an error.
 uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el);

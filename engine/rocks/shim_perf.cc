@@ -54,6 +54,17 @@ int bk_stored(void* dbp, void* cfp, uint64_t out[4], char** err) {
   return 1;
 }
 
+uint64_t bk_deletes_at(void* db, void* cf, const char* key, size_t n, char** err) {
+  std::string behind(key, n);
+  behind.push_back(0);
+  rocksdb::Range range(rocksdb::Slice(key, n), behind);
+  rocksdb::TablePropertiesCollection props;
+  if (bk::set_err(err, bk::db(db)->GetPropertiesOfTablesInRange(bk::cf(cf), &range, 1, &props))) return 0;
+  uint64_t deletes = 0;
+  for (auto& p : props) deletes += p.second->num_deletions;  // range deletes are among them
+  return deletes;
+}
+
 uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el) {
   rocksdb::SizeApproximationOptions o;
   o.include_memtables = o.include_files = true;
