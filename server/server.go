@@ -86,6 +86,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	})
 	s.sweep = s.newSweep()
 	s.plan = cfg.MemoryPlan()
+	s.sessions.Limits.Whole.Store(int64(s.plan.Memory.Bytes / 8))
 	s.memory = info.Memory{
 		DB:       db,
 		Clients:  s.sessions.Services.Clients.List,

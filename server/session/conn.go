@@ -435,8 +435,8 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, errReplyLimit):
 		c.srv.Stats.OutputLimit.Add(1)
-		c.srv.Log.Warn("a client whose reply is longer than client-output-buffer-limit was disconnected",
-			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("limit", c.outputLimit()))
+		c.srv.Log.Warn("a client was disconnected: its reply cannot leave in parts, and is too long to be kept in memory",
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("limit", c.replyLimit()))
 	case errors.Is(err, wire.ErrOutputLimit):
 		c.srv.Stats.OutputLimit.Add(1)
 		c.srv.Log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr),

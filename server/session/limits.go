@@ -28,6 +28,8 @@ import (
 //	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
 //	                                              commits.md: in parts, if it can)
 //	  such replies at the end of a connection     1 min, 2 s at the server's end     closed
+//	a reply that cannot leave in parts            an eighth of the memory, at least  closed, logged
+//	                                              client-output-buffer-limit
 //	time without a command                        timeout                            closed unless blocked or subscribed
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
@@ -49,6 +51,8 @@ type Limits struct {
 	Out     atomic.Int64                 // max number of bytes that wait to be sent to a client, 0 = no limit
 	Outputs atomic.Pointer[OutputLimits] // the other limits of client-output-buffer-limit
 	Query   atomic.Int64                 // client-query-buffer-limit, bytes
+	// Whole is the max number of bytes of a reply that cannot leave in parts while it is made, if it is more than Out.
+	Whole atomic.Int64
 
 	Queued atomic.Int64 // max number of bytes of the commands that wait for EXEC
 
@@ -177,6 +181,15 @@ func (c *conn) outputLimit() int {
 	return c.srv.Limits.output()
 }
 
+// replyLimit returns how many bytes of a reply may be made before a part of it can leave, 0 = no limit.
+func (c *conn) replyLimit() int {
+	limit := c.outputLimit()
+	if limit > 0 {
+		limit = max(limit, int(c.srv.Limits.Whole.Load()))
+	}
+	return limit
+}
+
 // softLimit returns how many bytes may wait for longer than a given time, 0 = no limit. Any goroutine may call it.
 func (c *conn) softLimit() (bytes int, during time.Duration) {
 	l := c.srv.Limits.Outputs.Load()
@@ -214,5 +227,5 @@ func (c *conn) idleLimit() time.Duration {
 
 var errQueryLimit = errors.New("query buffer limit exceeded")
 
-// errReplyLimit is the error of a client whose reply, which is built as a whole, exceeds the output limit.
-var errReplyLimit = errors.New("reply longer than the output buffer limit")
+// errReplyLimit is the error of a client whose reply, which is built as a whole, exceeds conn.replyLimit.
+var errReplyLimit = errors.New("reply too long to be built as a whole")

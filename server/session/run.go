@@ -71,7 +71,7 @@ func newRun(s *Shared) *run {
 func (c *conn) beginRun() *run {
 	w := c.srv.runs.Get().(*run)
 	w.conn = c
-	w.out.Limit(c.outputLimit())
+	w.out.Limit(c.replyLimit())
 	w.out.Proto, w.top.ctx.Sess, w.tx.Origin = c.sess.Proto, c.sess, &w.origin
 	w.origin.ID = c.sess.ID
 	c.sess.Control = w

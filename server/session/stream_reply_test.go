@@ -132,9 +132,10 @@ func wires(h *servertest.Harness) (wires []*wire.Conn) {
 	return wires
 }
 
-// A reply that is built as a whole and exceeds the output limit is not sent: the client is disconnected.
+// A reply that is built as a whole and exceeds the limit is not sent: the client is disconnected.
 func TestWholeReplyIsBounded(t *testing.T) {
 	h := servertest.Start(t)
+	h.Sessions().Limits.Whole.Store(1 << 20)
 	fill := h.Dial(t)
 	member := strings.Repeat("m", 10_000)
 	for i := range 200 {
@@ -166,7 +167,7 @@ func TestWholeReplyIsBounded(t *testing.T) {
 		}
 	}
 	fill.Want("GET written", "$1\r\n1\r\n")
-	message := "a client whose reply is longer than client-output-buffer-limit was disconnected"
+	message := "a client was disconnected: its reply cannot leave in parts, and is too long to be kept in memory"
 	if n := h.Logs.FilterMessage(message).Len(); n != 7 {
 		t.Errorf("%d log lines about it", n)
 	}
@@ -196,5 +197,45 @@ func TestRepliesOfManyValuesLeaveInParts(t *testing.T) {
 		if got := c.Do(command...); got != want {
 			t.Errorf("%s: %d bytes that begin with %.40q, want %d", command[0], len(got), got, len(want))
 		}
+	}
+}
+
+// A client that reads gets the whole reply, though it is longer than the output limit and is built as a whole.
+func TestWholeReplyIsLongerThanTheOutputLimit(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	const n, size = 200, 10_000
+	member := strings.Repeat("m", size)
+	for i := range n {
+		c.Do("ZADD", "z", "1", fmt.Sprint(member, i))
+		c.Do("SADD", "s", fmt.Sprint(member, i))
+		c.Do("HSET", "h", fmt.Sprint("f", i), member)
+		c.Do("RPUSH", "l", fmt.Sprint(member, i))
+		c.Do("XADD", "x", "*", "f", member)
+	}
+	for _, served := range wires(h) { // on a busy host a client that reads must not be disconnected
+		served.SetPatience(servertest.Patience)
+	}
+	h.Sessions().Limits.Out.Store(1 << 20)
+	for _, command := range [][]string{
+		{"ZRANGE", "z", "0", "-1"},
+		{"XRANGE", "x", "-", "+"},
+		{"XREAD", "STREAMS", "x", "0"},
+		{"SUNION", "s"},
+		{"SORT", "l", "ALPHA"},
+		{"HRANDFIELD", "h", fmt.Sprint(n), "WITHVALUES"},
+		{"SRANDMEMBER", "s", fmt.Sprint(n)},
+		{"SSCAN", "s", "0", "COUNT", "1000"},
+		{"EVAL", "return redis.call('LRANGE', KEYS[1], 0, -1)", "1", "l"},
+	} {
+		if got := c.Do(command...); strings.Count(got, member) != n {
+			t.Errorf("%s: %d bytes that begin with %.40q", command[0], len(got), got)
+		}
+	}
+	c.Do("MULTI")
+	c.Do("LRANGE", "l", "0", "-1")
+	c.Do("SET", "written", "1")
+	if got := c.Do("EXEC"); strings.Count(got, member) != n || !strings.HasSuffix(got, "\r\n+OK\r\n") {
+		t.Errorf("EXEC: %d bytes that begin with %.40q", len(got), got)
 	}
 }
