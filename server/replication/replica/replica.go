@@ -45,7 +45,8 @@ type Options struct {
 	Changed func()
 }
 
-// Settings are the settings of a Replica. They may change at any time, and take effect with the next connection.
+// Settings are the settings of a Replica. They may change at any time, and take effect with the next connection. A link
+// that is down connects at once after a change: the change may be the correction that the master waits for.
 type Settings struct {
 	User, Password string // masteruser, masterauth; "" = none
 	DBName         string // must be equal on the master
@@ -61,8 +62,9 @@ type Settings struct {
 type Replica struct {
 	o        Options
 	settings atomic.Pointer[Settings]
-	fulls    atomic.Int64 // successful full syncs
-	received atomic.Int64 // bytes received from masters
+	changed  chan struct{} // holds a token when the settings have changed since the last attempt to connect
+	fulls    atomic.Int64  // successful full syncs
+	received atomic.Int64  // bytes received from masters
 	// ownHistory: the sequence numbers are not those of a master, because a Redis master is or was followed.
 	ownHistory atomic.Bool
 
@@ -94,14 +96,22 @@ func New(o Options, s Settings) *Replica {
 	if err := os.RemoveAll(o.Dir); err != nil {
 		o.Log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
-	r := &Replica{o: o, ended: make(chan struct{})}
+	r := &Replica{o: o, ended: make(chan struct{}), changed: make(chan struct{}, 1)}
 	close(r.ended)
-	r.Set(s)
+	r.settings.Store(&s)
 	return r
 }
 
 // Set changes the settings.
-func (r *Replica) Set(s Settings) { r.settings.Store(&s) }
+func (r *Replica) Set(s Settings) {
+	if *r.settings.Swap(&s) == s {
+		return
+	}
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
 
 // Follow makes the database the replica of a master, which replaces the previous one. It returns at once; transactions
 // that hold locks are committed before the database refuses writes.
@@ -252,7 +262,7 @@ var (
 //	  ^           |                       |              | it ends
 //	  |           | unknown command: followRedis         |
 //	  |                                   | -ERR         |
-//	  |<-- 1 s, or 10 s -- an error       v              |
+//	  |<- 1 s, 10 s, Set - an error       v              |
 //	  |                                full sync --------+--> 1 s
 //	  +------------------------------------+ at once
 func (l *link) run() {
@@ -265,6 +275,10 @@ func (l *link) run() {
 		l.log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
 	for l.ctx.Err() == nil {
+		select {
+		case <-l.r.changed: // the attempt has these settings
+		default:
+		}
 		err := l.once()
 		if l.ctx.Err() != nil {
 			break
@@ -285,6 +299,7 @@ func (l *link) run() {
 		}
 		select {
 		case <-l.ctx.Done():
+		case <-l.r.changed:
 		case <-time.After(wait):
 		}
 	}

@@ -277,6 +277,42 @@ func TestLinkErrors(t *testing.T) {
 	}
 }
 
+// TestCorrectedPassword: a replica tries a new masterauth at once. An equal one, and one from before the attempt, change
+// nothing.
+func TestCorrectedPassword(t *testing.T) {
+	f := newFollower(t)
+	synctest.Test(t, func(t *testing.T) {
+		dial, accept := playing(t)
+		s := followerSettings
+		refuse := func(p *played) {
+			p.expect(proto.AppendAuth(nil, "", s.Password))
+			p.send("-ERR invalid password\r\n")
+			p.conn.Close()
+			synctest.Wait()
+		}
+		s.Password = "wrong"
+		f.start(dial, s)
+		defer f.Close()
+		refuse(accept())
+		ended := time.Now()
+		time.Sleep(time.Second)
+		f.Set(s)
+		synctest.Wait()
+		s.Password = "also wrong"
+		f.Set(s)
+		p := accept()
+		if d := time.Since(ended); d != time.Second {
+			t.Errorf("it tried the new password after %v", d)
+		}
+		refuse(p)
+		ended = time.Now()
+		accept().conn.Close()
+		if d := time.Since(ended); d != 10*time.Second {
+			t.Errorf("it tried again after %v", d)
+		}
+	})
+}
+
 // TestAcknowledges: about once a second to whoever the master is, at once when it asks.
 func TestAcknowledges(t *testing.T) {
 	f := newFollower(t)
