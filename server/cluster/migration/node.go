@@ -148,7 +148,8 @@ func (n *Node) TopologyChanged(t *topology.Topology) {
 
 const (
 	// longestDoubt is the max time for asking the destination of a migration, begun by an earlier process or by the
-	// former master, whether it has the slots. No node serves them meanwhile.
+	// former master, whether it has the slots, and how long the owner of slots that have arrived may not answer. No
+	// node serves the slots meanwhile.
 	longestDoubt = 10 * time.Second
 	askEvery     = 100 * time.Millisecond
 )
@@ -194,7 +195,7 @@ func (n *Node) settleDoubts() {
 // have missed the reply to CLUSTER IMPORT range 1, or have given up before the command arrived: then it keeps the
 // slots, and a client that connects here directly must not find them.
 func (n *Node) settleArrivals() {
-	began := time.Now()
+	var silent time.Time // since when the owner at the address asked has not answered; zero = it has
 	keys := unusedKeys{names: map[uint16]string{}}
 	var p *peer.Peer
 	var asked string // the address of p
@@ -213,24 +214,32 @@ func (n *Node) settleArrivals() {
 		if !ok {
 			return
 		}
+		began := time.Now()
 		var said verdict
 		var err error
 		if p == nil || p.Broken() || asked != from.Addr() { // a replica of the former owner may be the owner now
 			if p != nil {
 				p.Close()
 			}
-			asked = from.Addr()
+			if asked != from.Addr() {
+				asked, silent = from.Addr(), time.Time{}
+			}
 			p, err = n.src.Dial(asked)
 		}
 		if err == nil {
 			r, said, err = askOwner(p, &keys, r, t.Self)
 		}
+		switch {
+		case err == nil:
+			silent = time.Time{}
+		case silent.IsZero():
+			silent = began
+		}
 		log := n.log.With(zap.Stringer("slots", r), zap.String("owner", from.Addr()))
-		late := time.Since(began) > longestDoubt
 		switch {
 		case n.src.Closed():
 			return
-		case said == sentHere, late && err != nil:
+		case said == sentHere, err != nil && time.Since(silent) > longestDoubt:
 			if err != nil {
 				log.Error("the owner of imported slots cannot be asked whether they have moved: they are served", zap.Error(err))
 			}

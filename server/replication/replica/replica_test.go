@@ -277,8 +277,8 @@ func TestLinkErrors(t *testing.T) {
 	}
 }
 
-// TestCorrectedPassword: a replica tries a new masterauth at once. An equal one, and one from before the attempt, change
-// nothing.
+// TestCorrectedPassword: a replica tries a new masterauth at once. An equal one, and one from before the attempt,
+// change nothing.
 func TestCorrectedPassword(t *testing.T) {
 	f := newFollower(t)
 	synctest.Test(t, func(t *testing.T) {
