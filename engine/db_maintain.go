@@ -14,7 +14,7 @@ import (
 func (db *DB) Checkpoint(dir string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()
-	return db.rocks.Checkpoint(dir)
+	return db.whileOpen(func() error { return db.rocks.Checkpoint(dir) })
 }
 
 // CompactNamespace compacts the records of a namespace in every family and waits; ns "" compacts everything.
@@ -24,12 +24,14 @@ func (db *DB) CompactNamespace(ns string) error {
 		start = cf.AppendNSPrefix(nil, ns)
 		stop, _ = cf.AppendSuccessor(nil, start)
 	}
-	for _, f := range db.rocks.Families() {
-		if err := db.compact(f, start, stop); err != nil {
-			return err
+	return db.whileOpen(func() error {
+		for _, f := range db.rocks.Families() {
+			if err := db.compact(f, start, stop); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // CompactRange compacts [start, stop] of one family and waits; nil = no bound.
@@ -67,7 +69,7 @@ func (db *DB) SyncWAL() error {
 	}
 	if err := db.rocks.FlushWAL(true); err != nil {
 		if errors.Is(err, ErrClosed) {
-			return err
+			return db.shutError()
 		}
 		return NewError("ERR", "the log was not synced: "+err.Error())
 	}

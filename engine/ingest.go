@@ -483,12 +483,14 @@ func (db *DB) waitCompacted(done <-chan struct{}) error {
 
 // FlushMemtables writes the memtables of all families to files and waits.
 func (db *DB) FlushMemtables() error {
-	for _, f := range db.rocks.Families() {
-		if err := db.rocks.Flush(f); err != nil {
-			return err
+	return db.whileOpen(func() error {
+		for _, f := range db.rocks.Families() {
+			if err := db.rocks.Flush(f); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Close deletes the files that were not brought into the database. It may be called twice.

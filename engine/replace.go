@@ -90,6 +90,25 @@ func (db *DB) shutError() error {
 	return ErrLoading
 }
 
+// Usable returns why operations on the database fail at present: it is being exchanged for another one ([ErrLoading]),
+// or was closed. nil = they do not fail.
+func (db *DB) Usable() error { return db.whileOpen(func() error { return nil }) }
+
+// whileOpen runs f, which uses the native database more than once: the database is not exchanged meanwhile. What f
+// begins after the exchange was asked for fails.
+func (db *DB) whileOpen(f func() error) error {
+	lane := db.rocks.Lane()
+	if !lane.Enter() {
+		return db.shutError()
+	}
+	defer lane.Leave()
+	err := f()
+	if errors.Is(err, ErrClosed) {
+		return db.shutError()
+	}
+	return err
+}
+
 // asideDir returns the directory of the old database while it is being replaced.
 func asideDir(dir string) string { return filepath.Clean(dir) + ".tmp" }
 

@@ -214,6 +214,42 @@ func TestReplaceMovesBack(t *testing.T) {
 	}
 }
 
+// TestMaintenanceDuringReplace: what needs no transaction is told to wait, too.
+func TestMaintenanceDuringReplace(t *testing.T) {
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
+	setStrings(t, db, "old", 3)
+	operations := map[string]func() error{
+		"flush":      db.FlushMemtables,
+		"compact":    func() error { return db.CompactNamespace(ns) },
+		"checkpoint": func() error { return db.Checkpoint(dir + "/checkpoint") },
+		"sync":       db.SyncWAL,
+		"usable":     db.Usable,
+	}
+	defer engine.OnExchangeStep(func(step int) {
+		if step < 3 || step > 5 {
+			return
+		}
+		for name, do := range operations {
+			if err := do(); !errors.Is(err, engine.ErrLoading) {
+				t.Errorf("%s in step %d: %v", name, step, err)
+			}
+		}
+	})()
+	require.NoError(t, db.Replace(makeOther(t, dir, "new", 3), nil))
+	for name, do := range operations {
+		if err := do(); err != nil {
+			t.Errorf("%s afterwards: %v", name, err)
+		}
+	}
+	require.NoError(t, db.Close())
+	for name, do := range operations {
+		if err := do(); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s of a closed database: %v", name, err)
+		}
+	}
+}
+
 // TestReplaceUnderLoad: whoever reads and writes meanwhile sees one database or the other, or is told to wait.
 func TestReplaceUnderLoad(t *testing.T) {
 	dir := t.TempDir()
@@ -272,6 +308,8 @@ func TestReplaceUnderLoad(t *testing.T) {
 			return it.Err()
 		})
 	}
+	each(func(int) error { return db.FlushMemtables() })
+	each(func(int) error { return db.SyncWAL() })
 	each(func(int) error {
 		db.MemoryUse()
 		db.Count(ns)

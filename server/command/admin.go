@@ -138,6 +138,9 @@ func flushMemtable(c *Ctx) error {
 
 // flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The caches of records go too: they stand before the block cache.
 func flushBlockCache(c *Ctx) error {
+	if err := c.Srv.DB.Usable(); err != nil {
+		return err
+	}
 	c.Srv.DB.DropCaches()
 	c.Srv.DB.DropBlockCache()
 	return replyOK(c, nil)

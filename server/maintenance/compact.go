@@ -12,10 +12,14 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // Compact starts a compaction of a namespace, "" = of the whole database.
 func (w *Work) Compact(namespace string) error {
+	if err := w.DB.Usable(); err != nil {
+		return err
+	}
 	if w.compacting.Swap(true) {
 		return errCompacting
 	}
@@ -27,6 +31,8 @@ func (w *Work) Compact(namespace string) error {
 			w.Log.Info("compaction done", zap.String("namespace", namespace), zap.Duration("took", time.Since(start)))
 		case w.closing.Load():
 			w.Log.Info("compaction cut short, the server closes", zap.String("namespace", namespace))
+		case errors.Is(err, engine.ErrLoading):
+			w.Log.Info("compaction cut short, the database is replaced", zap.String("namespace", namespace))
 		default:
 			w.Log.Error("compaction failed", zap.String("namespace", namespace), zap.Error(err))
 		}
