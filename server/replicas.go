@@ -87,8 +87,8 @@ func (s *Server) AskSync(seq uint64) { s.master.AskSync(seq) }
 func (s *Server) Accept(p proto.PSync) error { return s.master.Accept(p) }
 
 // Feed implements command.Replication.
-func (s *Server) Feed(c *wire.Conn, done <-chan struct{}, sess *command.Session, next uint64) {
-	s.master.Feed(replicaLink{c, done}, master.Peer{Conf: sess.Replica, Remote: sess.Addr}, next)
+func (s *Server) Feed(c *wire.Conn, done <-chan struct{}, sess *command.Session, p proto.PSync) {
+	s.master.Feed(replicaLink{c, done}, master.Peer{Conf: sess.Replica, Remote: sess.Addr}, p)
 }
 
 // SendList implements command.Replication.

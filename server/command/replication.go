@@ -19,7 +19,7 @@ type Replication interface {
 	// Accept checks whether a replica can continue from its sequence number. Its errors are replies.
 	Accept(p proto.PSync) error
 	// Feed sends a replica, which Accept has accepted, everything from a sequence number on.
-	Feed(c *wire.Conn, done <-chan struct{}, sess *Session, next uint64)
+	Feed(c *wire.Conn, done <-chan struct{}, sess *Session, p proto.PSync)
 	// SendList sends a replica the names of the files of a checkpoint, SendFiles the content of some of them.
 	SendList(c *wire.Conn, done <-chan struct{})
 	SendFiles(c *wire.Conn, done <-chan struct{}, list []byte)
@@ -92,7 +92,7 @@ func psync(c *Ctx) error {
 		return syncError(err)
 	}
 	r, sess, done := c.Srv.Replication, c.Sess, c.Sess.Control.Done()
-	sess.Control.Detach(func(conn *wire.Conn) { r.Feed(conn, done, sess, p.Next) })
+	sess.Control.Detach(func(conn *wire.Conn) { r.Feed(conn, done, sess, p) })
 	return nil
 }
 

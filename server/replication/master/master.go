@@ -232,20 +232,14 @@ type Peer struct {
 
 // Accept checks whether a replica can continue from its position. Its errors are the error replies of PSYNC.
 func (m *Master) Accept(p proto.PSync) error {
-	m.mu.Lock()
-	if m.suspended > 0 {
-		m.mu.Unlock()
-		return engine.ErrLoading
+	if err := m.enter(); err != nil {
+		return err
 	}
-	m.users++
-	m.mu.Unlock()
 	err := m.accept(p)
 	if (err == proto.ErrWrongID || err == proto.ErrOutOfRange) && p.Next > 0 {
 		m.files.Want(min(p.Next-1, m.db.LatestSequence()))
 	}
-	m.mu.Lock()
-	m.leave()
-	m.mu.Unlock()
+	m.exit()
 	if err != nil {
 		m.syncErr.Add(1)
 	} else {
@@ -289,15 +283,33 @@ func (m *Master) accept(p proto.PSync) error {
 	return nil
 }
 
-// Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted.
-// It returns when the replica has disconnected or was disconnected, and the link is closed.
-func (m *Master) Feed(link Link, peer Peer, next uint64) {
-	f := newFeeder(m, link, peer, next)
-	if !m.attach(f) {
+// enter begins a use of the database: until exit, Suspend waits.
+func (m *Master) enter() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.suspended > 0 {
+		return engine.ErrLoading
+	}
+	m.users++
+	return nil
+}
+
+// exit ends what enter has begun.
+func (m *Master) exit() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leave()
+}
+
+// Feed sends the replica at the other end of a link the batches from its position on, which Accept has accepted. It
+// returns when the replica has disconnected or was disconnected, and the link is closed.
+func (m *Master) Feed(link Link, peer Peer, p proto.PSync) {
+	f := newFeeder(m, link, peer, p.Next)
+	if !m.admit(f, p) {
 		link.Close()
 		return
 	}
-	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", next),
+	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", p.Next),
 		zap.Uint64("behind", f.lag()))
 	go f.send()
 	err := f.receive()
@@ -310,6 +322,20 @@ func (m *Master) Feed(link Link, peer Peer, next uint64) {
 	}
 	level("a replica is disconnected", zap.Stringer("replica", f), zap.Uint64("next", f.next.Load()),
 		zap.Uint64("behind", f.lag()), zap.Error(f.reason()))
+}
+
+// admit attaches a feeder, unless its replica cannot continue from its position any more: since Accept the database may
+// have been replaced by one with another history.
+func (m *Master) admit(f *feeder, p proto.PSync) bool {
+	if m.enter() != nil {
+		return false
+	}
+	defer m.exit()
+	if err := m.accept(p); err != nil {
+		m.log.Info("a replica cannot continue any more", zap.Stringer("replica", f), zap.Error(err))
+		return false
+	}
+	return m.attach(f)
 }
 
 func (m *Master) attach(f *feeder) bool {

@@ -53,11 +53,12 @@ type replica struct {
 // connect makes a master feed a replica from a sequence number on, and waits for its OK.
 func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *replica {
 	t.Helper()
-	require.NoError(t, m.Accept(proto.PSync{Next: next}))
+	p := proto.PSync{Next: next}
+	require.NoError(t, m.Accept(p))
 	ours, theirs := net.Pipe()
 	r := &replica{t: t, conn: theirs, ended: make(chan struct{}), next: next}
 	go func() {
-		m.Feed(link{ours}, master.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, next)
+		m.Feed(link{ours}, master.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, p)
 		close(r.ended)
 	}()
 	ok := make([]byte, len(proto.OK))
@@ -438,7 +439,7 @@ func TestStuckReplica(t *testing.T) {
 			c := wire.New(ours, wire.Limits{Hard: func() int { return 0 }})
 			ended := make(chan struct{})
 			go func() {
-				m.Feed(c, master.Peer{Remote: "10.0.0.1:1234"}, db.LatestSequence()+1)
+				m.Feed(c, master.Peer{Remote: "10.0.0.1:1234"}, proto.PSync{Next: db.LatestSequence() + 1})
 				close(ended)
 			}()
 			for range 20 {
@@ -739,6 +740,36 @@ func TestSuspend(t *testing.T) {
 	r = connect(t, m, 1, proto.Conf{})
 	r.batches(10)
 	r.leave()
+}
+
+// TestReplacedAfterAccept: a replica that was accepted before the database was replaced is not fed from the new one,
+// which has another history.
+func TestReplacedAfterAccept(t *testing.T) {
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
+	db.BeginHistory(strings.Repeat("A", proto.IDLen))
+	put(t, db, 1, 10)
+	s := defaults
+	s.CompareIDs = true
+	m, _ := newMaster(t, db, s)
+	defer m.Close()
+	p := proto.PSync{ID: strings.Repeat("A", proto.IDLen), Next: db.LatestSequence() + 1}
+	require.NoError(t, m.Accept(p))
+
+	other, err := engine.Open(engine.Options{Dir: dir + "/other"})
+	require.NoError(t, err)
+	other.BeginHistory(strings.Repeat("B", proto.IDLen))
+	put(t, other, 1, 20)
+	require.NoError(t, other.Close())
+	resume := m.Suspend()
+	require.NoError(t, db.Replace(dir+"/other", nil))
+	resume()
+
+	ours, theirs := net.Pipe()
+	go m.Feed(link{ours}, master.Peer{Remote: "10.0.0.1:1234"}, p)
+	if got, err := io.ReadAll(theirs); len(got) > 0 || err != nil {
+		t.Errorf("the replica got %q, %v", got, err)
+	}
 }
 
 // FuzzAccept: a master that accepts a request has the requested writes.

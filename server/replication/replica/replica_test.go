@@ -468,7 +468,7 @@ func serve(m *master.Master, c link) {
 				c.Write(proto.AppendError(nil, proto.Error(err.Error())))
 				continue
 			}
-			m.Feed(c, master.Peer{Conf: conf, Remote: "127.0.0.1:1"}, p.Next)
+			m.Feed(c, master.Peer{Conf: conf, Remote: "127.0.0.1:1"}, p)
 			return
 		case "_fetch_meta":
 			m.SendList(c)
