@@ -202,6 +202,9 @@ func TestCommitFailure(t *testing.T) {
 	if n, took := h.Logs.FilterMessage("a write failed").Len(), time.Since(began); n == 0 || n > 1+int(took/time.Second) {
 		t.Errorf("%d log lines about failed writes in %v, want at least one, and at most one a second", n, took)
 	}
+	servertest.Eventually(t, "the end of the failures is logged", func() bool {
+		return h.Logs.FilterMessage("writes succeed again").Len() == 1
+	})
 }
 
 // A panic in a handler closes its connection and does no other harm.

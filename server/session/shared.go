@@ -60,7 +60,8 @@ type Shared struct {
 	left    sync.WaitGroup // connections that are served
 	runs    sync.Pool      // of *run
 
-	failures   rateLimit // of log lines about failed reads and writes
+	failures   rateLimit // of log lines about failed reads
+	writes     writeFailures
 	handshakes rateLimit // of log lines about failed TLS handshakes
 	browsers   rateLimit // of log lines about requests of web browsers
 }
@@ -160,16 +161,20 @@ func (s *Shared) Wait() { s.left.Wait() }
 // Tick does the periodic work.
 func (s *Shared) Tick(now time.Time) {
 	s.forgetPause()
+	if n, took := s.writes.ended(now, s.DB.LatestSequence); n > 0 {
+		s.Log.Info("writes succeed again", zap.Int64("failures", n), zap.Duration("failed for", took))
+	}
 	if !s.Paused() { // in a pause nothing expires
 		s.Tracker.Expire(now)
 	}
 }
 
-// WriteFailed logs a failed commit, at most once a second.
+// WriteFailed counts a failed commit. The first one is logged, and later ones whose error is another one, at most one a
+// second. Tick logs the end.
 func (s *Shared) WriteFailed(err error) {
-	s.Stats.WriteErrors.Add(1)
-	if s.failures.allow(time.Second) {
-		s.Log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.Stats.WriteErrors.Load()))
+	n := s.Stats.WriteErrors.Add(1)
+	if s.writes.failed(err.Error(), time.Now(), s.DB.LatestSequence()) {
+		s.Log.Error("a write failed", zap.Error(err), zap.Int64("failures", n))
 	}
 }
 
