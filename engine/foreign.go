@@ -151,8 +151,7 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		}
 		return nil
 	case cf.Search:
-		k, err := cf.ParseSearchKey(rec.Key)
-		c.b.Indexes = c.b.Indexes || err != nil || k.Kind != cf.SearchFieldData
+		c.search(rec.Key)
 		return nil
 	case cf.Index:
 		k, err := cf.ParseIndexKey(rec.Key)
@@ -249,9 +248,30 @@ func (c *batchCheck) deleteRange(rec *batch.Record) error {
 	case cf.Propagate:
 		c.b.allLocks, c.b.Namespaces, c.b.Libraries, c.b.Scripts, c.b.SlotMarks = true, true, true, true, true
 	case cf.Search:
-		c.b.Indexes = true
+		c.b.Indexes, c.b.allLocks = true, true
 	}
 	return nil
+}
+
+// search requests the lock that a record of the search family needs. Those of the entries of tags and numbers are the
+// locks of their keys. An insertion into a graph reads and writes the records of many keys. A definition changes what
+// every other transaction must index.
+func (c *batchCheck) search(key []byte) {
+	k, err := cf.ParseSearchKey(key)
+	if err != nil || k.Kind != cf.SearchFieldData {
+		c.b.Indexes, c.b.allLocks = true, true
+		return
+	}
+	if _, err := cf.ParseSearchGraph(k.Data); err == nil {
+		ns := string(k.Namespace)
+		c.nsKey = cf.AppendNSKey(c.nsKey[:0], ns, GraphLock(ns, k.Index), c.db.slots)
+		c.b.lock(c.db.locks.Name(c.nsKey))
+	}
+}
+
+// GraphLock returns the key whose lock in the namespace the transactions take that change graphs of a search index.
+func GraphLock(ns string, index []byte) []byte {
+	return cf.AppendSearchPrefix(nil, ns, cf.SearchFieldData, index)
 }
 
 // oneKey returns the metadata key of the collection that a range of subkeys belongs to; false when the range may

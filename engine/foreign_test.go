@@ -515,3 +515,46 @@ func FuzzCheckBatch(f *testing.F) {
 		wantScanned(t, db, "afterwards", ns, "other")
 	})
 }
+
+// TestLocksOfSearchRecords: a batch that changes a graph keeps out clients that change it, and a definition of an index
+// keeps out all that write.
+func TestLocksOfSearchRecords(t *testing.T) {
+	db := enginetest.Open(t)
+	field := cf.AppendSearchField(nil, ns, cf.SearchFieldData, []byte("i"), []byte("f"))
+	definition := cf.AppendSearchPrefix(nil, ns, cf.SearchIndexMeta, []byte("i"))
+	graph, other := engine.GraphLock(ns, []byte("i")), []byte("other")
+	for _, tt := range []struct {
+		name       string
+		build      func(b *batch.Builder)
+		graph, all bool
+	}{
+		{"node", func(b *batch.Builder) { b.Put(cf.Search, cf.AppendSearchNode(field, 0, []byte("k")), nil) }, true, false},
+		{"edge", func(b *batch.Builder) {
+			b.Delete(cf.Search, cf.AppendSearchEdge(field, 1, []byte("k"), []byte("l")))
+		}, true, false},
+		{"tag", func(b *batch.Builder) {
+			b.Put(cf.Search, cf.AppendSearchTag(field, []byte("tag"), []byte("k")), nil)
+		}, false, false},
+		{"definition", func(b *batch.Builder) { b.Put(cf.Search, definition, nil) }, true, true},
+		{"entries dropped", func(b *batch.Builder) {
+			b.DeleteRange(cf.Search, graph, append(bytes.Clone(graph), 0xff))
+		}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var rep batch.Builder
+			tt.build(&rep)
+			b, err := db.CheckBatch(rep.Bytes())
+			require.NoError(t, err)
+			tx := db.NewTx()
+			tx.Begin(ns)
+			defer tx.Release()
+			require.NoError(t, tx.AcquireFor(b))
+			if got := tx.Holds(graph); got != tt.graph {
+				t.Errorf("the lock of the graph is held: %v", got)
+			}
+			if got := tx.Holds(other); got != tt.all {
+				t.Errorf("the lock of another key is held: %v", got)
+			}
+		})
+	}
+}

@@ -133,7 +133,7 @@ type NeedsLock struct {
 func (e *NeedsLock) Error() string { return "another client changes the vectors of the index" }
 
 func (ix *Index) graphLock() []byte {
-	return cf.AppendSearchPrefix(nil, ix.Namespace, cf.SearchFieldData, []byte(ix.Name))
+	return engine.GraphLock(ix.Namespace, []byte(ix.Name))
 }
 
 // lockGraphs takes the lock of the index's graphs, until the end of the transaction.
