@@ -102,6 +102,14 @@ func (ix *Index) update(tx *engine.Tx, key []byte, before, after *contents) erro
 		if err != nil {
 			return err
 		}
+		// A batch of a server with the same index has changed its graph already: another insertion would draw other
+		// levels and make other edges, which the next batch does not know.
+		switch node, err := g.readOne(0, string(key)); {
+		case err != nil:
+			return err
+		case node == nil && to == nil, node != nil && to != nil && slices.EqualFunc(node.vector, to, sameBits):
+			continue
+		}
 		// The graph may have the node of a key that a compaction has removed.
 		if err := g.remove(string(key)); err != nil {
 			return err

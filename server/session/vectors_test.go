@@ -3,7 +3,9 @@ package session_test
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -210,6 +212,46 @@ func TestVectorsApplied(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestVectorsAppliedAlike: the graphs of a server that has the index and gets the write batches of another one are
+// those of the other one: changes of its own would not fit what the next batches say.
+func TestVectorsAppliedAlike(t *testing.T) {
+	from, to := servertest.Start(t), servertest.Start(t)
+	a, b := from.Dial(t), to.Dial(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	batches := enginetest.Batches(t, from.DB, func() {
+		a.Want(createVectors, "+OK\r\n")
+		for range 300 {
+			key := fmt.Sprint("h:", rng.IntN(60))
+			if rng.IntN(3) == 0 {
+				a.Do("DEL", key)
+			} else {
+				a.Do("HSET", key, "v", number(rng.Float64()))
+			}
+		}
+	})
+	for _, rep := range batches {
+		if got := b.Do("APPLYBATCH", string(rep)); got[0] != ':' {
+			t.Fatal(got)
+		}
+	}
+	records := func(db *engine.DB) map[string]string {
+		all := map[string]string{}
+		enginetest.View(t, db, nil, func(tx *engine.Tx) error {
+			it := tx.Iter(cf.Search, engine.IterOptions{})
+			defer it.Close()
+			for it.Next() {
+				all[string(it.Key())] = string(it.Value())
+			}
+			return it.Err()
+		})
+		return all
+	}
+	want, got := records(from.DB), records(to.DB)
+	if len(want) < 60 || !maps.Equal(want, got) {
+		t.Errorf("%d records, %d in the other database", len(want), len(got))
+	}
 }
 
 // TestVectorsAppliedBesideWrites: a batch of a server without the index waits for another client that changes vectors.
