@@ -75,7 +75,7 @@ func (r *ReadOnly) open(damaged bool) error {
 		os.RemoveAll(links)
 		release()
 	}
-	if err := linkFiles(r.dir, links); err != nil {
+	if err := linkFiles(r.dir, links, true); err != nil {
 		return err
 	}
 	if _, err := familiesToOpen(r.dir); err != nil { // names the original files
@@ -164,9 +164,25 @@ func (r *ReadOnly) named(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), r.links, r.dir))
 }
 
+// LinkDatabase fills an empty directory so that the database in dir can be opened in it: with symbolic links to the
+// table files, which RocksDB never changes, and copies of the other files. Writes, also those of the recovery, change
+// nothing in dir. Until release is called, this process does not open the database in dir. LinkDatabase fails with
+// [ErrLocked] while a process has it open.
+func LinkDatabase(dir, to string) (release func(), err error) {
+	if release, err = claimDir(dir); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, dir)
+	}
+	if err := linkFiles(dir, to, false); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
 // linkFiles makes a directory that looks like another one to RocksDB. Logs are copied, because RocksDB truncates the
-// space that it had preallocated behind their ends.
-func linkFiles(dir, links string) error {
+// space that it had preallocated behind their ends. With reads the directory is only read from: the MANIFEST is linked,
+// and files that RocksDB does not need are left out.
+func linkFiles(dir, links string, reads bool) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -177,22 +193,27 @@ func linkFiles(dir, links string) error {
 	}
 	for _, e := range entries {
 		from, to := filepath.Join(dir, e.Name()), filepath.Join(links, e.Name())
-		switch ext := filepath.Ext(e.Name()); {
-		case ext == ".log":
-			data, err := os.ReadFile(from)
-			if err == nil {
-				err = os.WriteFile(to, data, 0o600)
-			}
-			if err != nil {
-				return err
-			}
-		case ext == ".sst", ext == ".blob", e.Name() == "CURRENT", strings.HasPrefix(e.Name(), "MANIFEST-"):
-			if err := os.Symlink(from, to); err != nil {
-				return err
-			}
+		name, ext := e.Name(), filepath.Ext(e.Name())
+		var err error
+		switch {
+		case ext == ".sst", ext == ".blob", reads && (name == "CURRENT" || strings.HasPrefix(name, "MANIFEST-")):
+			err = os.Symlink(from, to)
+		case ext == ".log", !reads && e.Type().IsRegular() && !strings.HasPrefix(name, "LOG"):
+			err = copyFile(from, to)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
 }
 
 // checkLogs reports what the logs of a database lack. gaps says whether some writes may be in no log.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -20,9 +21,10 @@ import (
 type local struct {
 	Conn *Conn
 
-	srv *server.Server
-	db  *engine.DB
-	tmp string
+	srv  *server.Server
+	db   *engine.DB
+	tmp  string
+	undo func() // removes the links to a directory that is only read; nil = none
 }
 
 // localConfig returns the settings for a data directory, from a configuration file if one is given.
@@ -67,8 +69,40 @@ func openExisting(ctx context.Context, dir, file string) (*local, error) {
 	if _, err := os.Stat(filepath.Join(cfg.DBDir(), "CURRENT")); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, errNoDatabase)
 	}
-	return openLocal(ctx, dir, file, true)
+	if mayWrite(cfg.Dir()) && mayWrite(cfg.DBDir()) {
+		return openLocal(ctx, dir, file, true)
+	}
+	// A server writes at its start: the directory is served through links.
+	links, err := os.MkdirTemp("", "basalt-read-")
+	if err != nil {
+		return nil, err
+	}
+	var release func()
+	undo := func() {
+		if release != nil {
+			release()
+		}
+		os.RemoveAll(links)
+	}
+	db := filepath.Join(links, "db")
+	if err = os.Mkdir(db, 0o700); err == nil {
+		release, err = engine.LinkDatabase(cfg.DBDir(), db)
+	}
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	l, err := openLocal(ctx, links, file, true, "--rocksdb.disable_auto_compactions", "yes")
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	l.undo = undo
+	return l, nil
 }
+
+// mayWrite reports whether this process may create files in a directory. Tests replace it: root may everywhere.
+var mayWrite = func(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }
 
 func (l *local) open(cfg *config.Config, log bool) error {
 	if err := server.Check(cfg); err != nil {
@@ -109,5 +143,8 @@ func (l *local) close() (err error) {
 		err = errors.Join(err, l.db.Close())
 	}
 	os.RemoveAll(l.tmp)
+	if l.undo != nil {
+		l.undo()
+	}
 	return err
 }

@@ -509,3 +509,41 @@ func FuzzCommands(f *testing.F) {
 		}
 	})
 }
+
+// TestExportReadOnly: a directory in which nothing may be written is exported, and is as it was.
+func TestExportReadOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	l, err := openLocal(t.Context(), dir, "", true)
+	require.NoError(t, err)
+	for i := range 100 {
+		if _, err := l.Conn.Do("SET", fmt.Sprint("k", i), "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	require.NoError(t, l.close())
+	want := export(t, ExportOptions{Dir: dir, Format: "resp"})
+	files := func() (list []string) {
+		err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+			if err == nil {
+				list = append(list, fmt.Sprint(path, info.Size(), info.ModTime()))
+			}
+			return err
+		})
+		require.NoError(t, err)
+		return list
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "db")} {
+		require.NoError(t, os.Chmod(d, 0o555))
+		defer os.Chmod(d, 0o755)
+	}
+	old := mayWrite
+	defer func() { mayWrite = old }()
+	mayWrite = func(path string) bool { return !strings.HasPrefix(path, dir) && old(path) }
+	before := files()
+	if got := export(t, ExportOptions{Dir: dir, Format: "resp"}); got != want {
+		t.Error(difference(got, want))
+	}
+	if after := files(); !slices.Equal(before, after) {
+		t.Errorf("the directory was %q, is %q", before, after)
+	}
+}
