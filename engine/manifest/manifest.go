@@ -85,6 +85,9 @@ type Manifest struct {
 	TableSizes map[uint64]uint64
 	// TableIDs are the globally unique 16-byte ids of table files by number. RocksDB before 7.3 gave none.
 	TableIDs map[uint64][]byte
+	// TableSequences are, by number, the sequence numbers of table files whose records all have the same one, as those of
+	// a file that was ingested. RocksDB may have written the number into the file, whose unique id stays the same.
+	TableSequences map[uint64]uint64
 
 	data     []byte
 	end      int64 // of the last complete record in data
@@ -152,7 +155,7 @@ func number(name string) (uint64, bool) {
 
 func parse(data []byte) (*Manifest, error) {
 	m := &Manifest{data: data, families: map[uint32]family{}, TableSizes: map[uint64]uint64{},
-		TableIDs: map[uint64][]byte{}, tables: map[uint64]Table{}}
+		TableIDs: map[uint64][]byte{}, TableSequences: map[uint64]uint64{}, tables: map[uint64]Table{}}
 	s := logfile.NewScanner(bytes.NewReader(data), 0)
 	for s.Next() {
 		e := edit{m: m, s: s, b: s.Record()}
@@ -299,8 +302,9 @@ func (e *edit) file(tag uint64) {
 	if tag == tagNewFile {
 		return
 	}
-	e.uint()
-	e.uint()
+	if smallest, largest := e.uint(), e.uint(); smallest == largest {
+		e.m.TableSequences[t.Number] = largest
+	}
 	if tag == tagNewFile4 {
 		if id := e.custom(customEnd); len(id) == uniqueIDLen {
 			e.m.TableIDs[t.Number] = bytes.Clone(id)

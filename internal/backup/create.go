@@ -192,7 +192,9 @@ func writeFile(path string, in io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// table returns the unique id and the size of a table file, if RocksDB recorded them.
+// table returns what tells a table file from all others, and its size, if RocksDB recorded them: the unique id, and the
+// sequence number if all records have the same one. For a file may be ingested twice, and RocksDB writes another number
+// into each copy.
 func (c *creation) table(name string) (id string, size int64) {
 	var n uint64
 	if filepath.Ext(name) != ".sst" {
@@ -201,7 +203,11 @@ func (c *creation) table(name string) (id string, size int64) {
 	if _, err := fmt.Sscanf(name, "%d.sst", &n); err != nil {
 		return "", 0
 	}
-	return hex.EncodeToString(c.m.TableIDs[n]), int64(c.m.TableSizes[n])
+	id = hex.EncodeToString(c.m.TableIDs[n])
+	if sequence := c.m.TableSequences[n]; sequence != 0 && id != "" {
+		id += fmt.Sprintf("%016x", sequence)
+	}
+	return id, int64(c.m.TableSizes[n])
 }
 
 // storeAll stores the files that the repository does not have.

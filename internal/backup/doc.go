@@ -10,8 +10,8 @@
 //	locks/<kind>-<id>.json              who works on the repository, see lock.go
 //
 // Objects are immutable, except positions and locks, and get their names only when they are complete. The object name
-// of a table file contains RocksDB's unique id from the MANIFEST. So a file that an earlier or interrupted backup has
-// stored is found without reading the source.
+// of a table file contains RocksDB's unique id from the MANIFEST, followed by the sequence number of its records if all
+// have the same one. So a file that an earlier or interrupted backup has stored is found without reading the source.
 //
 // # Consistency
 //

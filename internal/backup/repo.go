@@ -100,7 +100,7 @@ type File struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	Table  string `json:"table,omitempty"` // RocksDB's unique id of a table file
+	Table  string `json:"table,omitempty"` // see creation.table
 }
 
 // Size returns the total size in bytes of the files of a backup.
@@ -120,7 +120,7 @@ func (f *File) object() string {
 	return name
 }
 
-var fileObject = regexp.MustCompile(`^files/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]+)(?:-([0-9a-f]{32}))?$`)
+var fileObject = regexp.MustCompile(`^files/[0-9a-f]{2}/([0-9a-f]{64})-([0-9]+)(?:-([0-9a-f]{32,48}))?$`)
 
 // parseObject is the inverse of object, without the name of the file.
 func parseObject(name string) (f File, ok bool) {
@@ -243,7 +243,7 @@ func randomHex(n int) string {
 
 // stored lists the files in the repository.
 type stored struct {
-	tables map[string]File // by unique id and size
+	tables map[string]File // by File.Table and size
 	files  map[string]bool // names of objects
 }
 
