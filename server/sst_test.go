@@ -84,6 +84,24 @@ func TestSSTLoad(t *testing.T) {
 	other.Want("DBSIZE", ":6\r\n") // with q
 }
 
+// TestSSTLoadAgain: a server that is killed before it has removed moved files leaves them as they were, so that they can
+// be loaded again.
+func TestSSTLoadAgain(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	c.Want("SET a old", "+OK\r\n") // so that the records get a sequence number
+	dir, left := tableFiles(t, "a", "b"), t.TempDir()
+	for _, name := range fileNames(t, dir) {
+		require.NoError(t, os.Link(filepath.Join(dir, name), filepath.Join(left, name)))
+	}
+	for _, dir := range []string{dir, left} {
+		if got := c.Do("SST", "LOAD", dir, "MOVEFILES", "yes"); !strings.Contains(got, ":2\r\n") {
+			t.Fatal(got)
+		}
+		c.Want("LRANGE a 0 -1", servertest.Bulk("e-a"))
+		c.Want("LPUSH a x", ":2\r\n")
+	}
+}
+
 // TestSSTLoadRefused: when one file cannot be taken, none is.
 func TestSSTLoadRefused(t *testing.T) {
 	h := servertest.Start(t)
