@@ -3,6 +3,7 @@ package backup
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,46 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: a restore to a time says that writes with times up to it are left out, because they come behind later
+// ones.
+func TestClockSetBack(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	r := newRepo(t)
+	f := s.follow(r, "")
+	f.await("a backup was made")
+	for i := range 3 {
+		c.do("SET n %d", i)
+		s.stored(r)
+	}
+	f.end()
+	lines, err := r.timelines(t.Context())
+	if err != nil || len(lines) != 1 || len(lines[0].Segments) != 3 {
+		t.Fatalf("%+v, %v", lines, err)
+	}
+	// The second write came while the clock was an hour ahead.
+	old := lines[0].Segments[1]
+	w, err := newSegment(t.Context(), r, old.Timeline, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	require.NoError(t, r.withObject(t.Context(), old.object(), func(in io.Reader) error {
+		return readSegment(in, old, func(rep []byte, at, _ time.Time) error { return w.add(rep, at.Add(time.Hour)) })
+	}))
+	require.NoError(t, w.commit())
+	require.NoError(t, r.Remove(t.Context(), old.object()))
+	at := lines[0].Segments[2].To
+	again, res := restore(t, r, RestoreOptions{At: at})
+	if got := again.dial(t).do("GET n"); got != "0" || !res.Back.Equal(lines[0].Segments[2].From) {
+		t.Errorf("%q, %+v", got, res)
+	}
+	again.stop()
+	again, res = restore(t, r, RestoreOptions{})
+	if got := again.dial(t).do("GET n"); got != "2" || !res.Back.IsZero() {
+		t.Errorf("%q, %+v", got, res)
+	}
+}
+
 // A missing or damaged segment is refused with its name.
 func TestDamagedLog(t *testing.T) {
 	s := startServer(t, "")
@@ -148,6 +189,23 @@ func TestDamagedLog(t *testing.T) {
 		t.Error(err)
 	}
 	if v, err := r.Verify(t.Context(), VerifyOptions{}); err != nil || len(v.Damage) != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	// Nor is less restored when the time is between its neighbours, or when it was the newest one.
+	between := lines[0].Segments[2].From.Add(-time.Millisecond)
+	if _, err := r.Restore(t.Context(), t.TempDir(), RestoreOptions{At: between}); !errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "lacks sequence number") {
+		t.Error(err)
+	}
+	os.Remove(filepath.Join(dir, lines[0].Segments[2].object()))
+	for _, o := range []RestoreOptions{{}, {At: between}, {At: time.Now()}} {
+		if _, err := r.Restore(t.Context(), t.TempDir(), o); !errors.Is(err, ErrDamaged) ||
+			!strings.Contains(err.Error(), "lacks sequence number") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if v, err := r.Verify(t.Context(), VerifyOptions{}); err != nil || len(v.Damage) != 1 ||
+		!strings.Contains(v.Damage[0], "lacks its end") {
 		t.Errorf("%+v, %v", v, err)
 	}
 	// Up to there everything can be restored.

@@ -218,3 +218,17 @@ func (s oldLocks) List(ctx context.Context, prefix string, f func(Object) error)
 		return f(o)
 	})
 }
+
+// TestPrunedBetween: a time between a backup and a log whose beginning was pruned is not reached.
+func TestPrunedBetween(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	backups := []*Backup{{ID: "old", Timeline: "t", Sequence: 10, Time: at(100)},
+		{ID: "new", Timeline: "t", Sequence: 30, Time: at(300)}}
+	lines := []*Timeline{{ID: "t", Until: at(400), Last: 40,
+		Segments: []Segment{{Timeline: "t", First: 31, Last: 40, From: at(310), To: at(400)}}}}
+	for when, want := range map[int]int{100: 100, 200: 100, 300: 300, 350: 350, 500: 400} {
+		if p := choose(backups, lines, at(when)); !p.reached.Equal(at(want)) {
+			t.Errorf("at %d: %s, %v", when, p.backup.ID, p.reached.Unix())
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -36,6 +37,9 @@ type Restored struct {
 	// Unread is set if the writes from this time until after the requested time arrived late, because no one had read
 	// the log: they are not restored.
 	Unread time.Time
+	// Back is set if the clock was set back while the log was stored: writes with times from this one on, which is not
+	// after the requested time, come behind others that are, and are not restored.
+	Back time.Time
 }
 
 // ErrNotEmpty: the target of a restore is not empty.
@@ -79,6 +83,7 @@ type plan struct {
 	backup   *Backup
 	tail     []Segment // of the backup itself
 	segments []Segment
+	stored   uint64 // the sequence number up to which the log was stored; 0 = unknown
 	until    limit
 	reached  time.Time
 }
@@ -93,6 +98,9 @@ type limit struct {
 func (l *limit) over(last uint64, at time.Time) bool {
 	return !l.time.IsZero() && at.After(l.time) || l.sequence > 0 && last > l.sequence
 }
+
+// passed reports whether what came after a time is beyond the limit.
+func (l *limit) passed(end time.Time) bool { return !l.time.IsZero() && !l.time.After(end) }
 
 func (r *Repo) plan(ctx context.Context, o RestoreOptions) (*plan, error) {
 	if o.ID != "" {
@@ -135,8 +143,11 @@ func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
 			continue
 		}
 		t := findTimeline(lines, b.Timeline)
-		p := &plan{backup: b, segments: t.Segments, until: limit{time: at}, reached: t.Until}
-		if !at.IsZero() && t.Until.After(at) {
+		p := &plan{backup: b, segments: t.Segments, stored: t.Last, until: limit{time: at}, reached: t.Until}
+		if pruned(t, b, at) {
+			p = &plan{backup: b, reached: b.Time}
+		}
+		if !at.IsZero() && p.reached.After(at) {
 			p.reached = at
 		}
 		if p.reached.Before(b.Time) {
@@ -147,6 +158,12 @@ func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
 		}
 	}
 	return best
+}
+
+// pruned reports whether the log of a timeline between a backup and a later time is gone, as Prune leaves it.
+func pruned(t *Timeline, b *Backup, at time.Time) bool {
+	i := slices.IndexFunc(t.Segments, func(s Segment) bool { return s.Last > b.Sequence })
+	return i >= 0 && t.Segments[i].First > b.Sequence+1 && !at.IsZero() && t.Segments[i].From.After(at)
 }
 
 // choosePoint selects the newest backup of a timeline that is not after a point of it.
@@ -304,7 +321,7 @@ type replayer struct {
 
 // replay applies the log.
 func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (err error) {
-	if len(p.tail) == 0 && len(p.segments) == 0 {
+	if len(p.tail) == 0 && len(p.segments) == 0 && p.stored <= p.backup.Sequence {
 		return nil
 	}
 	db, err := openForReplay(dir)
@@ -318,20 +335,32 @@ func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (
 			return err
 		}
 	}
-	for _, s := range p.segments {
+	enough := false
+	end := p.backup.Time // of what was applied; what is missing came later
+	for i, s := range p.segments {
 		if s.Last < a.next {
 			continue
 		}
-		if p.until.over(s.First, s.From) {
-			// Writes that were received before the end of the log, but read late, may have been made earlier.
-			if err := r.noteUnread(ctx, s, p.until.time, res); err != nil {
-				return err
-			}
-			break
+		if s.First > a.next && !p.until.passed(end) { // even if s is beyond the limit: what is missing may not be
+			return a.lacks(s.object())
 		}
-		if err := r.applySegment(ctx, a, s, s.object(), p.until); err != nil {
+		if enough = p.until.over(s.First, s.From); enough {
+			// Writes that were received before the end of the log, but read late, may have been made earlier.
+			err = r.noteUnread(ctx, s, p.until.time, res)
+		} else if err = r.applySegment(ctx, a, s, s.object(), p.until); errors.Is(err, errEnough) {
+			enough, err = true, nil
+		}
+		if err != nil {
 			return err
 		}
+		if enough {
+			p.noteBack(i, res)
+			break
+		}
+		end = s.To
+	}
+	if !enough && !p.until.passed(end) && p.stored >= a.next {
+		return a.lacks(fmt.Sprintf("the newest one that was stored, %d", p.stored))
 	}
 	if err := a.flush(); err != nil {
 		return err
@@ -343,7 +372,7 @@ func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (
 // errEnough ends the reading of a segment.
 var errEnough = errors.New("enough")
 
-// applySegment applies the batches of a segment up to a limit.
+// applySegment applies the batches of a segment up to a limit. The error is errEnough when the limit was reached.
 func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object string, until limit) error {
 	err := r.withObject(ctx, object, func(in io.Reader) error {
 		return readSegment(in, s, func(rep []byte, at, unread time.Time) error {
@@ -359,10 +388,16 @@ func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object 
 			return a.add(rep, object)
 		})
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
 	return err
+}
+
+// noteBack checks whether the clock was set back after segment i, which is beyond the limit or has what is.
+func (p *plan) noteBack(i int, res *Restored) {
+	for _, s := range p.segments[i+1:] {
+		if !p.until.time.IsZero() && !s.From.After(p.until.time) && (res.Back.IsZero() || s.From.Before(res.Back)) {
+			res.Back = s.From
+		}
+	}
 }
 
 // noteUnread checks whether no one had read the log before a segment.
@@ -382,7 +417,7 @@ func (a *replayer) add(rep []byte, object string) error {
 	case last < a.next:
 		return nil
 	case first > a.next:
-		return fmt.Errorf("%w: the log lacks sequence number %d before %s", ErrDamaged, a.next, object)
+		return a.lacks(object)
 	case first < a.next:
 		var err error
 		if rep, err = batch.Tail(rep, a.next); err != nil {
@@ -399,6 +434,11 @@ func (a *replayer) add(rep []byte, object string) error {
 		return nil
 	}
 	return a.flush()
+}
+
+// lacks returns the error for missing writes before something.
+func (a *replayer) lacks(before string) error {
+	return fmt.Errorf("%w: the log lacks sequence number %d before %s", ErrDamaged, a.next, before)
 }
 
 func (a *replayer) flush() error {

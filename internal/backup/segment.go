@@ -92,6 +92,19 @@ type Timeline struct {
 	ID       string
 	Segments []Segment // by their first sequence numbers
 	Until    time.Time // the log is complete up to this time; zero = unknown
+	Last     uint64    // the sequence number of the newest write that was stored; 0 = unknown
+}
+
+// end returns the sequence number at which the segments end.
+func (t *Timeline) end() uint64 {
+	if n := len(t.Segments); n > 0 {
+		return t.Segments[n-1].Last
+	}
+	return 0
+}
+
+func (t *Timeline) sort() {
+	slices.SortFunc(t.Segments, func(a, b Segment) int { return strings.Compare(a.object(), b.object()) })
 }
 
 // findTimeline returns a timeline by its id, or if none has it, one without segments.
@@ -129,7 +142,7 @@ func (r *Repo) timelines(ctx context.Context) ([]*Timeline, error) {
 		return nil, err
 	}
 	for _, t := range all {
-		slices.SortFunc(t.Segments, func(a, b Segment) int { return strings.Compare(a.object(), b.object()) })
+		t.sort()
 		if n := len(t.Segments); n > 0 {
 			t.Until = t.Segments[n-1].To
 		}
@@ -146,6 +159,19 @@ func (r *Repo) timelines(ctx context.Context) ([]*Timeline, error) {
 		}
 		if p.Time.After(t.Until) {
 			t.Until = p.Time
+		}
+		if t.Last = p.Sequence; t.Last > t.end() { // the newest segment is missing, or has come since
+			t.Segments = nil
+			err := r.List(ctx, timelinePrefix(t.ID), func(o Object) error {
+				if s, ok := parseSegment(o); ok {
+					t.Segments = append(t.Segments, s)
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			t.sort()
 		}
 	}
 	slices.SortFunc(all, func(a, b *Timeline) int { return strings.Compare(a.ID, b.ID) })

@@ -160,6 +160,10 @@ func gaps(t *Timeline, backups []*Backup) (found []string) {
 				after.First-1, after.object()))
 		}
 	}
+	stored := func(b *Backup) bool { return b.Timeline == t.ID && b.Sequence >= t.Last }
+	if t.Last > t.end() && !slices.ContainsFunc(backups, stored) {
+		found = append(found, fmt.Sprintf("the log of timeline %s lacks its end, up to sequence number %d", t.ID, t.Last))
+	}
 	return found
 }
 

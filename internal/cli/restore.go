@@ -67,6 +67,9 @@ REPOSITORY is ` + repoHelp + ".",
 			case !r.Unread.IsZero():
 				return Partial(fmt.Errorf("the log was not read from %s on: later writes came too late to be restored",
 					r.Unread.Local().Format(exactTime)))
+			case !r.Back.IsZero():
+				return Partial(fmt.Errorf("the clock was set back while the log was stored: writes with times from %s on, "+
+					"which come behind later times, are not restored", r.Back.Local().Format(exactTime)))
 			case r.Reached.Before(o.At):
 				return Partial(fmt.Errorf("there is nothing later than %s", r.Reached.Local().Format(exactTime)))
 			}
