@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/engine/lock"
 	"github.com/basaltdb/basalt/engine/reccache"
@@ -50,6 +51,7 @@ type DB struct {
 	// fieldsExpired is called for a hash some of whose fields were deleted because they have expired.
 	fieldsExpired atomic.Pointer[func(ns string, userKey []byte)]
 	counts        counts
+	clock         compaction.Clock
 	versions      versions
 	// flushedAt is the sequence number of the newest FlushAll; no key exists if nothing was written since.
 	flushedAt atomic.Uint64
@@ -141,6 +143,7 @@ func Open(o Options) (*DB, error) {
 			Large: o.LargeRecordCache, LargeMax: o.LargeRecordCacheMax})
 	}
 	db.counts.init(o.Rocks.BlockCacheSize)
+	db.CompactionClock() // begins here
 	saved := savedCounts(o.Dir, o.Logger)
 	db.versions.init()
 	db.options = o

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/basaltdb/basalt/cf"
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+)
 
 // SameEpoch reports whether two keys of the default namespace have the same epoch.
 func (db *DB) SameEpoch(a, b []byte) bool {
@@ -24,3 +28,8 @@ func OnExchangeStep(f func(step int)) (restore func()) {
 
 // FilesChanged does what a flush or a compaction does for the key count.
 func (db *DB) FilesChanged() { db.counts.filesChanged() }
+
+// SetClockForward does for compactions what a step of the system's clock does.
+func (db *DB) SetClockForward(d time.Duration) {
+	db.clock.Now(time.Now().Add(-d).UnixMilli(), time.Since(db.counts.origin))
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
@@ -34,7 +33,7 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		return rocks.Keep, 0, 0
 	}
 	defer db.filterLane.Leave()
-	now := db.compactionTime(time.Now().UnixMilli())
+	now := db.compactionTime(db.CompactionClock())
 	switch kind {
 	case rocks.Meta:
 		v := compaction.MetadataVerdict(value, now)

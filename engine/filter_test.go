@@ -110,6 +110,29 @@ func TestCompactionDropsWhatIsUnreachable(t *testing.T) {
 	}
 }
 
+// TestCompactionAfterClockStep: keys that have expired only since the system's clock was set forward stay, for it may be
+// set back.
+func TestCompactionAfterClockStep(t *testing.T) {
+	db := openQuiet(t)
+	hour := time.Now().Add(-time.Hour)
+	update(t, db, "h", func(tx *engine.Tx, _ *engine.Record) {
+		h := tx.Fresh([]byte("h"), cf.TypeHash)
+		h.Size, h.Expire = 1, uint64(hour.UnixMilli())
+		tx.Put(cf.Default, tx.Subkey(&h, []byte("f")), []byte("v"))
+		tx.Save(&h, nil)
+	})
+	db.SetClockForward(2 * time.Hour)
+	compact(t, db)
+	for _, id := range []cf.ID{cf.Default, cf.Metadata} {
+		if got := records(t, db, id); got != 1 {
+			t.Errorf("%s: %d records are left", id, got)
+		}
+	}
+	if _, err := db.CompactExpired(1, db.CompactionClock()); err != nil || db.CompactionClock() > hour.UnixMilli() {
+		t.Error(err, db.CompactionClock())
+	}
+}
+
 func TestCompactionOfOtherFamilies(t *testing.T) {
 	db := openQuiet(t)
 	update(t, db, "bm", func(tx *engine.Tx, rec *engine.Record) {

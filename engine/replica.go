@@ -117,6 +117,12 @@ func (db *DB) MasterTime(ms int64) {
 	}
 }
 
+// CompactionClock returns the time by which compactions of a master judge, in milliseconds since the epoch. See
+// [compaction.Clock].
+func (db *DB) CompactionClock() int64 {
+	return db.clock.Now(time.Now().UnixMilli(), time.Since(db.counts.origin))
+}
+
 // compactionTime returns the time by which compactions judge, in milliseconds since the epoch: now, except in a
 // replica.
 func (db *DB) compactionTime(now int64) int64 {
@@ -135,7 +141,7 @@ func (db *DB) WritersTime() int64 {
 	if db.replica.on.Load() {
 		return db.replica.clock.Load()
 	}
-	return time.Now().UnixMilli() - maxTransaction
+	return db.CompactionClock() - maxTransaction
 }
 
 // versionTime returns when a version was made, in milliseconds since the epoch; see versions.

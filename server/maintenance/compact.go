@@ -131,7 +131,7 @@ func (w *Work) reclaim(now time.Time) {
 	if percent == 0 {
 		return
 	}
-	n, err := w.DB.CompactExpired(percent, now.UnixMilli())
+	n, err := w.DB.CompactExpired(percent, w.DB.CompactionClock())
 	switch {
 	case err != nil && !w.closing.Load():
 		w.Log.Error("compacting files with expired data", zap.Error(err))
