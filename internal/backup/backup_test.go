@@ -104,6 +104,29 @@ func TestIncremental(t *testing.T) {
 	}
 }
 
+// TestClockWasAhead: a backup that was made while the clock was ahead does not count as newer than later ones.
+func TestClockWasAhead(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	r := newRepo(t)
+	for i := range 3 {
+		r.now = time.Now
+		if i == 0 {
+			r.now = func() time.Time { return time.Now().Add(1000 * time.Hour) }
+		}
+		c.do("SET n %d", i)
+		s.create(r)
+	}
+	p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+	if err != nil || len(p.Removed) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	again, _ := restore(t, r, RestoreOptions{})
+	if got := again.dial(t).do("GET n"); got != "2" {
+		t.Errorf("the newest backup has %q", got)
+	}
+}
+
 // A directory that a server has open is refused.
 func TestOpenDirectory(t *testing.T) {
 	s := startServer(t, "")

@@ -81,6 +81,7 @@ type creation struct {
 	source string
 	server *Server // nil = a directory
 	began  time.Time
+	floor  time.Time // the backup is not older than that
 
 	have *stored
 	snap snapshot
@@ -96,6 +97,15 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 	if c.have, err = c.r.storedFiles(ctx); err != nil {
 		return nil, err
 	}
+	// The newest backup is the one that is restored, and kept. So a clock that was ahead when an earlier one was made, and
+	// was set back, does not make this one older.
+	newest, err := c.r.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if newest.After(c.r.now()) {
+		c.floor = newest.Add(time.Second)
+	}
 	var begin uint64
 	if c.server != nil && c.o.timeline == nil {
 		if begin, err = c.server.sequence(ctx); err != nil {
@@ -106,7 +116,7 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 		return nil, err
 	}
 	defer c.snap.close()
-	b := &Backup{Time: c.r.now().UTC().Truncate(time.Millisecond).Add(time.Millisecond), Source: c.source}
+	b := &Backup{Time: c.now(), Source: c.source}
 	if c.head, err = os.MkdirTemp("", "basalt-backup-"); err != nil {
 		return nil, err
 	}
@@ -139,12 +149,20 @@ func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot
 	if c.o.timeline != nil {
 		b.Timeline = c.o.timeline()
 	}
-	b.ID = c.r.newID()
+	b.ID = idOf(c.now())
 	if err := c.r.putBackup(ctx, b); err != nil {
 		return nil, err
 	}
 	c.created.Backup, c.created.Took = b, time.Since(c.began)
 	return &c.created, nil
+}
+
+// now returns the present, rounded up to a millisecond.
+func (c *creation) now() time.Time {
+	if now := c.r.now().UTC().Truncate(time.Millisecond).Add(time.Millisecond); now.After(c.floor) {
+		return now
+	}
+	return c.floor
 }
 
 // isHead reports whether a file describes the other files.
@@ -330,7 +348,7 @@ func (c *creation) tail(ctx context.Context, b *Backup, until uint64) (*File, er
 		if first != b.Sequence+1 {
 			return nil, fmt.Errorf("sequence number %d comes after %d", first, b.Sequence)
 		}
-		at := c.r.now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+		at := c.now()
 		if err := seg.add(rep, at); err != nil {
 			return nil, err
 		}

@@ -233,7 +233,23 @@ var validID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$`)
 func IsID(s string) bool { return validID.MatchString(s) }
 
 // newID returns the id of a new backup or timeline: the time and a random part.
-func (r *Repo) newID() string { return r.now().UTC().Format("20060102T150405Z") + "-" + randomHex(2) }
+func (r *Repo) newID() string { return idOf(r.now()) }
+
+const idTime = "20060102T150405Z"
+
+func idOf(t time.Time) string { return t.UTC().Format(idTime) + "-" + randomHex(2) }
+
+// newest returns the time, to the second, in the id of the newest backup; zero = none.
+func (r *Repo) newest(ctx context.Context) (newest time.Time, err error) {
+	err = r.List(ctx, backupsPrefix, func(o Object) error {
+		id := strings.TrimSuffix(strings.TrimPrefix(o.Name, backupsPrefix), ".json")
+		if t, err := time.Parse(idTime, id[:min(len(idTime), len(id))]); err == nil && t.After(newest) {
+			newest = t
+		}
+		return nil
+	})
+	return newest, err
+}
 
 func randomHex(n int) string {
 	b := make([]byte, n)
