@@ -110,7 +110,7 @@ func (tx *Tx) applyRun(run []*ExternalBatch) error {
 		return err
 	}
 	if newest != 0 {
-		tx.db.MasterTime(versionTime(newest) - VersionMargin)
+		tx.db.raiseReplicaClock(versionTime(newest) - VersionMargin)
 	}
 	return nil
 }

@@ -330,6 +330,48 @@ func TestReplicaKeepsWhatTheMasterHas(t *testing.T) {
 	want("promoted", 0, 0)
 }
 
+// TestMasterClockSteps: a master whose clock is ahead by mistake, or is set back, costs a replica no data.
+func TestMasterClockSteps(t *testing.T) {
+	const hour = 3600_000
+	now := time.Now().UnixMilli()
+	ahead := uint64(now+1000*hour) * 1000 << 11 // a version
+	for _, tt := range []struct {
+		name   string
+		expire int64
+		report func(db *engine.DB)
+	}{
+		{"a time ahead", now + hour, func(db *engine.DB) { db.MasterTime(now + 1000*hour) }},
+		{"a version ahead", now + hour, func(db *engine.DB) {
+			_, err := applyUpdates(db, true, masterBatch(3, func(b *batch.Builder) {
+				b.Put(cf.Metadata, nsKey(ns, "s"), (&cf.Meta{Type: cf.TypeHash, Version: ahead, Size: 1}).Append(nil))
+				b.Put(cf.Default, subkey("s", ahead, "f"), []byte("v"))
+			}))
+			require.NoError(t, err)
+		}},
+		{"set back", now - hour, func(db *engine.DB) {
+			db.MasterTime(now - hour/10)
+			db.MasterTime(now - 5*hour)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			db := openReplica(t)
+			version := uint64(now-10*hour) * 1000 << 11
+			_, err := applyUpdates(db, true, masterBatch(1, func(b *batch.Builder) {
+				m := cf.Meta{Type: cf.TypeHash, Expire: uint64(tt.expire), Version: version, Size: 1}
+				b.Put(cf.Metadata, nsKey(ns, "h"), m.Append(nil))
+				b.Put(cf.Default, subkey("h", version, "f"), []byte("v"))
+			}))
+			require.NoError(t, err)
+			tt.report(db)
+			before := records(t, db, cf.Default)
+			compact(t, db)
+			if got := records(t, db, cf.Default); got != before {
+				t.Errorf("%d of %d fields are left", got, before)
+			}
+		})
+	}
+}
+
 // TestReplicaKeepsFields is the same for fields of hashes.
 func TestReplicaKeepsFields(t *testing.T) {
 	now := time.Now().UnixMilli()

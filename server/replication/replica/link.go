@@ -314,7 +314,7 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 		}
 		switch f.Kind {
 		case proto.KindPing:
-			g.time = time.Now().UnixMilli() - engine.VersionMargin
+			g.time = l.db.CompactionClock() - engine.VersionMargin
 		case proto.KindTime:
 			g.time = f.Time()
 		case proto.KindGetAck:
