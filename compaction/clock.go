@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Clock is the time by which compactions judge what has expired. It does not follow the system's clock at once when that
-// is set forward: it might be by mistake, and would be set back. Compactions drop the metadata record and the subkeys of
-// an expired key at different times, so a key that expires only by the wrong clock would come back without its elements.
+// Clock is the time by which compactions judge what has expired. It does not follow the system's clock at once when
+// that is set forward: it might be by mistake, and would be set back. Compactions drop the metadata record and the
+// subkeys of an expired key at different times, so a key that expires only by the wrong clock would come back
+// without its elements.
 //
 // The first time is believed, and later ones that a monotonic clock confirms. The zero value has seen none.
 type Clock struct {
@@ -23,7 +24,8 @@ type Clock struct {
 // then expired data takes room. A virtual machine that was suspended looks the same.
 const Believed = 24 * time.Hour
 
-// Now returns the time by which to judge. system is the system's clock, steady a monotonic clock, which must be positive.
+// Now returns the time by which to judge. system is the system's clock, steady a monotonic clock, which must be
+// positive.
 func (c *Clock) Now(system int64, steady time.Duration) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

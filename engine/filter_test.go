@@ -110,8 +110,8 @@ func TestCompactionDropsWhatIsUnreachable(t *testing.T) {
 	}
 }
 
-// TestCompactionAfterClockStep: keys that have expired only since the system's clock was set forward stay, for it may be
-// set back.
+// TestCompactionAfterClockStep: keys that have expired only since the system's clock was set forward stay, for it may
+// be set back.
 func TestCompactionAfterClockStep(t *testing.T) {
 	db := openQuiet(t)
 	hour := time.Now().Add(-time.Hour)

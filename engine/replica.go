@@ -107,8 +107,8 @@ const VersionMargin = 60 * 60 * 1000
 func (db *DB) NewMaster() { db.replica.clock.Store(0) }
 
 // MasterTime reports to a replica that all writes that the master had begun before a time are applied. The time is in
-// milliseconds since the epoch by the master's clock. A time hours before the last one means that the master's clock was
-// set back: what has expired by the old time may live again.
+// milliseconds since the epoch by the master's clock. A time hours before the last one means that the master's clock
+// was set back: what has expired by the old time may live again.
 func (db *DB) MasterTime(ms int64) {
 	if ms < db.replica.clock.Load()-2*VersionMargin {
 		db.replica.clock.Store(ms)
@@ -116,8 +116,8 @@ func (db *DB) MasterTime(ms int64) {
 	db.raiseReplicaClock(ms)
 }
 
-// raiseReplicaClock sets the replica's clock if that is behind a time. A master whose clock is ahead by mistake does not
-// take it further than the own clock: an earlier time is always true.
+// raiseReplicaClock sets the replica's clock if that is behind a time. A master whose clock is ahead by mistake does
+// not take it further than the own clock: an earlier time is always true.
 func (db *DB) raiseReplicaClock(ms int64) {
 	ms = min(ms, db.CompactionClock()-maxTransaction)
 	for c := &db.replica.clock; ; {

@@ -84,8 +84,8 @@ func TestSSTLoad(t *testing.T) {
 	other.Want("DBSIZE", ":6\r\n") // with q
 }
 
-// TestSSTLoadAgain: a server that is killed before it has removed moved files leaves them as they were, so that they can
-// be loaded again.
+// TestSSTLoadAgain: a server that is killed before it has removed moved files leaves them as they were, so that they
+// can be loaded again.
 func TestSSTLoadAgain(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	c.Want("SET a old", "+OK\r\n") // so that the records get a sequence number

@@ -64,8 +64,8 @@ int bk_ingest(void* dbp, int n, void** cf, char** path, int move, char** err) {
     a.column_family = bk::cf(cf[i]);
     a.external_files.emplace_back(path[i]);
     a.options.move_files = move != 0;
-    // The sequence number of the records stays out of the file, and is in the MANIFEST only: RocksDB refuses to ingest a
-    // file with a number, and a moved file is the caller's own until the end.
+    // The sequence number of the records stays out of the file, and is in the MANIFEST only: RocksDB refuses to ingest
+    // a file with a number, and a moved file is the caller's own until the end.
     a.options.write_global_seqno = false;
   }
   std::vector<rocksdb::IngestExternalFileArg> args;

@@ -108,8 +108,8 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a restore to a time says that writes with times up to it are left out, because they come behind later
-// ones.
+// TestClockSetBack: a restore to a time says that writes with times up to it are left out, because they come behind
+// later ones.
 func TestClockSetBack(t *testing.T) {
 	s := startServer(t, "")
 	c := s.dial(t)

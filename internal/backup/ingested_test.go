@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// ingest brings a table file into a closed database as RocksDB does by default, and as Kvrocks does: it copies the file,
-// and writes the sequence number of the records into the copy.
+// ingest brings a table file into a closed database as RocksDB does by default, and as Kvrocks does: it copies the
+// file, and writes the sequence number of the records into the copy.
 func ingest(t *testing.T, db, file string) {
 	t.Helper()
 	o, in := grocksdb.NewDefaultOptions(), grocksdb.NewDefaultIngestExternalFileOptions()
@@ -45,7 +45,8 @@ func TestIngestedTwice(t *testing.T) {
 	defer w.Destroy()
 	require.NoError(t, w.Open(file))
 	m := cf.Meta{Type: cf.TypeString}
-	require.NoError(t, w.Add(cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("k"), false), append(m.Append(nil), "new"...)))
+	key := cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("k"), false)
+	require.NoError(t, w.Add(key, append(m.Append(nil), "new"...)))
 	require.NoError(t, w.Finish())
 
 	r := newRepo(t)
