@@ -25,7 +25,7 @@ const (
 type FileProperties struct {
 	Name    string
 	Created time.Time // of the file's data as RocksDB notes it, else the file's modification time
-	Total   uint64    // keys counted by [Collector]
+	Total   uint64    // keys, see [PropTotalKeys]
 	Deleted uint64    // how many of them are deleted or dead
 	Start   []byte    // the first key; empty when the file has no such properties
 	Stop    []byte    // the last key
@@ -36,8 +36,19 @@ type FileProperties struct {
 	Ingested bool // [ExpiriesUnknown]
 }
 
-// SetCounters fills the counters and keys from the properties that [Collector.Finish] wrote. If the properties are
-// missing, or a counter is not a number, the keys stay empty, so that the picker skips the file.
+// The names of the properties that the native collector in engine/rocks writes into a file. The counters are in decimal,
+// the keys are unencoded. A metadata record stands for its subkeys too, which are in other families: it counts as 1 +
+// size keys, all of them deleted when the record is expired or an emptied collection. Range deletes do not count as
+// deleted keys, because the number of keys that they delete is unknown.
+const (
+	PropTotalKeys   = "total_keys"
+	PropDeletedKeys = "deleted_keys"
+	PropStartKey    = "start_key"
+	PropStopKey     = "stop_key"
+)
+
+// SetCounters fills the counters and keys from the properties of the file. If they are missing, or a counter is not
+// a number, the keys stay empty, so that the picker skips the file.
 func (f *FileProperties) SetCounters(props map[string]string) {
 	f.Total, f.Deleted, f.Start, f.Stop = 0, 0, nil, nil
 	total, err := strconv.ParseUint(props[PropTotalKeys], 10, 64)

@@ -9,9 +9,6 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// PropExpiries is the name of the property with the [Expiries] of a file.
-const PropExpiries = "basalt.expiries"
-
 // ExpiriesUnknown is the property of a file of subkeys that was made to be ingested.
 const ExpiriesUnknown = "unknown"
 

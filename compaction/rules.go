@@ -19,13 +19,21 @@ const (
 	Keep Verdict = iota
 	// Drop removes the record.
 	Drop
-	// CheckValue removes the record if [ZeroFragment] holds for its value. The verdict was asked for without the value,
-	// because loading the value is expensive with blob files.
+	// The native side in engine/rocks, which has the value, decides by it about the following. They are asked for
+	// without the value, because loading the value is expensive with blob files.
+
+	// CheckValue removes a bitmap fragment that has no bit set: readers treat a missing fragment as zeros.
 	CheckValue
-	// CheckField removes the record if [ExpiredField] holds for its value.
+	// CheckField removes a field that has expired. An undecodable value has not expired.
+	//
+	// Dropping such a field does not change the metadata record. That is correct, because the record counts expired
+	// fields whether they are still stored or not (see [cf.HashTTL]). The stored value always has the field's own
+	// expiry: a writer that gives a field a later expiry writes the whole value anew, above the value that is dropped.
+	// Fields have the same grace as keys, for replicas whose clock is ahead: the master may prolong a field that has
+	// already expired there.
 	CheckField
-	// CheckSeries removes a chunk of a time series if [OldChunk] holds for its value, and a rule if [RuleVerdict] says
-	// so.
+	// CheckSeries removes a chunk of a time series if all its samples are older than [OldestSample], and a rule if
+	// [RuleVerdict] says so.
 	CheckSeries
 )
 
@@ -80,13 +88,6 @@ func Settled(value []byte) bool {
 		(m.Type != cf.TypeHash || len(tail) == 0)
 }
 
-// MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not in that of a
-// snapshot.
-type MetadataLookup interface {
-	// Lookup returns the record of a metadata key. A missing record is not an error.
-	Lookup(nsKey []byte) (raw []byte, found bool, err error)
-}
-
 // Lookup is the outcome of reading the metadata record that a subkey belongs to.
 type Lookup struct {
 	Raw   []byte // the record, when Found
@@ -130,18 +131,6 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 	return Keep
 }
 
-// ExpiredField reports whether the stored value of a field, in a hash whose fields may expire, says that the field has
-// expired. An undecodable value has not expired.
-//
-// Dropping such a field does not change the metadata record. That is correct, because the record counts expired fields
-// whether they are still stored or not (see [cf.HashTTL]). The stored value always has the field's own expiry: a writer
-// that gives a field a later expiry writes the whole value anew, above the value that is dropped. Fields have the same
-// grace as keys, for replicas whose clock is ahead: the master may prolong a field that has already expired there.
-func ExpiredField(value []byte, now int64) bool {
-	expire, _, err := cf.DecodeHashValue(value)
-	return err == nil && now > Grace && cf.FieldExpired(expire, now-Grace)
-}
-
 // OldestSample returns the timestamp before which the retention of a time series makes samples garbage, by its metadata
 // record; 0 = none are.
 func OldestSample(record []byte) uint64 {
@@ -154,13 +143,6 @@ func OldestSample(record []byte) uint64 {
 		return 0
 	}
 	return m.LastTimestamp - m.Retention
-}
-
-// OldChunk reports whether all samples of a chunk are older than [OldestSample].
-func OldChunk(value []byte, oldest uint64) bool {
-	samples, err := cf.ParseSeriesChunk(value)
-	n := len(samples) / cf.SampleLen
-	return err == nil && n > 0 && cf.SampleAt(samples, n-1).Timestamp < oldest
 }
 
 // RuleVerdict judges a rule of a time series by the metadata record of the one that is aggregated: it is garbage when
@@ -200,17 +182,6 @@ func IndexVerdict(key Lookup, now int64) Verdict {
 	return Keep
 }
 
-// ZeroFragment reports whether a bitmap fragment has no bit set. Readers treat a missing fragment as zeros, so such a
-// fragment may be dropped.
-func ZeroFragment(value []byte) bool {
-	for _, b := range value {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // PubSubVerdict judges a key of the pubsub family: messages only travel in the WAL.
 func PubSubVerdict([]byte) Verdict { return Drop }
 
@@ -241,85 +212,4 @@ func SearchVerdict(k *cf.SearchKey, field Lookup) (v Verdict, userKey []byte) {
 		_, userKey, _ = cf.ParseSearchNumeric(k.Data)
 	}
 	return Keep, userKey
-}
-
-// Rules applies the rule of each family to its records.
-type Rules struct {
-	Metadata MetadataLookup
-	Search   MetadataLookup // of the search family
-	Slots    bool           // keys carry their cluster slot
-	Now      func() int64   // milliseconds since the epoch
-}
-
-// Judge returns the final verdict, [Keep] or [Drop], on one record. Records of unknown families are kept.
-func (r *Rules) Judge(id cf.ID, key, value []byte) Verdict {
-	switch id {
-	case cf.Metadata:
-		return MetadataVerdict(value, r.Now())
-	case cf.Default, cf.ZSetScore, cf.Stream:
-		return r.subkey(key, value)
-	case cf.PubSub:
-		return PubSubVerdict(key)
-	case cf.Propagate:
-		return PropagateVerdict(key)
-	case cf.Search:
-		k, err := cf.ParseSearchKey(key)
-		if err != nil {
-			return Keep
-		}
-		var field Lookup
-		field.Raw, field.Found, field.Err = r.Search.Lookup(k.FieldKey())
-		v, userKey := SearchVerdict(&k, field)
-		if userKey != nil {
-			v = IndexVerdict(r.lookup(cf.AppendNSKey(nil, string(k.Namespace), userKey, r.Slots)), r.Now())
-		}
-		return v
-	case cf.Index:
-		k, err := cf.ParseIndexKey(key)
-		if err != nil {
-			return Keep
-		}
-		return IndexVerdict(r.lookup(cf.AppendNSKey(nil, string(k.Namespace), k.UserKey, r.Slots)), r.Now())
-	}
-	return Keep
-}
-
-func (r *Rules) lookup(nsKey []byte) (l Lookup) {
-	l.Raw, l.Found, l.Err = r.Metadata.Lookup(nsKey)
-	return l
-}
-
-func (r *Rules) subkey(key, value []byte) Verdict {
-	nsKey, err := cf.AppendNSKeyOf(nil, key, r.Slots)
-	if err != nil {
-		return Keep
-	}
-	l := r.lookup(nsKey)
-	now := r.Now()
-	v := SubkeyVerdict(l, key, r.Slots, now)
-	switch {
-	case v == CheckValue && ZeroFragment(value), v == CheckField && ExpiredField(value, now):
-		return Drop
-	case v == CheckSeries:
-		return r.series(l, key, value)
-	case v == CheckValue, v == CheckField:
-		return Keep
-	}
-	return v
-}
-
-func (r *Rules) series(l Lookup, key, value []byte) Verdict {
-	s, err := cf.ParseSubkey(key, r.Slots)
-	if err != nil {
-		return Keep
-	}
-	switch part, rest, err := cf.SplitSeriesSub(s.Sub); {
-	case err != nil:
-	case part == cf.SeriesChunk && OldChunk(value, OldestSample(l.Raw)):
-		return Drop
-	case part == cf.SeriesRule:
-		target := cf.AppendNSKey(nil, string(s.Namespace), rest, r.Slots)
-		return RuleVerdict(r.lookup(target), s.UserKey, r.Now())
-	}
-	return Keep
 }

@@ -163,7 +163,7 @@ func TestSubkeyVerdict(t *testing.T) {
 	}
 }
 
-// metadata is a MetadataLookup in memory. The value "fail" makes a read fail.
+// metadata is a metadataLookup in memory. The value "fail" makes a read fail.
 type metadata map[string]string
 
 func (m metadata) Lookup(nsKey []byte) ([]byte, bool, error) {
@@ -200,7 +200,7 @@ func TestRules(t *testing.T) {
 			fields[string(cf.AppendSearchField(nil, "ns", cf.SearchFieldMeta, []byte("i"), []byte(name)))] =
 				string(field.Append(nil))
 		}
-		r := &Rules{Metadata: md, Search: fields, Slots: slots, Now: func() int64 { return now }}
+		r := &rules{Metadata: md, Search: fields, Slots: slots, Now: func() int64 { return now }}
 		tests := []struct {
 			name  string
 			id    cf.ID
@@ -244,7 +244,7 @@ func TestRules(t *testing.T) {
 			{"unknown family", cf.NumFamilies, sub("gone", "f"), nil, Keep},
 		}
 		for _, tt := range tests {
-			if got := r.Judge(tt.id, tt.key, tt.value); got != tt.want {
+			if got := r.judge(tt.id, tt.key, tt.value); got != tt.want {
 				t.Errorf("slots %v, %s: %v, want %v", slots, tt.name, got, tt.want)
 			}
 		}

@@ -37,7 +37,7 @@ func TestJudgeTimeSeries(t *testing.T) {
 		nsKey("string"):    string(record(cf.Meta{Type: cf.TypeString}, 'v')),
 		nsKey("fails"):     "fail",
 	}
-	rules := Rules{Metadata: records, Now: func() int64 { return seriesNow }}
+	series := rules{Metadata: records, Now: func() int64 { return seriesNow }}
 	sub := func(key string, version uint64, sub []byte) []byte {
 		return append(cf.AppendSubkeyPrefix(nil, []byte(nsKey(key)), false, version), sub...)
 	}
@@ -75,7 +75,7 @@ func TestJudgeTimeSeries(t *testing.T) {
 		{"index of a key that cannot be read", cf.Index, index("fails"), nil, Keep},
 		{"other index", cf.Index, []byte{2, 'n', 's', 1}, nil, Keep},
 	} {
-		if got := rules.Judge(tt.family, tt.key, tt.value); got != tt.want {
+		if got := series.judge(tt.family, tt.key, tt.value); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
 		}
 	}

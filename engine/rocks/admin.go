@@ -311,7 +311,7 @@ func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata {
 type TableProperties struct {
 	File              string
 	CreationTime      uint64 // seconds since the epoch, 0 = unknown
-	TotalKeys         []byte // written by the collector (see compaction.Collector); nil if missing
+	TotalKeys         []byte // written by the collector (see compaction.PropTotalKeys); nil if missing
 	DeletedKeys       []byte
 	StartKey, StopKey []byte
 	Expiries          []byte // see compaction.ParseExpiries

@@ -115,8 +115,8 @@ const (
 	Keep          = 0
 	Drop          = 1
 	DropIfZero    = 2 // drop the record if all bytes of its value are zero
-	DropIfExpired = 3 // drop the record if its value begins with an expiry in the past: compaction.ExpiredField
-	CheckSeries   = 4 // it is a part of a time series: compaction.OldChunk and RuleVerdict decide
+	DropIfExpired = 3 // drop the record if its value begins with an expiry in the past: compaction.CheckField
+	CheckSeries   = 4 // it is a part of a time series: see compaction.CheckSeries
 )
 
 // arenaBlock is the block size in bytes of the arenas of large skip-list memtables.

@@ -218,7 +218,8 @@ class Expiries {
   std::vector<std::pair<uint64_t, uint64_t>> points_;  // second, bytes
 };
 
-// The C++ implementation of compaction.Collector, which defines what is counted.
+// Collector counts the keys of a file that is being written, and those of them that are deleted or dead; for what is
+// counted see compaction.PropTotalKeys.
 class Collector : public TablePropertiesCollector {
  public:
   Collector(bool is_metadata, double trigger, bool outside)
