@@ -134,6 +134,20 @@ func TestReplicaIsFed(t *testing.T) {
 	}
 }
 
+// TestResetReplicationStats: CONFIG RESETSTAT also sets the counters of synchronizations to zero.
+func TestResetReplicationStats(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	follow(t, h.Dial(t), 1)
+	for _, want := range []string{"1", "0"} {
+		fields, _ := servertest.ParseInfo(t, c.Do("INFO", "stats"))
+		if got := fields["sync_partial_ok"]; got != want {
+			t.Errorf("sync_partial_ok:%s, want %s", got, want)
+		}
+		c.Want("CONFIG RESETSTAT", "+OK\r\n")
+	}
+}
+
 // TestWaitForReplicas: WAIT counts the replicas that have acknowledged the writes, and requests acknowledgements.
 func TestWaitForReplicas(t *testing.T) {
 	h := servertest.Start(t)

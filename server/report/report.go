@@ -63,6 +63,7 @@ func (r *Report) ResetStats() {
 	r.DB.Stats.Misses.Store(0)
 	r.DB.Stats.ExpiredFields.Store(0)
 	r.expiredBefore.Store(r.DB.ExpiredKeys())
+	r.Master.ResetStats()
 	r.Replica.ResetStats()
 }
 
