@@ -3,6 +3,7 @@ package cf
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -65,6 +66,14 @@ type SlotRange struct{ First, Last uint16 }
 
 // Contains reports whether a slot is in the range.
 func (r SlotRange) Contains(slot uint16) bool { return r.First <= slot && slot <= r.Last }
+
+// All returns the slots in their order.
+func (r SlotRange) All() iter.Seq[uint16] {
+	return func(yield func(uint16) bool) {
+		for slot := int(r.First); slot <= int(r.Last) && yield(uint16(slot)); slot++ {
+		}
+	}
+}
 
 // String returns "7" or "7-9".
 func (r SlotRange) String() string {

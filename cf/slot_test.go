@@ -2,6 +2,7 @@ package cf
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -39,6 +40,17 @@ func TestSlotRange(t *testing.T) {
 		if r.Contains(slot) != want {
 			t.Error(slot)
 		}
+	}
+	if got := slices.Collect(r.All()); !slices.Equal(got, []uint16{3, 4, 5}) {
+		t.Error(got)
+	}
+	for slot := range (SlotRange{3, 1<<16 - 1}).All() {
+		if slot == 4 {
+			break
+		}
+	}
+	if got := slices.Collect((SlotRange{1<<16 - 1, 1<<16 - 1}).All()); len(got) != 1 {
+		t.Error(got)
 	}
 	if got := r.String() + " " + (SlotRange{7, 7}).String(); got != "3-5 7" {
 		t.Error(got)

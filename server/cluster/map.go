@@ -368,11 +368,10 @@ func (m *Map) Stays(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().Copy()
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		s := uint16(slot)
-		switch m, _ := t.Mark(s); m {
+	for slot := range r.All() {
+		switch m, _ := t.Mark(slot); m {
 		case topology.Leaving, topology.Forbidden, topology.Doubtful:
-			t.SetMark(cf.SlotRange{First: s, Last: s}, topology.Unmarked, "")
+			t.SetMark(cf.SlotRange{First: slot, Last: slot}, topology.Unmarked, "")
 		}
 	}
 	m.publish(t.Settle())
@@ -422,10 +421,9 @@ func (m *Map) Confirmed(r cf.SlotRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().Copy()
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		s := uint16(slot)
-		if m, to := t.Mark(s); m == topology.Arrived {
-			t.SetMark(cf.SlotRange{First: s, Last: s}, topology.Imported, to)
+	for slot := range r.All() {
+		if m, to := t.Mark(slot); m == topology.Arrived {
+			t.SetMark(cf.SlotRange{First: slot, Last: slot}, topology.Imported, to)
 		}
 	}
 	m.publish(t.Settle())
@@ -456,16 +454,15 @@ func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func(
 	defer m.mu.Unlock()
 	t := m.now.Load().Copy()
 	all := true
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		s := uint16(slot)
-		if t.Owner(s) == nil || t.Owns(s) != as.OfSource() {
+	for slot := range r.All() {
+		if t.Owner(slot) == nil || t.Owns(slot) != as.OfSource() {
 			all = false
 			continue
 		}
 		if as == topology.Forbidden {
-			_, to = t.Mark(s)
+			_, to = t.Mark(slot)
 		}
-		t.SetMark(cf.SlotRange{First: s, Last: s}, as, to)
+		t.SetMark(cf.SlotRange{First: slot, Last: slot}, as, to)
 	}
 	t.Settle()
 	if as == topology.Migrated || as == topology.Imported || as == topology.Leaving || as == topology.Arrived {
@@ -485,14 +482,13 @@ func (m *Map) unmark(r cf.SlotRange, as topology.Mark) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().Copy()
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		s := uint16(slot)
-		if m, to := t.Mark(s); m == as || as == topology.Imported && m == topology.Arrived {
+	for slot := range r.All() {
+		if m, to := t.Mark(slot); m == as || as == topology.Imported && m == topology.Arrived {
 			rest := topology.Unmarked
 			if to != "" && as == topology.Forbidden {
 				rest = topology.Leaving
 			}
-			t.SetMark(cf.SlotRange{First: s, Last: s}, rest, to)
+			t.SetMark(cf.SlotRange{First: slot, Last: slot}, rest, to)
 			was = true
 		}
 	}
@@ -509,16 +505,16 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 	if to == nil {
 		return errNoDestination
 	}
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		switch s := uint16(slot); {
-		case t.IsMoved(s):
+	for slot := range r.All() {
+		switch {
+		case t.IsMoved(slot):
 			return errHasMoved
-		case t.IsUnsure(s):
+		case t.IsUnsure(slot):
 			return topology.ErrDoubt
 		}
 	}
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if !t.Owns(uint16(slot)) {
+	for slot := range r.All() {
+		if !t.Owns(slot) {
 			return errNotOurs
 		}
 	}
@@ -543,8 +539,8 @@ func (m *Map) Import(sess *command.Session, r cf.SlotRange, state command.Import
 	if !t.IsMaster() || m.opt.IsReplica() {
 		return errReplicaTakes
 	}
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if t.Owns(uint16(slot)) {
+	for slot := range r.All() {
+		if t.Owns(slot) {
 			return errTakesOwn
 		}
 	}

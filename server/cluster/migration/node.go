@@ -313,8 +313,8 @@ func (k *unusedKeys) of(slot uint16) string {
 
 // owned returns how many slots of a range belong to this node.
 func owned(t *topology.Topology, r cf.SlotRange) (n int) {
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if t.Owns(uint16(slot)) {
+	for slot := range r.All() {
+		if t.Owns(slot) {
 			n++
 		}
 	}

@@ -153,10 +153,9 @@ func (t *Topology) ParseMarks(text []byte) error {
 		if !ok || as != Migrated && as != Imported && as != Leaving {
 			return fmt.Errorf("unknown line: %s", line)
 		}
-		for slot := int(r.First); slot <= int(r.Last); slot++ {
-			s := uint16(slot)
-			if n := t.Owner(s); as != Imported || n != nil && n.ID == words[2] {
-				t.SetMark(cf.SlotRange{First: s, Last: s}, as, words[2])
+		for slot := range r.All() {
+			if n := t.Owner(slot); as != Imported || n != nil && n.ID == words[2] {
+				t.SetMark(cf.SlotRange{First: slot, Last: slot}, as, words[2])
 			}
 		}
 	}

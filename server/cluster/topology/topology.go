@@ -151,10 +151,10 @@ func (t *Topology) Ranges() iter.Seq2[cf.SlotRange, *Node] {
 func (t *Topology) SetOwner(ranges []cf.SlotRange, n *Node) {
 	place := uint16(slices.Index(t.Nodes, n) + 1)
 	for _, r := range ranges {
-		for slot := int(r.First); slot <= int(r.Last); slot++ {
+		for slot := range r.All() {
 			if t.owners[slot] != place {
 				t.owners[slot], t.marks[slot] = place, Unmarked
-				delete(t.moved, uint16(slot))
+				delete(t.moved, slot)
 			}
 		}
 	}
@@ -177,14 +177,14 @@ func (t *Topology) Copy() *Topology {
 
 // SetMark marks a range; to is the id of the node that the slots move to; "" = the mark has no such node.
 func (t *Topology) SetMark(r cf.SlotRange, m Mark, to string) {
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
+	for slot := range r.All() {
 		t.marks[slot] = m
-		delete(t.moved, uint16(slot))
+		delete(t.moved, slot)
 		if to != "" && m != Imported {
 			if t.moved == nil {
 				t.moved = map[uint16]string{}
 			}
-			t.moved[uint16(slot)] = to
+			t.moved[slot] = to
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (t *Topology) parseNode(fields []string) error {
 		if !ok || strings.Contains(f, "-") && r.First == r.Last {
 			return errSlot
 		}
-		for slot := int(r.First); slot <= int(r.Last); slot++ {
+		for slot := range r.All() {
 			if t.owners[slot] != 0 {
 				return errOverlap
 			}

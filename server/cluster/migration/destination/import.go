@@ -294,8 +294,8 @@ func (i *Import) Void(r cf.SlotRange, asOf *Importing) error {
 
 // has reports whether all slots of a range belong to this node or were imported.
 func (i *Import) has(r cf.SlotRange) bool {
-	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if !i.opt.Has(uint16(slot)) {
+	for slot := range r.All() {
+		if !i.opt.Has(slot) {
 			return false
 		}
 	}
