@@ -36,10 +36,10 @@ type FileProperties struct {
 	Ingested bool // [ExpiriesUnknown]
 }
 
-// The names of the properties that the native collector in engine/rocks writes into a file. The counters are in decimal,
-// the keys are unencoded. A metadata record stands for its subkeys too, which are in other families: it counts as 1 +
-// size keys, all of them deleted when the record is expired or an emptied collection. Range deletes do not count as
-// deleted keys, because the number of keys that they delete is unknown.
+// The names of the properties that the native collector in engine/rocks writes into a file. The counters are in
+// decimal, the keys are unencoded. A metadata record stands for its subkeys too, which are in other families: it counts
+// as 1 + size keys, all of them deleted when the record is expired or an emptied collection. Range deletes do not count
+// as deleted keys, because the number of keys that they delete is unknown.
 const (
 	PropTotalKeys   = "total_keys"
 	PropDeletedKeys = "deleted_keys"
