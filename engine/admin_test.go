@@ -380,14 +380,11 @@ func TestProperties(t *testing.T) {
 		t.Errorf("%d bytes on disk, about %d of them subkeys", db.DiskSize(),
 			db.ApproximateSize(cf.Default, nil, []byte{0xff}))
 	}
-	if p := db.Property("rocksdb.stats"); !strings.Contains(p, "Uptime(secs)") {
-		t.Errorf("rocksdb.stats is %q", p)
-	}
 	if p := db.FamilyProperty(cf.Default, "rocksdb.levelstats"); !strings.Contains(p, "Level Files Size(MB)") {
 		t.Errorf("rocksdb.levelstats is %q", p)
 	}
 	if _, ok := db.FamilyIntProperty(cf.Default, "rocksdb.no-such-property"); ok ||
-		db.Property("rocksdb.no-such-property") != "" || db.FamilyProperty(cf.Default, "nonsense") != "" {
+		db.FamilyProperty(cf.Default, "nonsense") != "" {
 		t.Error("an unknown property has a value")
 	}
 	if s := db.Statistics(); !strings.Contains(s, "rocksdb.number.keys.written COUNT : 300") {

@@ -161,7 +161,6 @@ func uses(db *engine.DB, dir string) map[string]func() error {
 		},
 		// The following cannot fail; one of those that can comes along to tell that the database is closed.
 		"Properties": func() error {
-			db.Property("rocksdb.stats")
 			db.FamilyProperty(cf.Default, "rocksdb.stats")
 			db.FamilyIntProperty(cf.Default, "rocksdb.estimate-num-keys")
 			db.Ticker("wal.bytes")

@@ -118,9 +118,6 @@ func (db *DB) SetMaxBatchBytes(n int64) { db.maxBatchBytes.Store(n) }
 // SetAsyncIO changes whether iterators prefetch asynchronously.
 func (db *DB) SetAsyncIO(on bool) { db.asyncIO.Store(on) }
 
-// Property returns a RocksDB property of the database.
-func (db *DB) Property(name string) string { return db.rocks.Property(name) }
-
 // FamilyProperty returns a RocksDB property of a family.
 func (db *DB) FamilyProperty(id cf.ID, name string) string {
 	return db.rocks.FamilyProperty(db.fam[id], name)

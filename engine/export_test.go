@@ -33,3 +33,12 @@ func (db *DB) FilesChanged() { db.counts.filesChanged() }
 func (db *DB) SetClockForward(d time.Duration) {
 	db.clock.Now(time.Now().Add(-d).UnixMilli(), time.Since(db.counts.origin))
 }
+
+// Watching returns the number of watched keys; a key counts once for each watch.
+func (db *DB) Watching() int64 {
+	n := db.watches.n.Load()
+	if db.watches.observer.Load() != nil {
+		n--
+	}
+	return n
+}

@@ -314,7 +314,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 		db.MemoryUse()
 		db.Count(ns)
 		db.Recovery()
-		db.Property("rocksdb.stats")
+		db.FamilyProperty(cf.Default, "rocksdb.stats")
 		s := db.NewSnapshot()
 		s.Close()
 		if err := db.ScanKeys(ns); err != nil && !errors.Is(err, engine.ErrScanning) {

@@ -310,12 +310,3 @@ func (t *watchTable) mark(begin, end []byte, changed func(w *Watch, key string) 
 		s.mu.Unlock()
 	}
 }
-
-// Watching returns the number of watched keys; a key counts once for each watch.
-func (db *DB) Watching() int64 {
-	n := db.watches.n.Load()
-	if db.watches.observer.Load() != nil {
-		n--
-	}
-	return n
-}

@@ -115,20 +115,6 @@ func (t *Table) Generation(name uint64) uint64 { return t.bucket(Of(name, true))
 // Waiting returns how many transactions wait for locks in the name's bucket.
 func (t *Table) Waiting(name uint64) int { return int(t.bucket(Of(name, true)).waiting.Load()) }
 
-// Idle reports whether no lock is held and no transaction waits.
-func (t *Table) Idle() bool {
-	for i := range t.buckets {
-		b := &t.buckets[i]
-		b.mu.Lock()
-		idle := b.empty() && b.waiting.Load() == 0 && b.state == open
-		b.mu.Unlock()
-		if !idle {
-			return false
-		}
-	}
-	return true
-}
-
 func (t *Table) bucket(v Lock) *bucket { return &t.buckets[bucketOf(v)] }
 
 // find returns the lock of v, nil when no transaction holds it. mu must be held, here and in the functions below.

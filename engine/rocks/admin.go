@@ -35,15 +35,6 @@ func (d *DB) Statistics() string {
 	return d.opts.GetStatisticsString()
 }
 
-// Property returns a property of the database, "" if RocksDB does not know the name.
-func (d *DB) Property(name string) string {
-	if !d.enter() {
-		return ""
-	}
-	defer d.leave()
-	return d.db.GetProperty(name)
-}
-
 // FamilyProperty returns a property of one family.
 func (d *DB) FamilyProperty(f *Family, name string) string {
 	if !d.enter() {

@@ -23,6 +23,3 @@ const (
 	Paused    Step = "ingest paused"    // clients are paused: nothing was brought into the database
 	Committed Step = "ingest committed" // before the answer to _ingest END
 )
-
-// Steps are all steps of a chunk in their order, without Paused.
-var Steps = []Step{Begun, Records, All, Locked, Flushed, Moved, Committed}

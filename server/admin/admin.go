@@ -83,7 +83,7 @@ func (d *Door) Close() {
 	}
 }
 
-// Handler handles the requests:
+// handler handles the requests:
 //
 //	GET /metrics         all metrics in the text format of Prometheus
 //	GET /healthz         200 while the process answers
@@ -91,8 +91,6 @@ func (d *Door) Close() {
 //	GET /debug/pprof/... Go's profiles, for administrators (HTTP basic authentication)
 //
 // and the requests of the console, see [Console].
-func Handler(o Options) http.Handler { return handler(o, nil) }
-
 func handler(o Options, c *consoles) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), &collector{source: o.Source})

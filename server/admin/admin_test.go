@@ -80,7 +80,7 @@ func get(t *testing.T, h http.Handler, path, user, password string) (int, string
 }
 
 func TestMetrics(t *testing.T) {
-	status, body := get(t, Handler(options()), "/metrics", "", "")
+	status, body := get(t, handler(options(), nil), "/metrics", "", "")
 	if status != 200 {
 		t.Fatal(status, body)
 	}
@@ -138,14 +138,14 @@ func TestReadiness(t *testing.T) {
 		{errors.New("the disk is full"), "/healthz", 200, "ok\n"},
 	} {
 		o.Ready = func() error { return c.err }
-		if status, body := get(t, Handler(o), c.path, "", ""); status != c.status || body != c.body {
+		if status, body := get(t, handler(o, nil), c.path, "", ""); status != c.status || body != c.body {
 			t.Errorf("%s with %v: %d %q", c.path, c.err, status, body)
 		}
 	}
 }
 
 func TestProfilesAreForAdministrators(t *testing.T) {
-	h := Handler(options())
+	h := handler(options(), nil)
 	for _, c := range []struct {
 		user, password string
 		status         int
@@ -157,7 +157,7 @@ func TestProfilesAreForAdministrators(t *testing.T) {
 }
 
 func TestOnlyGet(t *testing.T) {
-	h := Handler(options())
+	h := handler(options(), nil)
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader("x")))

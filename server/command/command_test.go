@@ -107,7 +107,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has the flags Solo and Single", name)
 		}
 	}
-	for _, s := range All() {
+	for _, s := range original.All() {
 		check(s)
 		for i := range s.Sub {
 			check(&s.Sub[i])

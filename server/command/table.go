@@ -89,9 +89,6 @@ func (t *Table) Resolve(args [][]byte) (*Spec, error) {
 	return s, s.checkArity(args)
 }
 
-// All returns the commands of the default table.
-func All() []*Spec { return original.All() }
-
 // Lookup finds a command in the default table.
 func Lookup(name []byte) *Spec { return original.Lookup(name) }
 

@@ -76,7 +76,7 @@ func TestWatchedKeys(t *testing.T) {
 			a.Want("MULTI", "+OK\r\n")
 			a.Want("PING", "+QUEUED\r\n")
 			a.Want("EXEC", tt.want)
-			if n := h.DB.Watching(); n != 0 {
+			if n := h.DB.WatchedKeys(); n != 0 {
 				t.Errorf("%d keys are still watched", n)
 			}
 		})
@@ -97,17 +97,19 @@ func TestWatchManyKeys(t *testing.T) {
 	if got := a.Do(watch...); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
-	if got := h.DB.Watching(); got != n-1 {
-		t.Errorf("%d keys are watched, want %d", got, n-1)
+	watches := func(n int) {
+		t.Helper()
+		if list := a.Do("CLIENT", "LIST"); !strings.Contains(list, fmt.Sprintf(" watch=%d ", n)) {
+			t.Errorf("not %d keys are watched: %s", n, list)
+		}
 	}
+	watches(n - 1)
 	a.Want("WATCH k0 k7 other", "+OK\r\n")
-	if got := h.DB.Watching(); got != n {
-		t.Errorf("%d keys are watched, want %d", got, n)
-	}
+	watches(n)
 	b.Want("SET k7 v", "+OK\r\n")
 	a.Want("MULTI", "+OK\r\n")
 	a.Want("EXEC", "*-1\r\n")
-	if got := h.DB.Watching(); got != 0 {
+	if got := h.DB.WatchedKeys(); got != 0 {
 		t.Errorf("%d keys are still watched", got)
 	}
 }
@@ -187,11 +189,11 @@ func TestWatchEndsWithConnection(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
 	c.Want("WATCH a b c", "+OK\r\n")
-	if n := h.DB.Watching(); n != 3 {
+	if n := h.DB.WatchedKeys(); n != 3 {
 		t.Errorf("%d keys are watched, want 3", n)
 	}
 	c.Close()
-	servertest.Eventually(t, "the watches end", func() bool { return h.DB.Watching() == 0 })
+	servertest.Eventually(t, "the watches end", func() bool { return h.DB.WatchedKeys() == 0 })
 }
 
 // A transaction is one write to the log, and its commands see each other's writes. RocksDB counts the writes.

@@ -64,9 +64,6 @@ func (c *Conn) Handshake() error { return c.out.secure.Handshake() }
 // RemoteAddr returns the address of the client.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
-// LocalAddr returns the address that the client has connected to.
-func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
-
 // FD returns the file descriptor of the socket, -1 when there is none. It is for display only.
 func (c *Conn) FD() int {
 	fd := -1
