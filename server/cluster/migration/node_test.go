@@ -458,9 +458,12 @@ func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[strin
 				}
 				sub := tx.Iter(id, engine.IterOptions{Prefix: prefix})
 				for sub.Next() {
-					if bare && m.Type == cf.TypeList {
+					switch {
+					case m.Type == cf.TypeBitmap && len(bytes.Trim(sub.Value(), "\x00")) == 0:
+						// Compactions drop fragments of zeros, at whichever side.
+					case bare && m.Type == cf.TypeList:
 						fmt.Fprintf(&b, "\n %x", sub.Value())
-					} else {
+					default:
 						fmt.Fprintf(&b, "\n %s %x = %x", id, sub.Key(), sub.Value())
 					}
 				}
