@@ -65,6 +65,7 @@ type recovery struct {
 // found is the damage that was found at opening. It is replaced as a whole, never changed.
 type found struct {
 	tailBytes int64
+	tailFile  string // the log with the tail; empty = no tail
 	lost      string // what a forced opening has lost
 }
 
@@ -175,7 +176,7 @@ func (db *DB) prepareFiles(o *Options) error {
 		return db.forceOpen(o, r)
 	}
 	if db.recovery.last = r.Last; r.Tail != nil {
-		db.recovery.found.Store(&found{tailBytes: r.TailBytes})
+		db.recovery.found.Store(&found{tailBytes: r.TailBytes, tailFile: r.Tail.File})
 		db.log.Warn("the newest log ends with an incomplete record, never acknowledged or not synced, which is left out",
 			zap.String("file", r.Tail.File), zap.Int64("offset", r.Tail.Offset), zap.Int64("bytes", r.TailBytes),
 			zap.String("reason", r.Tail.Reason))
@@ -292,8 +293,13 @@ func (db *DB) checkRecovered() {
 	}
 }
 
-// onDropped notes that RocksDB has left out bytes of a log.
+// onDropped notes that RocksDB has left out bytes of a log. It also reports an incomplete tail that consists of several
+// blocks, which prepareFiles has reported already.
 func (db *DB) onDropped(text string, bytes int) {
+	f := db.recovery.found.Load()
+	if f.tailFile != "" && strings.Contains(text, f.tailFile) && int64(bytes) <= f.tailBytes {
+		return
+	}
 	db.recovery.dropped.Add(int64(bytes))
 	db.log.Error("RocksDB has left out a part of a log", zap.String("what", text), zap.Int("bytes", bytes))
 }

@@ -149,6 +149,35 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
+// TestTailOfSeveralBlocks: of a write that was cut off after its first block in the log, RocksDB reports what it leaves
+// out. It is no damage.
+func TestTailOfSeveralBlocks(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: filepath.Join(t.TempDir(), "db")})
+	setString(t, db, "before", 0)
+	enginetest.Update(t, db, [][]byte{[]byte("cut")}, func(tx *engine.Tx) error {
+		rec := tx.Fresh([]byte("cut"), cf.TypeString)
+		tx.SaveAppend(&rec, make([]byte, 100_000))
+		return nil
+	})
+	dir := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(db.Dir())))
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	edit(t, logs[len(logs)-1], func(b []byte) []byte { return b[:len(b)-20] })
+	log, dropped := logEvents("RocksDB has left out a part of a log")
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir, Logger: log})
+	if n, _ := db.Count(ns); n != 1 {
+		t.Errorf("%d keys, want that of the first write", n)
+	}
+	if r := db.Recovery(); r.TailBytes < 90_000 || r.DroppedBytes != 0 || r.Lost != "" {
+		t.Errorf("Recovery = %+v", r)
+	}
+	select {
+	case <-dropped[0]:
+		t.Error("the tail is reported as damage")
+	default:
+	}
+}
+
 // TestCleanLog: a log that was closed has no incomplete tail. A log of a directory that was only copied (a checkpoint
 // has none) is not missed.
 func TestCleanLog(t *testing.T) {
