@@ -322,10 +322,8 @@ func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 			return err
 		}
 	}
-	if assertions { // see SyncWAL
-		db.logFails.RLock()
-		defer db.logFails.RUnlock()
-	}
+	db.logFails.RLock()
+	defer db.logFails.RUnlock()
 	seq, err := db.rocks.Write(rep, flags)
 	if err != nil {
 		return NewError("ERR", "write failed: "+err.Error())

@@ -50,20 +50,14 @@ func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
 // FlushMemtable writes the memtable of a family to a file and waits.
 func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.family(id)) }
 
-// assertions: a RocksDB that was built with assertions, such as Debian's package, aborts the process at an unexpected
-// error.
-var assertions = rocks.Assertions()
-
 // SyncWAL waits until all writes so far are on the disk.
 //
-// After a failed write RocksDB must not be asked to sync that log: a RocksDB with assertions aborts the process. So
-// with assertions no write may fail between the check of the last error, which is noted before the write returns, and
-// the call.
+// After a failed write RocksDB must not be asked to sync that log: with assertions it aborts the process, without them
+// it refuses all writes until a restart, also when the disk has space again. So no write may fail between the check of
+// the last error, which is noted before the write returns, and the call.
 func (db *DB) SyncWAL() error {
-	if assertions {
-		db.logFails.Lock()
-		defer db.logFails.Unlock()
-	}
+	db.logFails.Lock()
+	defer db.logFails.Unlock()
 	if err := db.writable(); err != nil {
 		return err
 	}

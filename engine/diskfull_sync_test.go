@@ -16,8 +16,9 @@ import (
 )
 
 // TestDiskFullAssertions walks the error paths on which a RocksDB that is built with assertions, as Debian's, could
-// end the process: its own log on the full disk, syncs of the write-ahead log beside writes that fail and after them,
-// and the closing of a database that cannot write. What was acknowledged is there afterwards.
+// end the process, and one without them could refuse writes for ever: its own log on the full disk, syncs of the
+// write-ahead log beside writes that fail and after them, and the closing of a database that cannot write. What was
+// acknowledged is there afterwards.
 func TestDiskFullAssertions(t *testing.T) {
 	t.Logf("assertions: %v", rocksAssertions())
 	disk := enginetest.MountSmall(t, 16<<20)
