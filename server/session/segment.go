@@ -19,8 +19,8 @@ const (
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 //
-// A segment waits for locks with no lock held that another client could wait for: it takes the locks of its commands
-// one command after the other, ends before the first command whose locks are not free, and waits only for those of its
+// A segment waits for the locks of one command at most, with no other lock held: it takes the locks of its commands one
+// command after the other, ends before the first command whose locks are not free, and waits only for those of its
 // first command. Segments that waited for all locks at once would hold some while they wait for others: with a few
 // popular keys, chains of segments that wait for each other form.
 func (c *run) writeSegment(reqs []request) int {
