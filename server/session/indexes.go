@@ -34,7 +34,7 @@ func (c *run) watchIndexes(f *frame, r *request) error {
 func (c *run) updateIndexes(f *frame) error {
 	err := f.indexed.After(c.tx)
 	if lock, ok := errors.AsType[*search.NeedsLock](err); ok && f.mode != awaited {
-		return c.script.wantLock(c.tx, lock.Namespace, lock.Key, true)
+		return c.wantLock(lock.Namespace, lock.Key, true)
 	}
 	return err
 }

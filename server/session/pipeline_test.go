@@ -488,6 +488,40 @@ func TestPipelinesWaitWithoutLocks(t *testing.T) {
 	}
 }
 
+// TestCombinedScriptWaitsForItsOwnKeys: a script that another client's transaction has run, and that needs one more
+// lock, runs again with its own locks, not with those of that transaction.
+func TestCombinedScriptWaitsForItsOwnKeys(t *testing.T) {
+	h := servertest.Start(t)
+	c, other := h.Dial(t), h.Dial(t)
+	holder, busy := h.DB.NewTx(), h.DB.NewTx()
+	defer holder.End()
+	defer busy.End()
+	name := func(key string) uint64 { return busy.LockIn(cf.DefaultNamespace, []byte(key), true).Name() }
+	more := "more" // of the holder; its lock is taken before that of busy
+	for i := 0; name(more) >= name("busy"); i++ {
+		more = fmt.Sprint("more", i)
+	}
+	lock := func(tx *engine.Tx, keys ...string) {
+		t.Helper()
+		tx.Begin(cf.DefaultNamespace)
+		for _, key := range keys {
+			tx.AddLock([]byte(key), true)
+		}
+		require.NoError(t, tx.Acquire())
+	}
+	lock(holder, "key", more)
+	lock(busy, "busy")
+	c.Send(servertest.Encode("EVAL", "return redis.call('INCR', 'busy')", "1", "key"))
+	servertest.Eventually(t, "the script waits for its key", func() bool { return holder.Awaited() })
+	holder.RunWaiting(func() bool { return false })
+	require.NoError(t, holder.Commit())
+	holder.Release()
+	servertest.Eventually(t, "the script waits for the other key", func() bool { return busy.Awaited() })
+	other.Want("INCR "+more, ":1\r\n")
+	busy.Release()
+	c.Expect(":1\r\n")
+}
+
 // TestReadersWaitForTheirOwnKey: while a pipeline of readers waits for the key of one of them, the keys of the others
 // can be written.
 func TestReadersWaitForTheirOwnKey(t *testing.T) {

@@ -145,12 +145,12 @@ func (c *run) lockForScript(r *request) error {
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
 			continue
 		}
-		return s.wantLock(c.tx, c.tx.Namespace(), key, k.Write)
+		return c.wantLock(c.tx.Namespace(), key, k.Write)
 	}
 	if r.spec.OtherNamespace != nil {
 		ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args)
 		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
-			return s.wantLock(c.tx, ns, r.args[arg], true)
+			return c.wantLock(ns, r.args[arg], true)
 		}
 	}
 	if c.topology != nil && c.topology != c.srv.Cluster.Topology() {
@@ -160,19 +160,24 @@ func (c *run) lockForScript(r *request) error {
 }
 
 // wantLock makes the script roll back and run again with one more lock, besides the locks that it has taken so far:
-// other clients may take these meanwhile. After some such tries the script gets all locks.
-func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) error {
+// other clients may take these meanwhile. The locks of another client's transaction are not among them. After some such
+// tries the script gets all locks.
+func (c *run) wantLock(ns string, key []byte, write bool) error {
+	s := &c.script
 	s.retry = true
 	if s.tries++; s.tries > lockTries {
 		s.all = true
 	}
-	s.more = append(tx.AppendLocks(s.more[:0]), tx.LockIn(ns, key, write))
+	if s.more = s.more[:0]; !c.combined {
+		s.more = c.tx.AppendLocks(s.more)
+	}
+	s.more = append(s.more, c.tx.LockIn(ns, key, write))
 	return errMoreLocks
 }
 
 // RunAgain asks for the lock of a key that the arguments of the running command do not name.
 func (c *run) RunAgain(key []byte) error {
-	return c.script.wantLock(c.tx, c.tx.Namespace(), key, true)
+	return c.wantLock(c.tx.Namespace(), key, true)
 }
 
 // Allowed reports whether the user may run a command; known is false when the command does not exist.
