@@ -1,5 +1,6 @@
 // Package procs adapts the number of threads that run Go code to the cores that other processes leave idle, and to
-// reads that wait for the disk: see diskReads.
+// reads that wait for the disk: see diskReads. While the process is busy it keeps the scheduler's own thread awake: see
+// wakeful.
 //
 // The Go scheduler wakes a sleeping thread whenever there is more runnable work than running threads, as if it had all
 // cores to itself. If clients on the same host keep some cores busy, such a thread only takes turns with a client: with
@@ -116,6 +117,8 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores 
 	last, blocks := use()
 	at := time.Now()
 	disk := diskReads{blocks: blocks}
+	awake := wakeful{nap: nap}
+	defer awake.release()
 	for {
 		select {
 		case <-done:
@@ -143,7 +146,7 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores 
 				g.Step(mine, others)
 			}
 		}
-		apply(g.now + waiting)
+		apply(g.now + waiting + awake.step(mine))
 	}
 }
 
