@@ -37,7 +37,8 @@ func main() {
 	if cli.Is(os.Args[1:]) {
 		os.Exit(subCommand(os.Args[1:]))
 	}
-	cfg, err := config.Load(os.Args[1:], os.Stdin)
+	stdin := &notedReader{Reader: os.Stdin}
+	cfg, err := config.Load(os.Args[1:], stdin)
 	switch {
 	case errors.Is(err, config.ErrVersion):
 		fmt.Println("basalt", version)
@@ -46,6 +47,9 @@ func main() {
 		fmt.Printf("%s\nusage: basalt SUB-COMMAND ...\n%s", config.Usage, cli.List())
 		return
 	case err == nil:
+		if !stdin.used { // the configuration cannot be read from there again
+			keepSysmonAwake()
+		}
 		err = run(cfg)
 	}
 	if err != nil {
@@ -139,7 +143,8 @@ func run(cfg *config.Config) (err error) {
 	removePid := writePid(cfg, log.Logger)
 	done := make(chan struct{})
 	defer close(done)
-	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") && s.Sessions().OnlyLocalClients() })
+	adapt := func() bool { return cfg.Bool("adaptive-threads") && s.Sessions().OnlyLocalClients() }
+	go procs.Run(done, adapt, db.Syncs())
 	notifySystemd("READY=1", log.Logger)
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
 	for running := true; running; {

@@ -122,7 +122,7 @@ func TestRunFollowsTheDisk(t *testing.T) {
 	}
 	done, set, ended := make(chan struct{}), make(chan int), make(chan struct{})
 	go func() {
-		run(done, func() bool { return false }, nil, nil, cores, use, func(n int) { set <- n })
+		run(done, func() bool { return false }, 0, nil, nil, cores, use, func(n int) { set <- n })
 		close(ended)
 	}()
 	if n := <-set; n != cores+waitingThreads {

@@ -1,6 +1,5 @@
 // Package procs adapts the number of threads that run Go code to the cores that other processes leave idle, and to
-// reads that wait for the disk: see diskReads. While the process is busy it keeps the scheduler's own thread awake: see
-// wakeful.
+// reads that wait for the disk: see diskReads.
 //
 // The Go scheduler wakes a sleeping thread whenever there is more runnable work than running threads, as if it had all
 // cores to itself. If clients on the same host keep some cores busy, such a thread only takes turns with a client: with
@@ -76,8 +75,10 @@ func (g *Governor) Step(own, others float64) int {
 }
 
 // Run governs this process until done is closed, and then restores the number of threads. It returns at once if the
-// environment sets GOMAXPROCS. enabled is called repeatedly and says whether other processes count.
-func Run(done <-chan struct{}, enabled func() bool) {
+// environment sets GOMAXPROCS. enabled is called repeatedly and says whether other processes count. syncs says that each
+// write waits for the disk: then the thread that waits, which uses no CPU, keeps its place beside the others. Without
+// another place readers on one thread would wait for a part of each sync.
+func Run(done <-chan struct{}, enabled func() bool, syncs bool) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
@@ -96,12 +97,17 @@ func Run(done <-chan struct{}, enabled func() bool) {
 		}
 		return cpu, blocks - theirs
 	}
-	run(done, enabled, proc, m, cores, commands, func(n int) { runtime.GOMAXPROCS(n) })
+	syncing := 0
+	if syncs {
+		syncing = 1
+	}
+	run(done, enabled, syncing, proc, m, cores, commands, func(n int) { runtime.GOMAXPROCS(n) })
 }
 
 // run is Run on so many cores, apart from the process: use returns the CPU time that the process has used and the
-// blocks that its commands have read, and set sets the number of threads. m is nil where other processes do not count.
-func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores int,
+// blocks that its commands have read, and set sets the number of threads. syncing is the number of threads that sync.
+// m is nil where other processes do not count.
+func run(done <-chan struct{}, enabled func() bool, syncing int, proc fs.FS, m *meter, cores int,
 	use func() (cpu time.Duration, blocks int64), set func(n int)) {
 	threads := cores
 	apply := func(n int) {
@@ -117,8 +123,6 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores 
 	last, blocks := use()
 	at := time.Now()
 	disk := diskReads{blocks: blocks}
-	awake := wakeful{nap: nap}
-	defer awake.release()
 	for {
 		select {
 		case <-done:
@@ -146,7 +150,7 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores 
 				g.Step(mine, others)
 			}
 		}
-		apply(g.now + waiting + awake.step(mine))
+		apply(g.now + syncing + waiting)
 	}
 }
 
