@@ -75,9 +75,9 @@ func (g *Governor) Step(own, others float64) int {
 }
 
 // Run governs this process until done is closed, and then restores the number of threads. It returns at once if the
-// environment sets GOMAXPROCS. enabled is called repeatedly and says whether other processes count. syncs says that each
-// write waits for the disk: then the thread that waits, which uses no CPU, keeps its place beside the others. Without
-// another place readers on one thread would wait for a part of each sync.
+// environment sets GOMAXPROCS. enabled is called repeatedly and says whether other processes count. syncs says that
+// each write waits for the disk: then one more thread may run, since one that waits keeps its place. Without that,
+// readers on a single thread would wait for a part of each sync.
 func Run(done <-chan struct{}, enabled func() bool, syncs bool) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
