@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
@@ -45,91 +46,50 @@ var (
 	errNoDot        = engine.NewError("ERR", "the format DOT is not supported")
 )
 
-// ftWords takes the arguments of a command one by one.
-type ftWords [][]byte
+// searchOptions takes the arguments of a command one by one.
+type searchOptions struct{ options }
 
-// eat takes the next argument if it is the word.
-func (w *ftWords) eat(word string) bool {
-	if len(*w) == 0 || !EqualFold((*w)[0], word) {
-		return false
-	}
-	*w = (*w)[1:]
-	return true
-}
-
-func (w *ftWords) next() (arg []byte, err error) {
-	if len(*w) == 0 {
-		return nil, errNoMore
-	}
-	arg, *w = (*w)[0], (*w)[1:]
-	return arg, nil
+// word takes an argument that must be there.
+func (o *searchOptions) word() []byte {
+	o.check(len(o.args) > 0, errNoMore)
+	return o.next()
 }
 
 // count takes a number that is not negative.
-func (w *ftWords) count() (int64, error) {
-	arg, err := w.next()
-	if err != nil {
-		return 0, err
-	}
-	n, ok := ParseInt(arg)
-	if !ok || n < 0 {
-		return 0, ErrNotInteger
-	}
-	return n, nil
+func (o *searchOptions) count() int64 {
+	n, ok := ParseInt(o.word())
+	o.check(ok && n >= 0, ErrNotInteger)
+	return n
 }
 
 // uint takes a number of so many bits that is not negative.
-func (w *ftWords) uint(bits int) (uint64, error) {
-	n, err := w.count()
-	if err == nil && n>>bits != 0 {
-		err = ErrNotInteger
-	}
-	return uint64(n), err
-}
-
-// float takes a floating-point number.
-func (w *ftWords) float() (float64, error) {
-	arg, err := w.next()
-	if err != nil {
-		return 0, err
-	}
-	x, ok := ParseFloat(arg)
-	if !ok {
-		return 0, ErrNotFloat
-	}
-	return x, nil
+func (o *searchOptions) uint(bits int) uint64 {
+	n := o.count()
+	o.check(n>>bits == 0, ErrNotInteger)
+	return uint64(n)
 }
 
 // list takes a number and as many arguments.
-func (w *ftWords) list() ([][]byte, error) {
-	n, err := w.count()
-	if err == nil && n > int64(len(*w)) {
-		err = errNoMore
+func (o *searchOptions) list() (list [][]byte) {
+	n := o.count()
+	o.check(n <= int64(len(o.args)), errNoMore)
+	if o.err == nil {
+		list, o.args = o.args[:n:n], o.args[n:]
 	}
-	if err != nil {
-		return nil, err
-	}
-	var list [][]byte
-	list, *w = (*w)[:n:n], (*w)[n:]
-	return list, nil
+	return list
 }
 
 // params takes what follows PARAMS: names and values.
-func (w *ftWords) params() (map[string]string, error) {
-	list, err := w.list()
-	if err != nil {
-		return nil, err
-	}
-	if len(list)%2 != 0 {
-		return nil, errParams
-	}
+func (o *searchOptions) params() map[string]string {
+	list := o.list()
+	o.check(len(list)%2 == 0, errParams)
 	params := map[string]string{}
-	for ; len(list) > 0; list = list[2:] {
+	for ; len(list) > 1; list = list[2:] {
 		if _, ok := params[string(list[0])]; !ok {
 			params[string(list[0])] = string(list[1])
 		}
 	}
-	return params, nil
+	return params
 }
 
 func ftCreate(c *Ctx) error {
@@ -145,87 +105,66 @@ func ftCreate(c *Ctx) error {
 }
 
 // parseIndex reads name [ON HASH | JSON] [PREFIX n prefix ...] SCHEMA field type option ... and so on.
-func parseIndex(w ftWords) (*search.Index, error) {
-	ix := &search.Index{Name: string(w[0]), On: cf.TypeHash}
-	if ix.Name == "" {
-		return nil, errIndexName
-	}
-	w = w[1:]
-	for more := true; more; {
+func parseIndex(args [][]byte) (*search.Index, error) {
+	ix := &search.Index{Name: string(args[0]), On: cf.TypeHash}
+	o := searchOptions{options{args: args[1:]}}
+	o.check(ix.Name != "", errIndexName)
+	for more := true; more && o.err == nil; {
 		switch {
-		case w.eat("ON"):
+		case o.is("ON"):
 			switch {
-			case w.eat("HASH"):
+			case o.is("HASH"):
 				ix.On = cf.TypeHash
-			case w.eat("JSON"):
+			case o.is("JSON"):
 				ix.On = cf.TypeJSON
 			default:
-				return nil, errIndexOn
+				o.err = errIndexOn
 			}
-		case w.eat("PREFIX"):
-			prefixes, err := w.list()
-			if err != nil {
-				return nil, err
-			}
-			for _, p := range prefixes {
+		case o.is("PREFIX"):
+			for _, p := range o.list() {
 				ix.Prefixes = append(ix.Prefixes, append([]byte{}, p...))
 			}
 		default:
 			more = false
 		}
 	}
-	if !w.eat("SCHEMA") {
-		return nil, errNoSchema
-	}
-	for len(w) > 0 {
-		f, err := parseField(&w)
-		if err == nil {
-			err = ix.Add(f)
-		}
-		if err != nil {
-			return nil, err
+	o.check(o.is("SCHEMA"), errNoSchema)
+	for o.more() {
+		if f := parseField(&o); o.err == nil {
+			o.err = ix.Add(f)
 		}
 	}
-	return ix, nil
+	return ix, o.err
 }
 
-func parseField(w *ftWords) (f search.Field, err error) {
-	name, err := w.next()
-	if err != nil {
-		return f, err
-	}
-	if f.Name = string(name); f.Name == "" {
-		return f, errFieldName
-	}
+func parseField(o *searchOptions) (f search.Field) {
+	f.Name = string(o.next())
+	o.check(f.Name != "", errFieldName)
 	switch {
-	case w.eat("TAG"):
+	case o.is("TAG"):
 		f.Type, f.Separator = cf.SearchTag, ','
-	case w.eat("NUMERIC"):
+	case o.is("NUMERIC"):
 		f.Type = cf.SearchNumeric
-	case w.eat("VECTOR"):
+	case o.is("VECTOR"):
 		f.Type = cf.SearchVector
-		return f, parseVector(w, &f)
+		parseVector(o, &f)
+		return f
 	default:
-		return f, errIndexField
+		o.check(false, errIndexField)
 	}
 	for {
 		tag := f.Type == cf.SearchTag
 		switch {
-		case w.eat("NOINDEX"):
-			f.NoIndex = true
-		case tag && w.eat("CASESENSITIVE"):
-			f.CaseSensitive = true
-		case tag && w.eat("SEPARATOR"):
-			sep, err := w.next()
-			if err != nil {
-				return f, err
+		case o.flag("NOINDEX", &f.NoIndex):
+		case tag && o.flag("CASESENSITIVE", &f.CaseSensitive):
+		case tag && o.is("SEPARATOR"):
+			sep := o.word()
+			o.check(len(sep) == 1, errSeparator)
+			if o.err == nil {
+				f.Separator = sep[0]
 			}
-			if len(sep) != 1 {
-				return f, errSeparator
-			}
-			f.Separator = sep[0]
 		default:
-			return f, nil
+			return f
 		}
 	}
 }
@@ -233,79 +172,55 @@ func parseField(w *ftWords) (f search.Field, err error) {
 // parseVector reads HNSW n and as many words: TYPE FLOAT64 DIM d DISTANCE_METRIC L2 | IP | COSINE, and maybe M,
 // EF_CONSTRUCTION, EF_RUNTIME, INITIAL_CAP and EPSILON with a number. As in Kvrocks n is an upper bound. (Kvrocks does
 // not know INITIAL_CAP, although its format has it.)
-func parseVector(w *ftWords, f *search.Field) error {
-	if !w.eat("HNSW") {
-		return errAlgorithm
-	}
+func parseVector(o *searchOptions, f *search.Field) {
+	o.check(o.is("HNSW"), errAlgorithm)
 	v := &f.Vector
 	*v = cf.SearchVectorParams{InitialCap: 500000, M: 16, EFConstruction: 200, EFRuntime: 10, Epsilon: 0.01}
-	n, err := w.uint(8)
-	switch {
-	case err != nil:
-		return err
-	case n < 6:
-		return errAttributes
-	case n%2 != 0:
-		return errOddAttribute
-	}
+	n := o.uint(8)
+	o.check(n >= 6, errAttributes)
+	o.check(n%2 == 0, errOddAttribute)
 	dim, metric := false, false
-	for more := true; more; n -= 2 {
-		var x uint64
+	for more := true; more && o.err == nil; n -= 2 {
 		switch {
-		case w.eat("NOINDEX"):
-			f.NoIndex, n = true, n+2
+		case o.flag("NOINDEX", &f.NoIndex):
+			n += 2
 		case n == 0:
 			more = false
-		case w.eat("TYPE"):
-			if !w.eat("FLOAT64") {
-				return errVectorType
-			}
+		case o.is("TYPE"):
+			o.check(o.is("FLOAT64"), errVectorType)
 			v.VectorType = search.Float64Vector
-		case w.eat("DISTANCE_METRIC"):
+		case o.flag("DISTANCE_METRIC", &metric):
 			switch {
-			case w.eat("L2"):
+			case o.is("L2"):
 				v.Metric = search.MetricL2
-			case w.eat("IP"):
+			case o.is("IP"):
 				v.Metric = search.MetricIP
-			case w.eat("COSINE"):
+			case o.is("COSINE"):
 				v.Metric = search.MetricCosine
 			default:
-				return errMetric
+				o.err = errMetric
 			}
-			metric = true
-		case w.eat("DIM"):
-			x, err = w.uint(16)
-			v.Dim, dim = uint16(x), true
-		case w.eat("M"):
-			x, err = w.uint(16)
-			v.M = uint16(x)
-		case w.eat("EF_CONSTRUCTION"):
-			x, err = w.uint(32)
-			v.EFConstruction = uint32(x)
-		case w.eat("EF_RUNTIME"):
-			x, err = w.uint(32)
-			v.EFRuntime = uint32(x)
-		case w.eat("INITIAL_CAP"):
-			x, err = w.uint(32)
-			v.InitialCap = uint32(x)
-		case w.eat("EPSILON"):
-			v.Epsilon, err = w.float()
+		case o.flag("DIM", &dim):
+			v.Dim = uint16(o.uint(16))
+		case o.is("M"):
+			v.M = uint16(o.uint(16))
+		case o.is("EF_CONSTRUCTION"):
+			v.EFConstruction = uint32(o.uint(32))
+		case o.is("EF_RUNTIME"):
+			v.EFRuntime = uint32(o.uint(32))
+		case o.is("INITIAL_CAP"):
+			v.InitialCap = uint32(o.uint(32))
+		case o.is("EPSILON"):
+			var ok bool
+			v.Epsilon, ok = ParseFloat(o.word())
+			o.check(ok, ErrNotFloat)
 		default:
 			more = false
 		}
-		if err != nil {
-			return err
-		}
 	}
-	switch {
-	case v.VectorType == 0:
-		return errNoVectorType
-	case !dim:
-		return errNoDim
-	case !metric:
-		return errNoMetric
-	}
-	return nil
+	o.check(v.VectorType != 0, errNoVectorType)
+	o.check(dim, errNoDim)
+	o.check(metric, errNoMetric)
 }
 
 func ftDropIndex(c *Ctx) error {
@@ -401,44 +316,38 @@ func vectorInfo(c *Ctx, v *cf.SearchVectorParams) {
 // parseSearch reads the arguments of FT.SEARCH and FT.EXPLAIN: index query [RETURN n field ...]
 // [SORTBY field [ASC | DESC]] [LIMIT offset count] [PARAMS n name value ...] [DIALECT 2].
 func parseSearch(c *Ctx) (*search.Query, error) {
-	w := ftWords(c.Args[3:])
+	o := searchOptions{options{args: c.Args[3:]}}
 	var params map[string]string
 	var fields []string
 	var sortBy []byte
 	var desc bool
 	offset, count := int64(0), int64(-1)
-	for len(w) > 0 {
-		var err error
+	for o.more() {
 		switch {
-		case w.eat("RETURN"), w.eat("RETURNS"): // RETURNS in Kvrocks before 2.12
-			var list [][]byte
-			if list, err = w.list(); fields == nil {
+		case o.is("RETURN"), o.is("RETURNS"): // RETURNS in Kvrocks before 2.12
+			if fields == nil {
 				fields = []string{} // RETURN 0: no fields, as in RediSearch
 			}
-			for _, f := range list {
+			for _, f := range o.list() {
 				fields = append(fields, string(f))
 			}
-		case w.eat("SORTBY"):
-			if sortBy, err = w.next(); !w.eat("ASC") {
-				desc = w.eat("DESC")
+		case o.is("SORTBY"):
+			if sortBy = o.word(); !o.is("ASC") {
+				desc = o.is("DESC")
 			}
-		case w.eat("LIMIT"):
-			if offset, err = w.count(); err == nil {
-				count, err = w.count()
-			}
-		case w.eat("PARAMS"):
-			params, err = w.params()
-		case w.eat("DIALECT"):
-			var n int64
-			if n, err = w.count(); err == nil && n != 2 {
-				err = errDialect
-			}
+		case o.is("LIMIT"):
+			offset = o.count()
+			count = o.count()
+		case o.is("PARAMS"):
+			params = o.params()
+		case o.is("DIALECT"):
+			o.check(o.count() == 2, errDialect)
 		default:
-			err = ErrSyntax
+			o.err = ErrSyntax
 		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	if o.err != nil {
+		return nil, o.err
 	}
 	q, err := search.Parse(string(c.Args[1]), string(c.Args[2]), params)
 	if err != nil {
@@ -453,16 +362,17 @@ func parseSearch(c *Ctx) (*search.Query, error) {
 
 // parseSearchSQL reads the arguments of FT.SEARCHSQL and FT.EXPLAINSQL: query [PARAMS n name value ...]. It returns
 // what follows.
-func parseSearchSQL(c *Ctx) (q *search.Query, rest ftWords, err error) {
-	w := ftWords(c.Args[2:])
+func parseSearchSQL(c *Ctx) (q *search.Query, rest options, err error) {
+	o := searchOptions{options{args: c.Args[2:]}}
 	var params map[string]string
-	if w.eat("PARAMS") {
-		if params, err = w.params(); err != nil {
-			return nil, nil, err
-		}
+	if o.is("PARAMS") {
+		params = o.params()
+	}
+	if o.err != nil {
+		return nil, o.options, o.err
 	}
 	q, err = search.ParseSQL(string(c.Args[1]), params)
-	return q, w, err
+	return q, o.options, err
 }
 
 func ftSearch(c *Ctx) error {
@@ -478,7 +388,7 @@ func ftSearchSQL(c *Ctx) error {
 	switch {
 	case err != nil:
 		return err
-	case len(rest) > 0:
+	case rest.more():
 		return errAtEnd
 	}
 	return runSearch(c, q)
@@ -512,10 +422,7 @@ func runSearch(c *Ctx, q *search.Query) error {
 		long = b.check()
 		return long == nil
 	})
-	if err == nil {
-		err = long
-	}
-	if err != nil {
+	if err = cmp.Or(err, long); err != nil {
 		return err
 	}
 	c.Out.InsertInt(mark, int64(n))
@@ -536,13 +443,13 @@ func ftExplainSQL(c *Ctx) error {
 	switch {
 	case err != nil:
 		return err
-	case rest.eat("SIMPLE"):
-	case rest.eat("DOT"):
+	case rest.is("SIMPLE"):
+	case rest.is("DOT"):
 		return errNoDot
-	case len(rest) > 0:
+	case rest.more():
 		return errFormatSQL
 	}
-	if len(rest) > 0 {
+	if rest.more() {
 		return errAtEnd
 	}
 	return explain(c, q)
@@ -566,10 +473,7 @@ func ftTagVals(c *Ctx) error {
 		long = b.check()
 		return long == nil
 	})
-	if err == nil {
-		err = long
-	}
-	if err != nil {
+	if err = cmp.Or(err, long); err != nil {
 		return err
 	}
 	c.Out.InsertSet(mark, n)
