@@ -17,19 +17,7 @@ import (
 var (
 	ErrNotInitialized = engine.NewError("CLUSTERDOWN", "The cluster is not initialized")
 	ErrNotMaster      = engine.NewError("ERR", "The node isn't a master")
-	errUnknownNode    = engine.NewError("ERR", "No this node in the cluster")
-	errNoDestination  = engine.NewError("ERR", "Can't find the destination node id")
-	errHasMoved       = engine.NewError("ERR", "Can't migrate slot which has been migrated")
-	errNotOurs        = engine.NewError("ERR", "Can't migrate slot which doesn't belong to me")
-	errReplicaMoves   = engine.NewError("ERR", "Slave can't migrate slot")
-	errToReplica      = engine.NewError("ERR", "Can't migrate slot to a slave")
-	errToSelf         = engine.NewError("ERR", "Can't migrate slot to myself")
 	errReplicaTakes   = engine.NewError("ERR", "Slave can't import slot")
-	errTakesOwn       = engine.NewError("ERR", "Can't import slot which belongs to me")
-	errResetMoves     = engine.NewError("ERR", "Can't reset cluster while migrating slot")
-	errResetTakes     = engine.NewError("ERR", "Can't reset cluster while importing slot")
-	errResetData      = engine.NewError("ERR", "Can't reset cluster while database is not empty")
-	errFlushMoves     = engine.NewError("ERR", "Can't flush slots while migrating or importing slot")
 	errNoMigrator     = engine.NewError("ERR", "slot migration is not available")
 )
 
@@ -246,7 +234,7 @@ func (m *Map) SetSlots(ranges []cf.SlotRange, id string, version int64) error {
 		}
 		n := t.Node(id)
 		if n == nil {
-			return errUnknownNode
+			return engine.NewError("ERR", "No this node in the cluster")
 		}
 		if !n.IsMaster() {
 			return ErrNotMaster
@@ -503,28 +491,28 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 	t := m.now.Load()
 	to := t.Node(id)
 	if to == nil {
-		return errNoDestination
+		return engine.NewError("ERR", "Can't find the destination node id")
 	}
 	for slot := range r.All() {
 		switch {
 		case t.IsMoved(slot):
-			return errHasMoved
+			return engine.NewError("ERR", "Can't migrate slot which has been migrated")
 		case t.IsUnsure(slot):
 			return topology.ErrDoubt
 		}
 	}
 	for slot := range r.All() {
 		if !t.Owns(slot) {
-			return errNotOurs
+			return engine.NewError("ERR", "Can't migrate slot which doesn't belong to me")
 		}
 	}
 	switch {
 	case !t.IsMaster() || m.opt.IsReplica():
-		return errReplicaMoves
+		return engine.NewError("ERR", "Slave can't migrate slot")
 	case !to.IsMaster():
-		return errToReplica
+		return engine.NewError("ERR", "Can't migrate slot to a slave")
 	case to == t.Self:
-		return errToSelf
+		return engine.NewError("ERR", "Can't migrate slot to myself")
 	}
 	g := m.migrator.Load()
 	if g == nil {
@@ -541,7 +529,7 @@ func (m *Map) Import(sess *command.Session, r cf.SlotRange, state command.Import
 	}
 	for slot := range r.All() {
 		if t.Owns(slot) {
-			return errTakesOwn
+			return engine.NewError("ERR", "Can't import slot which belongs to me")
 		}
 	}
 	g := m.migrator.Load()
@@ -571,7 +559,7 @@ func (m *Map) FlushSlots(ranges []cf.SlotRange) error {
 		return engine.ErrReplica
 	}
 	if j := m.jobs(); j.Migrating.Running() || j.Importing.Running() {
-		return errFlushMoves
+		return engine.NewError("ERR", "Can't flush slots while migrating or importing slot")
 	}
 	return m.deleteSlots(ranges)
 }
@@ -582,11 +570,11 @@ func (m *Map) Reset() error {
 	defer m.mu.Unlock()
 	switch j := m.jobs(); {
 	case j.Migrating.Running():
-		return errResetMoves
+		return engine.NewError("ERR", "Can't reset cluster while migrating slot")
 	case j.Importing.Running():
-		return errResetTakes
+		return engine.NewError("ERR", "Can't reset cluster while importing slot")
 	case !m.opt.Empty():
-		return errResetData
+		return engine.NewError("ERR", "Can't reset cluster while database is not empty")
 	}
 	if err := m.opt.Lead(); err != nil {
 		return err

@@ -84,8 +84,7 @@ func aclUsers(c *Ctx) error {
 }
 
 func aclList(c *Ctx) error {
-	s := c.Srv.Users.ACL()
-	writeBulks(c.Out, s.Lines())
+	writeBulks(c.Out, c.Srv.Users.ACL().Lines())
 	return nil
 }
 
@@ -128,8 +127,7 @@ func writePermissions(c *Ctx, p acl.Permissions) {
 }
 
 func aclSetUser(c *Ctx) error {
-	s := c.Srv.Users.ACL()
-	return replyOK(c, s.SetUser(string(c.Args[2]), texts(c.Args[3:])...))
+	return replyOK(c, c.Srv.Users.ACL().SetUser(string(c.Args[2]), texts(c.Args[3:])...))
 }
 
 // texts copies arguments, which are valid only until the handler returns.
@@ -177,8 +175,7 @@ func aclLoad(c *Ctx) error {
 }
 
 func aclSave(c *Ctx) error {
-	s := c.Srv.Users.ACL()
-	return replyOK(c, s.Save())
+	return replyOK(c, c.Srv.Users.ACL().Save())
 }
 
 func aclLog(c *Ctx) error {

@@ -122,8 +122,6 @@ func lastSave(c *Ctx) error {
 	return nil
 }
 
-var errNotAsync = engine.NewError("ERR", "parameter must be 'ASYNC'")
-
 // flushMemtable is Kvrocks's FLUSHMEMTABLE [ASYNC].
 func flushMemtable(c *Ctx) error {
 	async := len(c.Args) == 2 && EqualFold(c.Args[1], "ASYNC")
@@ -131,7 +129,7 @@ func flushMemtable(c *Ctx) error {
 	case len(c.Args) > 2:
 		return wrongArgs("flushmemtable")
 	case len(c.Args) == 2 && !async:
-		return errNotAsync
+		return errorf("parameter must be 'ASYNC'")
 	}
 	return replyOK(c, c.Srv.Maintenance.FlushMemtables(!async))
 }

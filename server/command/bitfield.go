@@ -10,8 +10,6 @@ import (
 var (
 	errFieldType = engine.NewError("ERR",
 		"Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
-	errFieldOverflow = engine.NewError("ERR", "Invalid OVERFLOW type specified")
-	errFieldReadOnly = engine.NewError("ERR", "BITFIELD_RO only supports the GET subcommand")
 )
 
 // parseFieldType reads i1 to i64 or u1 to u63. The letter is in lower case.
@@ -62,7 +60,7 @@ func parseFieldOps(args [][]byte) (ops []bitmap.FieldOp, err error) {
 			case o.is("FAIL"):
 				overflow = bitmap.Fail
 			default:
-				o.err = errFieldOverflow
+				o.err = errorf("Invalid OVERFLOW type specified")
 			}
 			continue
 		case o.has("GET", 2):
@@ -95,7 +93,7 @@ func bitfield(c *Ctx) error {
 	}
 	writes := slices.ContainsFunc(ops, func(op bitmap.FieldOp) bool { return op.Kind != bitmap.FieldGet })
 	if writes && c.Spec.Flags&ReadOnly != 0 {
-		return errFieldReadOnly
+		return errorf("BITFIELD_RO only supports the GET subcommand")
 	}
 	var few [8]bitmap.FieldResult
 	o := bitmap.FieldOptions{MaxLen: c.Srv.Settings.MaxBulk()}

@@ -23,8 +23,6 @@ func parseBitOffset(b []byte) (uint64, bool) {
 	return n, ok && n <= bitmap.MaxOffset
 }
 
-var errBit = engine.NewError("ERR", "bit is not an integer or out of range")
-
 func setbit(c *Ctx) error {
 	offset, ok := parseBitOffset(c.Args[2])
 	if !ok {
@@ -32,7 +30,7 @@ func setbit(c *Ctx) error {
 	}
 	bit, ok := ParseInt(c.Args[3])
 	if !ok || bit != 0 && bit != 1 {
-		return errBit
+		return errorf("bit is not an integer or out of range")
 	}
 	old, err := bitmap.SetBit(c.Tx, c.Args[1], offset, bit == 1, c.Srv.Settings.MaxBulk())
 	return replyBool(c, old, err)
@@ -78,16 +76,15 @@ func countRange(args [][]byte) (bitmap.Range, error) {
 	if len(args) == 3 || len(args) > 5 {
 		return r, ErrSyntax
 	}
-	var ok1, ok2 bool
+	var err error
 	r.NoEnd = false
-	r.Start, ok1 = ParseInt(args[2])
-	r.End, ok2 = ParseInt(args[3])
-	if !ok1 || !ok2 {
-		return r, ErrNotInteger
+	if r.Start, r.End, err = bounds(args[2], args[3]); err != nil {
+		return r, err
 	}
 	if len(args) == 5 {
 		reversed := r.Start < 0 && r.End < 0 && r.Start > r.End // Redis counts 0 without checking the unit
-		if r.Bits, ok1 = bitUnit(args[4]); !ok1 && !reversed {
+		var ok bool
+		if r.Bits, ok = bitUnit(args[4]); !ok && !reversed {
 			return r, ErrSyntax
 		}
 	}
@@ -109,8 +106,6 @@ func badRange(c *Ctx, malformed error, none int64) error {
 	return malformed
 }
 
-var errBitArgument = engine.NewError("ERR", "The bit argument must be 1 or 0.")
-
 // bitpos is BITPOS key bit [start [end [BYTE | BIT]]].
 func bitpos(c *Ctx) error {
 	bit, ok := ParseInt(c.Args[2])
@@ -118,7 +113,7 @@ func bitpos(c *Ctx) error {
 	case !ok:
 		return ErrNotInteger
 	case bit != 0 && bit != 1:
-		return errBitArgument
+		return errorf("The bit argument must be 1 or 0.")
 	}
 	r, err := posRange(c.Args)
 	if err != nil {
@@ -152,8 +147,6 @@ func posRange(args [][]byte) (bitmap.Range, error) {
 	return r, nil
 }
 
-var errBitNot = engine.NewError("ERR", "BITOP NOT must be called with a single source key.")
-
 func bitop(c *Ctx) error {
 	op := bitmap.And
 	for !EqualFold(c.Args[1], op.String()) {
@@ -163,7 +156,7 @@ func bitop(c *Ctx) error {
 	}
 	switch {
 	case op == bitmap.Not && len(c.Args) != 4:
-		return errBitNot
+		return errorf("BITOP NOT must be called with a single source key.")
 	case op.FirstDiffers() && len(c.Args) < 5:
 		return errorf("BITOP %v must be called with at least two source keys.", op)
 	}

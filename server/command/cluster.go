@@ -69,24 +69,13 @@ func clusterGossip() []Spec {
 	}
 }
 
-var (
-	errNoCluster      = engine.NewError("ERR", "This instance has cluster support disabled")
-	errClusterSlot    = engine.NewError("ERR", "Invalid or out of range slot")
-	errClusterKeys    = engine.NewError("ERR", "Invalid number of keys")
-	errClusterVersion = engine.NewError("ERR", "Invalid version")
-	errClusterState   = engine.NewError("ERR", "Invalid import state")
-	errClusterXNodes  = engine.NewError("ERR", "Invalid setnodes options")
-	errClusterXSlot   = engine.NewError("ERR", "Invalid setslot options")
-	errClusterXSync   = engine.NewError("ERR", "Invalid sync flag")
-	errClusterXAsync  = engine.NewError("ERR", "Async migration does not support timeout")
-	errClusterXRanges = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
-)
+var errClusterVersion = engine.NewError("ERR", "Invalid version")
 
 // inCluster makes the handler of a subcommand that needs the topology. Without cluster mode its reply is an error.
 func inCluster(f func(c *Ctx, t Cluster) error) Handler {
 	return func(c *Ctx) error {
 		if c.Srv.Cluster == nil {
-			return errNoCluster
+			return errorf("This instance has cluster support disabled")
 		}
 		return f(c, c.Srv.Cluster)
 	}
@@ -248,7 +237,7 @@ func clusterFailureReports(c *Ctx, _ string, shards []Shard) error {
 func slotArg(c *Ctx) (uint16, error) {
 	n, ok := ParseInt(c.Args[2])
 	if !ok || n < 0 || n >= cf.NumSlots {
-		return 0, errClusterSlot
+		return 0, errorf("Invalid or out of range slot")
 	}
 	return uint16(n), nil
 }
@@ -279,7 +268,7 @@ func clusterGetKeys(c *Ctx, _ Cluster) error {
 	}
 	most, ok := ParseInt(c.Args[3])
 	if !ok || most < 0 {
-		return errClusterKeys
+		return errorf("Invalid number of keys")
 	}
 	var found [][]byte
 	if most > 0 {
@@ -314,7 +303,7 @@ func clusterImport(c *Ctx, t Cluster) error {
 	state, ok := ParseInt(c.Args[3])
 	if !ok || state < int64(ImportStart) || state > int64(ImportNone) && state != int64(ImportVerify) &&
 		state != int64(ImportConfirm) {
-		return errClusterState
+		return errorf("Invalid import state")
 	}
 	return replyOK(c, t.Import(c.Sess, r, ImportState(state)))
 }
@@ -351,7 +340,7 @@ func clusterXSetNodes(c *Ctx, t Cluster) error {
 	}
 	force := len(c.Args) == 5 && EqualFold(c.Args[4], "FORCE")
 	if len(c.Args) > 4 && !force {
-		return errClusterXNodes
+		return errorf("Invalid setnodes options")
 	}
 	return replyOK(c, t.SetNodes(c.Args[2], version, force))
 }
@@ -363,7 +352,7 @@ func clusterXSetSlot(c *Ctx, t Cluster) error {
 	case err != nil:
 		return err
 	case !EqualFold(c.Args[3], "NODE"):
-		return errClusterXSlot
+		return errorf("Invalid setslot options")
 	}
 	version, ok := ParseInt(c.Args[5])
 	if !ok {
@@ -406,13 +395,13 @@ func clusterXMigrate(c *Ctx, t Cluster) error {
 	if len(c.Args) > 4 {
 		sync = EqualFold(c.Args[4], "SYNC")
 		if !sync && !EqualFold(c.Args[4], "ASYNC") {
-			return errClusterXSync
+			return errorf("Invalid sync flag")
 		}
 	}
 	if len(c.Args) == 6 {
 		var ok bool
 		if timeout, ok = ParseInt(c.Args[5]); !sync {
-			return errClusterXAsync
+			return errorf("Async migration does not support timeout")
 		} else if !ok || timeout > int64(longestWait/time.Second) {
 			return errTimeoutInteger
 		} else if timeout < 0 {
@@ -446,7 +435,7 @@ func clusterXMigrate(c *Ctx, t Cluster) error {
 func oneRange(text []byte) (cf.SlotRange, error) {
 	ranges, err := parseSlots(text)
 	if err == nil && len(ranges) > 1 {
-		err = errClusterXRanges
+		err = errorf("Only one slot or range of slots can be migrated or imported at a time")
 	}
 	if err != nil {
 		return cf.SlotRange{}, err

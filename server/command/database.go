@@ -20,14 +20,9 @@ var databaseCommands = []Spec{
 }
 
 var (
-	errDBIndex     = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32    = errorf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
-	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
-	errMoveToken   = engine.NewError("ERR", "Invalid password")
-	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
-	errIndexed     = engine.NewError("ERR", "a database with a search index of vectors cannot be exchanged")
-	errFirstIndex  = engine.NewError("ERR", "invalid first DB index")
-	errSecondIndex = engine.NewError("ERR", "invalid second DB index")
+	errDBIndex   = engine.NewError("ERR", "DB index is out of range")
+	errNotInt32  = errorf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
+	errNotLocked = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
 )
 
 // database returns the namespace of a database for a session that is in the namespace ns; ok is false when it has no
@@ -112,12 +107,12 @@ func moveOther(srv *Server, sess *Session, ns string, args [][]byte) (string, in
 // moveX is Kvrocks's MOVEX key token: the token names the target namespace, requirepass the default namespace.
 func moveX(c *Ctx) error {
 	if !c.Srv.Users.PasswordRequired() {
-		return errMoveNoPass
+		return errorf("Forbidden to move key when requirepass is empty")
 	}
 	id, ok := c.Srv.Users.Authenticate([]byte(defaultUser), c.Args[2])
 	if !ok {
 		c.Srv.Users.AuthFailed(c.Sess, "MOVEX", []byte(defaultUser))
-		return errMoveToken
+		return errorf("Invalid password")
 	}
 	return moveTo(c, id.Namespace)
 }
@@ -157,11 +152,11 @@ const maxSwap = 64 << 20
 func swapDB(c *Ctx) error {
 	one, ok := ParseInt(c.Args[1])
 	if !ok || one != int64(int32(one)) {
-		return errFirstIndex
+		return errorf("invalid first DB index")
 	}
 	other, ok := ParseInt(c.Args[2])
 	if !ok || other != int64(int32(other)) {
-		return errSecondIndex
+		return errorf("invalid second DB index")
 	}
 	var names [2]string
 	for i, n := range []int64{one, other} {
@@ -172,7 +167,7 @@ func swapDB(c *Ctx) error {
 	if one != other {
 		indexes := c.Srv.Indexes
 		if indexes.HasVectors(names[0]) || indexes.HasVectors(names[1]) {
-			return errIndexed
+			return errorf("a database with a search index of vectors cannot be exchanged")
 		}
 		err := keys.Swap(c.Tx, names[0], names[1], maxSwap, func(full func() error) error {
 			for _, ns := range names {

@@ -18,10 +18,7 @@ var failoverCommands = []Spec{
 	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly},
 }
 
-var (
-	errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
-	errFailoverReplica = engine.NewError("ERR", "FAILOVER is not valid when server is a replica.")
-)
+var errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
 
 // failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It replies before it is done.
 func failover(c *Ctx) error {
@@ -50,7 +47,7 @@ func failover(c *Ctx) error {
 	f.Timeout = min(time.Duration(ms), longestWait/time.Millisecond) * time.Millisecond
 	r := c.Srv.Replication
 	if r.IsReplica() {
-		return errFailoverReplica
+		return errorf("FAILOVER is not valid when server is a replica.")
 	}
 	return replyOK(c, r.Failover(f))
 }

@@ -29,16 +29,6 @@ var functionCommands = []Spec{
 	})},
 }
 
-var (
-	errNoFunction    = engine.NewError("ERR", "Function not found")
-	errBadKeys       = engine.NewError("ERR", "Bad number of keys provided")
-	errNoLibrary     = engine.NewError("ERR", "Library not found")
-	errFunctionFlush = engine.NewError("ERR", "FUNCTION FLUSH only supports SYNC|ASYNC option")
-	errPolicy        = engine.NewError("ERR",
-		"Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
-	errNotFunctions = engine.NewError("ERR", "given type is not a function")
-)
-
 // LibraryExistsError is the error for a library whose name is already in use.
 type LibraryExistsError struct{ Name string }
 
@@ -46,11 +36,11 @@ func (e *LibraryExistsError) Error() string { return "Library '" + e.Name + "' a
 
 func fcall(c *Ctx) error {
 	if !c.Srv.Scripts.HasFunction(c.Tx, c.Args[1]) {
-		return errNoFunction
+		return errorf("Function not found")
 	}
 	keys, rest, err := scriptKeys(c.Args)
 	if err == ErrNotInteger {
-		return errBadKeys
+		return errorf("Bad number of keys provided")
 	}
 	if err != nil {
 		return err
@@ -74,7 +64,7 @@ func functionLoad(c *Ctx) error {
 
 func functionDelete(c *Ctx) error {
 	if !c.Srv.Scripts.DeleteLibrary(c.Tx, string(c.Args[2])) {
-		return errNoLibrary
+		return errorf("Library not found")
 	}
 	return replyOK(c, nil)
 }
@@ -84,7 +74,7 @@ func functionFlush(c *Ctx) error {
 		return wrongSubcommand(c)
 	}
 	if !isFlushMode(c.Args[2:]) {
-		return errFunctionFlush
+		return errorf("FUNCTION FLUSH only supports SYNC|ASYNC option")
 	}
 	c.Srv.Scripts.FlushLibraries(c.Tx)
 	return replyOK(c, nil)
@@ -117,7 +107,7 @@ func functionRestore(c *Ctx) error {
 		case EqualFold(p, "REPLACE"):
 			replace = true
 		case !EqualFold(p, "APPEND"):
-			return errPolicy
+			return errorf("Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
 		}
 	}
 	body, err := rdb.Open(c.Args[2])
@@ -127,7 +117,7 @@ func functionRestore(c *Ctx) error {
 	var sources [][]byte
 	for len(body) > 0 {
 		if body[0] != functionOpcode {
-			return errNotFunctions
+			return errorf("given type is not a function")
 		}
 		source, rest, err := rdb.ReadString(body[1:], c.Srv.Settings.MaxBulk())
 		if err != nil {
@@ -142,8 +132,6 @@ func functionRestore(c *Ctx) error {
 	return replyOK(c, err)
 }
 
-var errListArgument = errors.New("library name argument was not given")
-
 func functionList(c *Ctx) error {
 	var pattern []byte
 	withCode := false
@@ -153,7 +141,7 @@ func functionList(c *Ctx) error {
 		case !withCode && o.flag("WITHCODE", &withCode):
 		case pattern == nil && o.is("LIBRARYNAME"):
 			if len(o.args) == 0 {
-				return errListArgument
+				return errors.New("library name argument was not given")
 			}
 			pattern = bytes.ToLower(o.next()) // either case matches
 		default:

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/lua"
 )
 
@@ -14,8 +13,6 @@ var kvrocksFunctionCommands = []Spec{
 	{Name: "listfunc", Handler: functionListFunc, Arity: -2, Flags: NoScript},
 	{Name: "listlib", Handler: functionListLib, Arity: 3, Flags: NoScript},
 }
-
-var errNoListedLibrary = engine.NewError("ERR", "The library is not found or not loaded from storage")
 
 // functionListFunc is FUNCTION LISTFUNC [FUNCNAME prefix]: an array of maps, sorted by the functions' names.
 func functionListFunc(c *Ctx) error {
@@ -52,7 +49,7 @@ func functionListLib(c *Ctx) error {
 	libraries := c.Srv.Scripts.Libraries(c.Tx)
 	i := slices.IndexFunc(libraries, func(l *lua.Library) bool { return l.Name == string(c.Args[2]) })
 	if i < 0 {
-		return errNoListedLibrary
+		return errorf("The library is not found or not loaded from storage")
 	}
 	l := libraries[i]
 	c.Out.Map(3)

@@ -47,11 +47,6 @@ func typeOf(c *Ctx) error {
 	return nil
 }
 
-var (
-	errExpireNone = engine.NewError("ERR", "NX and XX, GT or LT options at the same time are not compatible")
-	errExpireBoth = engine.NewError("ERR", "GT and LT options at the same time are not compatible")
-)
-
 // The units of a time, in milliseconds.
 const (
 	milliseconds = 1
@@ -103,9 +98,9 @@ func expireCondition(args [][]byte) (when keys.Condition, err error) {
 	}
 	switch {
 	case when&keys.IfNone != 0 && when != keys.IfNone:
-		return 0, errExpireNone
+		return 0, errorf("NX and XX, GT or LT options at the same time are not compatible")
 	case when&keys.IfLater != 0 && when&keys.IfEarlier != 0:
-		return 0, errExpireBoth
+		return 0, errorf("GT and LT options at the same time are not compatible")
 	}
 	return when, nil
 }

@@ -22,7 +22,7 @@ var hashCommands = []Spec{
 	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly | Repeatable},
 	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly | Repeatable},
 	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly | Repeatable},
-	{Name: "hlen", Handler: hlen, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "hlen", Handler: count(hash.Len), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "hstrlen", Handler: hstrlen, Arity: 3, Flags: ReadOnly | Fast,
 		Prefetch: prefetchMember(cf.TypeHash, 2, 3)},
 	{Name: "hexists", Handler: hexists, Arity: 3, Flags: ReadOnly | Fast,
@@ -70,12 +70,10 @@ func hmset(c *Ctx) error {
 	return err
 }
 
-var errHalfPair = engine.NewError("ERR", "Invalid number of arguments: field-value pairs must be complete")
-
 // hsetexpire is Kvrocks's HSETEXPIRE key seconds field value ...
 func hsetexpire(c *Ctx) error {
 	if len(c.Args)%2 == 0 {
-		return errHalfPair
+		return errorf("Invalid number of arguments: field-value pairs must be complete")
 	}
 	e := expiryOption{c.Args[2], seconds, true}
 	at, err := e.millis(c)
@@ -129,11 +127,6 @@ func hvals(c *Ctx) error {
 		func(_, value []byte) { c.Out.Bulk(value) })
 }
 
-func hlen(c *Ctx) error {
-	n, err := hash.Len(c.Tx, c.Args[1])
-	return replyInt(c, n, err)
-}
-
 func hstrlen(c *Ctx) error {
 	v, _, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
 	return replyInt(c, len(v), err)
@@ -169,15 +162,13 @@ func hincrby(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-var errIncrNotFinite = engine.NewError("ERR", "value is NaN or Infinity")
-
 func hincrbyfloat(c *Ctx) error {
 	by, ok := longdouble.Parse(c.Args[3])
 	if !ok {
 		return ErrNotFloat
 	}
 	if by.IsInf() {
-		return errIncrNotFinite
+		return errorf("value is NaN or Infinity")
 	}
 	sum, err := hash.IncrByFloat(c.Tx, c.Args[1], c.Args[2], c.Args[3])
 	return replyBulk(c, sum, err)
@@ -227,10 +218,10 @@ func hrangebylex(c *Ctx) error {
 	}
 	var ok bool
 	if r.Min, ok = fieldBound(low, "-"); !ok {
-		return errLexMin
+		return errorf("the min is illegal")
 	}
 	if r.Max, ok = fieldBound(high, "+"); !ok {
-		return errLexMax
+		return errorf("the max is illegal")
 	}
 	mark, n := c.Out.Mark(), 0
 	err := hash.RangeByLex(c.Tx, c.Args[1], r, func(field, value []byte) {
@@ -243,11 +234,7 @@ func hrangebylex(c *Ctx) error {
 }
 
 // The errors of HRANGEBYLEX are those of Kvrocks.
-var (
-	errLexOrder = engine.NewError("ERR", "min > max")
-	errLexMin   = engine.NewError("ERR", "the min is illegal")
-	errLexMax   = engine.NewError("ERR", "the max is illegal")
-)
+var errLexOrder = engine.NewError("ERR", "min > max")
 
 // fieldBound reads [field, (field or the infinity allowed at this end.
 func fieldBound(b []byte, infinity string) (hash.LexBound, bool) {

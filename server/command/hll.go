@@ -29,11 +29,6 @@ func pfmerge(c *Ctx) error {
 	return replyOK(c, hll.Merge(c.Tx, c.Args[1], c.Args[2:]...))
 }
 
-var (
-	errNoHLL     = engine.NewError("ERR", "The specified key does not exist")
-	errNotSparse = engine.NewError("ERR", "HLL encoding is not sparse")
-)
-
 // pfdebug has the subcommands of Redis. The only encoding is the dense one.
 func pfdebug(c *Ctx) error {
 	values, found, err := hll.Values(c.Tx, c.Args[2])
@@ -41,7 +36,7 @@ func pfdebug(c *Ctx) error {
 	case err != nil:
 		return err
 	case !found:
-		return errNoHLL
+		return errorf("The specified key does not exist")
 	}
 	switch sub := c.Args[1]; {
 	case EqualFold(sub, "GETREG"):
@@ -50,7 +45,7 @@ func pfdebug(c *Ctx) error {
 			c.Out.Int(int64(v))
 		}
 	case EqualFold(sub, "DECODE"):
-		return errNotSparse
+		return errorf("HLL encoding is not sparse")
 	case EqualFold(sub, "ENCODING"):
 		c.Out.SimpleString("dense")
 	case EqualFold(sub, "TODENSE"):

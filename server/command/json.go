@@ -325,10 +325,9 @@ func jsonArrInsert(c *Ctx) error {
 }
 
 func jsonArrTrim(c *Ctx) error {
-	start, ok := ParseInt(c.Args[3])
-	stop, ok2 := ParseInt(c.Args[4])
-	if !ok || !ok2 {
-		return ErrNotInteger
+	start, stop, err := bounds(c.Args[3], c.Args[4])
+	if err != nil {
+		return err
 	}
 	p, err := json.ParsePath(string(c.Args[2]))
 	if err != nil {

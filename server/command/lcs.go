@@ -9,12 +9,6 @@ var lcsCommands = []Spec{
 	{Name: "lcs", Handler: lcs, Arity: -3, Flags: ReadOnly | Single},
 }
 
-var (
-	errLCSType  = engine.NewError("ERR", "The specified keys must contain string values")
-	errLCSBoth  = engine.NewError("ERR", "If you want both the length and indexes, please just use IDX.")
-	errLCSLarge = engine.NewError("ERR", "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
-)
-
 func lcs(c *Ctx) error {
 	a, _, err := stringValue(c, c.Args[1])
 	if err != nil {
@@ -41,9 +35,9 @@ func lcs(c *Ctx) error {
 	case o.err != nil:
 		return o.err
 	case length && index:
-		return errLCSBoth
+		return errorf("If you want both the length and indexes, please just use IDX.")
 	case str.LCSCost(a, b) > uint64(c.Srv.Settings.MaxBulk()):
-		return errLCSLarge
+		return errorf("Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 	}
 	c.Tx.ReadsDone()
 	if length {
@@ -81,7 +75,7 @@ func lcs(c *Ctx) error {
 // lcsError is the error of reading one of the values: LCS has its own error text for a key of another type.
 func lcsError(err error) error {
 	if err == engine.ErrWrongType {
-		return errLCSType
+		return errorf("The specified keys must contain string values")
 	}
 	return err
 }

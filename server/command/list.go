@@ -14,7 +14,7 @@ var listCommands = []Spec{
 	{Name: "rpushx", Handler: push(false, true), Arity: -3, Flags: Write | DenyOOM | Fast},
 	{Name: "lpop", Handler: pop(true), Arity: -2, Flags: Write | Fast},
 	{Name: "rpop", Handler: pop(false), Arity: -2, Flags: Write | Fast},
-	{Name: "llen", Handler: llen, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "llen", Handler: count(list.Len), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "lindex", Handler: lindex, Arity: 3, Flags: ReadOnly | Repeatable},
 	{Name: "lrange", Handler: lrange, Arity: 4, Flags: ReadOnly | Repeatable},
 	{Name: "lset", Handler: lset, Arity: 4, Flags: Write | DenyOOM},
@@ -67,11 +67,6 @@ func pop(left bool) Handler {
 	}
 }
 
-func llen(c *Ctx) error {
-	n, err := list.Len(c.Tx, c.Args[1])
-	return replyInt(c, n, err)
-}
-
 func lindex(c *Ctx) error {
 	i, ok := ParseInt(c.Args[2])
 	if !ok {
@@ -91,9 +86,9 @@ func lindex(c *Ctx) error {
 }
 
 // bounds reads two arguments as the ends of a range.
-func bounds(args [][]byte) (start, stop int64, err error) {
-	start, ok1 := ParseInt(args[0])
-	stop, ok2 := ParseInt(args[1])
+func bounds(first, last []byte) (start, stop int64, err error) {
+	start, ok1 := ParseInt(first)
+	stop, ok2 := ParseInt(last)
 	if !ok1 || !ok2 {
 		return 0, 0, ErrNotInteger
 	}
@@ -101,7 +96,7 @@ func bounds(args [][]byte) (start, stop int64, err error) {
 }
 
 func lrange(c *Ctx) error {
-	start, stop, err := bounds(c.Args[2:])
+	start, stop, err := bounds(c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}
@@ -147,7 +142,7 @@ func lrem(c *Ctx) error {
 }
 
 func ltrim(c *Ctx) error {
-	start, stop, err := bounds(c.Args[2:])
+	start, stop, err := bounds(c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
 )
 
@@ -20,11 +19,6 @@ var memoryCommands = []Spec{
 	}},
 	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly},
 }
-
-var (
-	errOnlyMemory = engine.NewError("ERR", "only supports MEMORY subcommand")
-	errMemoryOps  = engine.NewError("ERR", "MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP")
-)
 
 // sampled is how many elements of a collection MEMORY USAGE reads by default.
 const sampled = 5
@@ -98,7 +92,7 @@ func diskUsage(c *Ctx) error {
 // this server dumps a profile of the Go heap; RocksDB's memory is in INFO memory and INFO rocksdb.
 func kprofile(c *Ctx) error {
 	if !EqualFold(c.Args[1], "MEMORY") {
-		return errOnlyMemory
+		return errorf("only supports MEMORY subcommand")
 	}
 	op, n := c.Args[2], len(c.Args)
 	dump := EqualFold(op, "DUMP")
@@ -121,7 +115,7 @@ func kprofile(c *Ctx) error {
 			return err
 		}
 	default:
-		return errMemoryOps
+		return errorf("MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP")
 	}
 	return replyOK(c, nil)
 }

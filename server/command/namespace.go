@@ -1,16 +1,9 @@
 package command
 
-import "github.com/basaltdb/basalt/engine"
-
 var namespaceCommands = []Spec{
 	{Name: "namespace", Handler: namespace, Arity: -2,
 		Flags: Admin | NoScript | SkipMonitor | SkipSlowlog | Solo},
 }
-
-var (
-	errNamespaceSub       = engine.NewError("ERR", "NAMESPACE subcommand must be one of GET, SET, DEL, ADD, CURRENT")
-	errNamespaceDatabases = engine.NewError("ERR", "namespace command is not allowed when redis-databases > 0")
-)
 
 // namespace is Kvrocks's NAMESPACE. All users may call NAMESPACE CURRENT; the rest is for administrators.
 func namespace(c *Ctx) error {
@@ -20,7 +13,7 @@ func namespace(c *Ctx) error {
 	case !c.Sess.Admin && !current:
 		return ErrAdminOnly
 	case c.Srv.Settings.Databases() > 0:
-		return errNamespaceDatabases
+		return errorf("namespace command is not allowed when redis-databases > 0")
 	case current:
 		c.Out.BulkString(c.Sess.Namespace)
 		return nil
@@ -36,7 +29,7 @@ func namespace(c *Ctx) error {
 	case EqualFold(sub, "DEL") && n == 3:
 		err = c.Srv.Namespaces.Delete(string(c.Args[2]))
 	default:
-		return errNamespaceSub
+		return errorf("NAMESPACE subcommand must be one of GET, SET, DEL, ADD, CURRENT")
 	}
 	return replyOK(c, err)
 }

@@ -87,7 +87,7 @@ func kmetadata(c *Ctx) error {
 	case err != nil:
 		return err
 	case !rec.Exists:
-		return errNoMetadata
+		return errorf("NotFound: no such key")
 	}
 	w, whole := c.Out, rec.Type.SingleRecord()
 	if whole {
@@ -106,8 +106,6 @@ func kmetadata(c *Ctx) error {
 	}
 	return nil
 }
-
-var errNoMetadata = engine.NewError("ERR", "NotFound: no such key")
 
 // objectDump is Kvrocks's OBJECT DUMP: names and values in turn, all of them bulk strings. The record of a
 // missing key has none.

@@ -81,10 +81,7 @@ func (o *options) limit(offset, count *int64) bool {
 	if !o.has("LIMIT", 2) {
 		return false
 	}
-	var ok1, ok2 bool
-	*offset, ok1 = ParseInt(o.next())
-	*count, ok2 = ParseInt(o.next())
-	o.check(ok1 && ok2, ErrNotInteger)
+	*offset, *count, o.err = bounds(o.next(), o.next())
 	return true
 }
 

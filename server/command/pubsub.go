@@ -3,7 +3,6 @@ package command
 import (
 	"strings"
 
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/glob"
 )
 
@@ -53,14 +52,12 @@ func publish(shard bool) Handler {
 	}
 }
 
-var errShardInside = engine.NewError("ERR", "SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
-
 // subscribe makes the handler of a command that confirms each name with a message of its own. SSUBSCRIBE is refused in
 // a transaction; Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
 func subscribe(kind SubscriptionKind) Handler {
 	return func(c *Ctx) error {
 		if kind == ShardChannel && c.NoBlock {
-			return errShardInside
+			return errorf("SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
 		}
 		for _, name := range c.Args[1:] {
 			c.Sess.Control.Subscribe(kind, name, func(count int) { confirmSubscription(c, name, count) })

@@ -66,8 +66,6 @@ func rdbLoad(c *Ctx) error {
 	return replyOK(c, nil)
 }
 
-var errNotRegular = errors.New("it is not a regular file")
-
 // openRegular opens a file for reading and returns its length. It does not wait for the other end of a pipe.
 func openRegular(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -76,7 +74,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
+		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
 		f.Close()

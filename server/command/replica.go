@@ -111,8 +111,6 @@ func waitedFor(c *Ctx) error {
 	return nil
 }
 
-var errLocalRange = engine.NewError("ERR", "value is out of range, value must between 0 and 1")
-
 // waitAOF is WAITAOF numlocal numreplicas timeout. It brings the log to the disk if requested, and waits for replicas
 // that do: only sync yes does so after each write.
 func waitAOF(c *Ctx) error {
@@ -124,7 +122,7 @@ func waitAOF(c *Ctx) error {
 	case !ok:
 		return ErrNotInteger
 	case local < 0 || local > 1:
-		return errLocalRange
+		return errorf("value is out of range, value must between 0 and 1")
 	}
 	n, ok := ParseInt(c.Args[2])
 	if !ok || n < 0 {

@@ -1,8 +1,6 @@
 package command
 
-import (
-	"github.com/basaltdb/basalt/engine"
-)
+import ()
 
 const replicaOfFlags = Admin | NoScript | Stale | NoAsyncLoading | Solo | AdminOnly
 
@@ -11,8 +9,6 @@ var replicaOfCommands = []Spec{
 	{Name: "slaveof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
 }
 
-var errMasterPort = engine.NewError("ERR", "Invalid master port")
-
 // replicaOf is REPLICAOF host port, and REPLICAOF NO ONE. CONFIG REWRITE keeps which.
 func replicaOf(c *Ctx) error {
 	if EqualFold(c.Args[1], "NO") && EqualFold(c.Args[2], "ONE") {
@@ -20,7 +16,7 @@ func replicaOf(c *Ctx) error {
 	}
 	port, ok := ParseInt(c.Args[2])
 	if !ok || port < 1 || port > 65535 {
-		return errMasterPort
+		return errorf("Invalid master port")
 	}
 	return replyOK(c, c.Srv.Replication.Follow(string(c.Args[1]), int(port)))
 }

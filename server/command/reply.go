@@ -1,6 +1,9 @@
 package command
 
-import "github.com/basaltdb/basalt/server/resp"
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
+)
 
 // The reply functions return err, or write the reply and return nil.
 
@@ -16,6 +19,22 @@ func replyInt[T ~int | int64 | uint64](c *Ctx, n T, err error) error {
 		c.Out.Int(int64(n))
 	}
 	return err
+}
+
+// count makes the handler of a command that replies with a number that f finds for its key.
+func count[T ~int | int64 | uint64](f func(tx *engine.Tx, key []byte) (T, error)) Handler {
+	return func(c *Ctx) error {
+		n, err := f(c.Tx, c.Args[1])
+		return replyInt(c, n, err)
+	}
+}
+
+// countMembers makes the handler of a command that replies with how many of the members behind its key f has changed.
+func countMembers(f func(tx *engine.Tx, key []byte, members [][]byte) (int, error)) Handler {
+	return func(c *Ctx) error {
+		n, err := f(c.Tx, c.Args[1], c.Args[2:])
+		return replyInt(c, n, err)
+	}
 }
 
 // replyBool writes 1 or 0.

@@ -66,12 +66,7 @@ var scriptCommands = []Spec{
 	}},
 }
 
-var (
-	errManyKeys     = engine.NewError("ERR", "Number of keys can't be greater than number of args")
-	errNegativeKeys = engine.NewError("ERR", "Number of keys can't be negative")
-	errNoDebugger   = engine.NewError("ERR", "there is no debugger for scripts")
-	errFlushMode    = engine.NewError("ERR", "SCRIPT FLUSH only support SYNC|ASYNC option")
-)
+var errManyKeys = engine.NewError("ERR", "Number of keys can't be greater than number of args")
 
 // scriptKeys splits what follows the name of a script: the number of keys, the keys, the other arguments.
 func scriptKeys(args [][]byte) (keys, rest [][]byte, err error) {
@@ -82,7 +77,7 @@ func scriptKeys(args [][]byte) (keys, rest [][]byte, err error) {
 	case n > int64(len(args)-3):
 		return nil, nil, errManyKeys
 	case n < 0:
-		return nil, nil, errNegativeKeys
+		return nil, nil, errorf("Number of keys can't be negative")
 	}
 	return args[3 : 3+n], args[3+n:], nil
 }
@@ -144,7 +139,7 @@ func scriptExists(c *Ctx) error {
 
 func scriptFlush(c *Ctx) error {
 	if !isFlushMode(c.Args[2:]) {
-		return errFlushMode
+		return errorf("SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	return replyOK(c, c.Srv.Scripts.Flush(c.Tx, c.Args))
 }
@@ -155,7 +150,7 @@ func scriptKill(c *Ctx) error {
 
 func scriptDebug(c *Ctx) error {
 	if !EqualFold(c.Args[2], "NO") {
-		return errNoDebugger
+		return errorf("there is no debugger for scripts")
 	}
 	return replyOK(c, nil)
 }

@@ -9,10 +9,10 @@ import (
 )
 
 var setCommands = []Spec{
-	{Name: "sadd", Handler: sadd, Arity: -3, Flags: Write | DenyOOM | Fast,
+	{Name: "sadd", Handler: countMembers(sets.Add), Arity: -3, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
-	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
-	{Name: "scard", Handler: scard, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "srem", Handler: countMembers(sets.Remove), Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
+	{Name: "scard", Handler: count(sets.Card), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "smembers", Handler: smembers, Arity: 2, Flags: ReadOnly | Repeatable},
 	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast,
 		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
@@ -28,21 +28,6 @@ var setCommands = []Spec{
 	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sdiffstore", Handler: setOpStore(sets.Diff), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sscan", Handler: scanCollection(scanSet, scanMember), Arity: -3, Flags: ReadOnly},
-}
-
-func sadd(c *Ctx) error {
-	n, err := sets.Add(c.Tx, c.Args[1], c.Args[2:])
-	return replyInt(c, n, err)
-}
-
-func srem(c *Ctx) error {
-	n, err := sets.Remove(c.Tx, c.Args[1], c.Args[2:])
-	return replyInt(c, n, err)
-}
-
-func scard(c *Ctx) error {
-	n, err := sets.Card(c.Tx, c.Args[1])
-	return replyInt(c, n, err)
 }
 
 func smembers(c *Ctx) error {

@@ -11,7 +11,7 @@ import (
 var sortedintCommands = []Spec{
 	{Name: "siadd", Handler: sortedintChange(sortedint.Add), Arity: -3, Flags: Write | DenyOOM | Fast},
 	{Name: "sirem", Handler: sortedintChange(sortedint.Remove), Arity: -3, Flags: Write | Fast},
-	{Name: "sicard", Handler: sicard, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "sicard", Handler: count(sortedint.Card), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "siexists", Handler: siexists, Arity: -3, Flags: ReadOnly | Fast | Repeatable},
 	{Name: "sirange", Handler: sortedintPage, Arity: -4, Flags: ReadOnly | Repeatable},
 	{Name: "sirevrange", Handler: sortedintPage, Arity: -4, Flags: ReadOnly | Repeatable},
@@ -40,11 +40,6 @@ func sortedintChange(f func(tx *engine.Tx, key []byte, ids []uint64) (int, error
 		n, err := f(c.Tx, c.Args[1], ids)
 		return replyInt(c, n, err)
 	}
-}
-
-func sicard(c *Ctx) error {
-	n, err := sortedint.Card(c.Tx, c.Args[1])
-	return replyInt(c, n, err)
 }
 
 func siexists(c *Ctx) error {
@@ -98,12 +93,6 @@ func replyIDs(c *Ctx, p sortedint.Page) error {
 	return err
 }
 
-// The errors of a range by value are Kvrocks's.
-var (
-	errSortedIntMin = engine.NewError("ERR", "the min isn't integer")
-	errSortedIntMax = engine.NewError("ERR", "the max isn't integer")
-)
-
 // sortedintByValue is SIRANGEBYVALUE and SIREVRANGEBYVALUE with [LIMIT offset count]. A negative offset is 0, a
 // count below 1 no limit.
 func sortedintByValue(c *Ctx) error {
@@ -120,7 +109,7 @@ func sortedintByValue(c *Ctx) error {
 	if string(low) != "-inf" {
 		id, open, ok := sortedIntBound(low)
 		if !ok {
-			return errSortedIntMin
+			return errorf("the min isn't integer")
 		}
 		if p.Min = id; open {
 			p = p.Above(id)
@@ -129,7 +118,7 @@ func sortedintByValue(c *Ctx) error {
 	if string(high) != "+inf" {
 		id, open, ok := sortedIntBound(high)
 		if !ok {
-			return errSortedIntMax
+			return errorf("the max isn't integer")
 		}
 		if p.Max = min(p.Max, id); open {
 			p = p.Below(id)

@@ -1,7 +1,5 @@
 package command
 
-import "github.com/basaltdb/basalt/engine"
-
 var sstCommands = []Spec{
 	{Name: "sst", Arity: -2, Sub: []Spec{
 		{Name: "load", Handler: sstLoad, Arity: -3,
@@ -9,11 +7,6 @@ var sstCommands = []Spec{
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}},
 }
-
-var (
-	errSSTCluster = engine.NewError("ERR", "SST LOAD is not supported in cluster mode")
-	errSSTMove    = engine.NewError("ERR", "MOVEFILES value must be 'yes' or 'no'")
-)
 
 // sstLoad is Kvrocks's SST LOAD dir [MOVEFILES yes|no].
 func sstLoad(c *Ctx) error {
@@ -25,10 +18,10 @@ func sstLoad(c *Ctx) error {
 	case EqualFold(rest[1], "yes"):
 		move = true
 	case !EqualFold(rest[1], "no"):
-		return errSSTMove
+		return errorf("MOVEFILES value must be 'yes' or 'no'")
 	}
 	if c.Srv.Files == nil {
-		return errSSTCluster
+		return errorf("SST LOAD is not supported in cluster mode")
 	}
 	n, err := c.Srv.Files.LoadFiles(c.Sess, string(c.Args[2]), move)
 	if err != nil {

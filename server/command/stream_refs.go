@@ -13,7 +13,6 @@ var streamRefCommands = []Spec{
 var (
 	errNumIDs      = engine.NewError("ERR", "Number of IDs must be a positive integer")
 	errNumIDsMatch = engine.NewError("ERR", "The `numids` parameter must match the number of arguments")
-	errNoIDs       = engine.NewError("ERR", "IDS option is required")
 )
 
 // takeRefs takes KEEPREF, DELREF or ACKED.
@@ -55,7 +54,7 @@ func deleteOptions(args [][]byte) (ids []stream.ID, refs stream.Refs, err error)
 	case o.err != nil:
 		return nil, 0, o.err
 	case words == nil:
-		return nil, 0, errNoIDs
+		return nil, 0, errorf("IDS option is required")
 	}
 	ids, err = parseStreamIDs(words)
 	return ids, refs, err

@@ -250,13 +250,9 @@ func strlen(c *Ctx) error {
 
 // getRange is GETRANGE and SUBSTR.
 func getRange(c *Ctx) error {
-	start, ok := ParseInt(c.Args[2])
-	if !ok {
-		return ErrNotInteger
-	}
-	end, ok := ParseInt(c.Args[3])
-	if !ok {
-		return ErrNotInteger
+	start, end, err := bounds(c.Args[2], c.Args[3])
+	if err != nil {
+		return err
 	}
 	part, err := str.Range(c.Tx, c.Args[1], start, end)
 	if err == engine.ErrWrongType {
@@ -265,15 +261,13 @@ func getRange(c *Ctx) error {
 	return replyBulk(c, part, err)
 }
 
-var errOffset = engine.NewError("ERR", "offset is out of range")
-
 func setRange(c *Ctx) error {
 	offset, ok := ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
 	}
 	if offset < 0 {
-		return errOffset
+		return errorf("offset is out of range")
 	}
 	if len(c.Args[3]) == 0 { // changes nothing
 		n, err := stringLen(c, c.Args[1])
@@ -293,15 +287,13 @@ func incrBy(c *Ctx) error {
 	return add(n)(c)
 }
 
-var errDecrement = engine.NewError("ERR", "decrement would overflow")
-
 func decrBy(c *Ctx) error {
 	n, ok := ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
 	}
 	if n == math.MinInt64 { // has no negative
-		return errDecrement
+		return errorf("decrement would overflow")
 	}
 	return add(-n)(c)
 }

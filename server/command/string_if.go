@@ -13,11 +13,8 @@ import (
 // The conditions of SET and DELEX on the value that a key has, and the other string commands of Redis 8.4.
 
 var (
-	errDigest       = engine.NewError("ERR", "must be exactly 16 hexadecimal characters")
-	errCondition    = engine.NewError("ERR", "Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
 	errNotString    = engine.NewError("ERR", "Key should be of string type if conditions are specified")
 	errNumKeysValue = engine.NewError("ERR", "invalid numkeys value")
-	errPairs        = engine.NewError("ERR", "wrong number of key-value pairs")
 )
 
 // conditionKind says what a condition compares, and what the result must be.
@@ -71,7 +68,7 @@ func (d *condition) met(c *Ctx, key []byte) (m str.Match, err error) {
 		case err != nil || !found:
 			return str.Missing, err
 		case len(d.arg) != str.DigestLen:
-			return str.Differs, errDigest
+			return str.Differs, errorf("must be exactly 16 hexadecimal characters")
 		}
 		sum := str.Digest(value)
 		m = matchOf(bytes.EqualFold(sum[:], d.arg))
@@ -129,7 +126,7 @@ func delEx(c *Ctx) error {
 		case t != cf.TypeString && t != cf.TypeBitmap:
 			return errNotString
 		}
-		return errCondition
+		return errorf("Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
 	}
 	m, err := d.met(c, c.Args[1])
 	switch {
@@ -152,7 +149,7 @@ func msetExPairs(args [][]byte) (pairs [][]byte, o options, err error) {
 	case !ok || n < 1 || n > math.MaxInt32:
 		return nil, o, errNumKeysValue
 	case n*2 > int64(len(args)-2):
-		return nil, o, errPairs
+		return nil, o, errorf("wrong number of key-value pairs")
 	}
 	return args[2 : 2+n*2], options{args: args[2+n*2:]}, nil
 }

@@ -20,12 +20,8 @@ var transactionCommands = []Spec{
 
 // What EXEC answers when it does not run.
 var (
-	ErrExecAbort    = engine.NewError("EXECABORT", "Transaction discarded because of previous errors.")
-	ErrNoMulti      = engine.NewError("ERR", "Command not allowed inside a transaction")
-	errExecAlone    = engine.NewError("ERR", "EXEC without MULTI")
-	errDiscardAlone = engine.NewError("ERR", "DISCARD without MULTI")
-	errNested       = engine.NewError("ERR", "MULTI calls can not be nested")
-	errWatchInside  = engine.NewError("ERR", "WATCH inside MULTI is not allowed")
+	ErrExecAbort = engine.NewError("EXECABORT", "Transaction discarded because of previous errors.")
+	ErrNoMulti   = engine.NewError("ERR", "Command not allowed inside a transaction")
 )
 
 // ErrExecBecause is what EXEC answers when it is refused itself.
@@ -39,7 +35,7 @@ func ErrExecBecause(err error) error {
 
 func multi(c *Ctx) error {
 	if c.Sess.Control.InMulti() {
-		return errNested
+		return errorf("MULTI calls can not be nested")
 	}
 	c.Sess.Control.BeginMulti()
 	return replyOK(c, nil)
@@ -47,14 +43,14 @@ func multi(c *Ctx) error {
 
 func exec(c *Ctx) error {
 	if !c.Sess.Control.InMulti() {
-		return errExecAlone
+		return errorf("EXEC without MULTI")
 	}
 	return c.Sess.Control.Exec()
 }
 
 func discard(c *Ctx) error {
 	if !c.Sess.Control.InMulti() {
-		return errDiscardAlone
+		return errorf("DISCARD without MULTI")
 	}
 	c.Sess.Control.Discard()
 	return replyOK(c, nil)
@@ -62,7 +58,7 @@ func discard(c *Ctx) error {
 
 func watch(c *Ctx) error {
 	if c.Sess.Control.InMulti() {
-		return errWatchInside
+		return errorf("WATCH inside MULTI is not allowed")
 	}
 	return replyOK(c, c.Sess.Control.Watch(c.Args[1:]))
 }

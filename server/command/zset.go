@@ -12,8 +12,8 @@ var zsetCommands = []Spec{
 		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
 	{Name: "zincrby", Handler: zadd, Arity: 4, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
-	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
-	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "zrem", Handler: countMembers(zset.Remove), Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
+	{Name: "zcard", Handler: count(zset.Card), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
 	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrank", Handler: zrank(false), Arity: -3, Flags: ReadOnly | Fast},
@@ -21,12 +21,6 @@ var zsetCommands = []Spec{
 	{Name: "zrandmember", Handler: random("WITHSCORES", drawZSet, (*resp.Writer).Double), Arity: -2, Flags: ReadOnly},
 	{Name: "zscan", Handler: scanCollection(scanZSet, scanScored), Arity: -3, Flags: ReadOnly},
 }
-
-var (
-	errZaddNXXX = engine.NewError("ERR", "XX and NX options at the same time are not compatible")
-	errZaddGTLT = engine.NewError("ERR", "GT, LT, and/or NX options at the same time are not compatible")
-	errZaddIncr = engine.NewError("ERR", "INCR option supports a single increment-element pair")
-)
 
 // zadd is ZADD, and ZINCRBY, which is ZADD with INCR. As in Redis ZINCRBY takes the options of ZADD too; but then the
 // number of arguments never fits.
@@ -61,11 +55,11 @@ options:
 	case len(pairs) == 0 || len(pairs)%2 != 0:
 		return ErrSyntax
 	case f&zset.NX != 0 && f&zset.XX != 0:
-		return errZaddNXXX
+		return errorf("XX and NX options at the same time are not compatible")
 	case f&zset.GT != 0 && f&(zset.NX|zset.LT) != 0 || f&zset.LT != 0 && f&zset.NX != 0:
-		return errZaddGTLT
+		return errorf("GT, LT, and/or NX options at the same time are not compatible")
 	case incr && len(pairs) > 2:
-		return errZaddIncr
+		return errorf("INCR option supports a single increment-element pair")
 	}
 	if incr {
 		by, ok := ParseFloat(pairs[0])
@@ -92,16 +86,6 @@ options:
 		added += changed
 	}
 	return replyInt(c, added, err)
-}
-
-func zrem(c *Ctx) error {
-	n, err := zset.Remove(c.Tx, c.Args[1], c.Args[2:])
-	return replyInt(c, n, err)
-}
-
-func zcard(c *Ctx) error {
-	n, err := zset.Card(c.Tx, c.Args[1])
-	return replyInt(c, n, err)
 }
 
 func zscore(c *Ctx) error {

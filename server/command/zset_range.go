@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/zset"
 )
 
@@ -28,14 +27,6 @@ var zsetRangeCommands = []Spec{
 	{Name: "zremrangebyscore", Handler: zremrange(zset.ByScore), Arity: 4, Flags: Write},
 	{Name: "zremrangebylex", Handler: zremrange(zset.ByLex), Arity: 4, Flags: Write},
 }
-
-var (
-	errScoreRange = engine.NewError("ERR", "min or max is not a float")
-	errLexRange   = engine.NewError("ERR", "min or max not valid string range item")
-	errRangeLimit = engine.NewError("ERR",
-		"syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
-	errLexWithScores = engine.NewError("ERR", "syntax error, WITHSCORES not supported in combination with BYLEX")
-)
 
 // rangeForm is what the name of a range command says: kind and direction are fixed, or left to the options.
 type rangeForm struct {
@@ -68,9 +59,9 @@ func parseRange(args [][]byte, form rangeForm) (q zset.Query, withScores bool, e
 	case o.err != nil:
 		return q, false, o.err
 	case q.Count != -1 && q.By == zset.ByRank:
-		return q, false, errRangeLimit
+		return q, false, errorf("syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	case withScores && q.By == zset.ByLex:
-		return q, false, errLexWithScores
+		return q, false, errorf("syntax error, WITHSCORES not supported in combination with BYLEX")
 	}
 	if q.Reverse && q.By != zset.ByRank {
 		min, max = max, min
@@ -86,12 +77,7 @@ func parseBounds(q *zset.Query, min, max []byte) (err error) {
 	case zset.ByLex:
 		q.Lex, err = parseLexRange(min, max)
 	default:
-		var ok1, ok2 bool
-		q.Start, ok1 = ParseInt(min)
-		q.Stop, ok2 = ParseInt(max)
-		if !ok1 || !ok2 {
-			err = ErrNotInteger
-		}
+		q.Start, q.Stop, err = bounds(min, max)
 	}
 	return err
 }
@@ -101,7 +87,7 @@ func parseScoreRange(min, max []byte) (r zset.ScoreRange, err error) {
 	r.Min, r.MinOpen, ok1 = scoreBound(min)
 	r.Max, r.MaxOpen, ok2 = scoreBound(max)
 	if !ok1 || !ok2 {
-		return r, errScoreRange
+		return r, errorf("min or max is not a float")
 	}
 	return r, nil
 }
@@ -140,7 +126,7 @@ func parseLexRange(min, max []byte) (r zset.LexRange, err error) {
 	r.Min, ok1 = lexBound(min)
 	r.Max, ok2 = lexBound(max)
 	if !ok1 || !ok2 {
-		return r, errLexRange
+		return r, errorf("min or max not valid string range item")
 	}
 	return r, nil
 }

@@ -40,12 +40,6 @@ func (c *Config) Reset(name string) {
 var (
 	errFixed            = errors.New("can't set immutable config")
 	errTwice            = errors.New("duplicate parameter")
-	errOddArguments     = errors.New("syntax error")
-	errPassNeeded       = errors.New("requirepass empty not allowed while the namespace exists")
-	errPassIsToken      = errors.New("requirepass is duplicated with namespace tokens")
-	errMasterAuthToken  = errors.New("masterauth is duplicated with namespace tokens")
-	errRangeAndCron     = errors.New("compaction-checker-range cannot be set while compaction-checker-cron is set")
-	errRetentionStdout  = errors.New("can't set the 'log-retention-days' when the log dir is stdout")
 	errBlobFilesOff     = setting.ReplyError("Must set rocksdb.enable_blob_files to yes first.")
 	errDynamicLevelsOff = setting.ReplyError("Must set rocksdb.level_compaction_dynamic_level_bytes yes first.")
 )
@@ -76,7 +70,7 @@ func (c *Config) MayNamePaths(local bool) bool {
 
 func (c *Config) set(protected bool, pairs []string) error {
 	if len(pairs)%2 != 0 || len(pairs) == 0 {
-		return errOddArguments
+		return errors.New("syntax error")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +178,7 @@ func (st *state) checkChange(i int) error {
 		return st.checkCheckerRange()
 	case logRetentionDays:
 		if strings.EqualFold(st.values[logDir].Text, "stdout") {
-			return errRetentionStdout
+			return errors.New("can't set the 'log-retention-days' when the log dir is stdout")
 		}
 	}
 	if err := st.checkRedis(i); err != nil {
@@ -206,7 +200,7 @@ func (st *state) checkChange(i int) error {
 
 func (st *state) checkCheckerRange() error {
 	if st.values[checkerRange].Text != "" && st.values[checkerCron].Text != "" {
-		return errRangeAndCron
+		return errors.New("compaction-checker-range cannot be set while compaction-checker-cron is set")
 	}
 	return nil
 }
@@ -215,14 +209,14 @@ func (st *state) checkCheckerRange() error {
 func (st *state) checkPasswords() error {
 	pass, auth := st.values[requirePass].Text, st.values[masterAuth].Text
 	if pass == "" && len(st.tokens) > 0 {
-		return errPassNeeded
+		return errors.New("requirepass empty not allowed while the namespace exists")
 	}
 	for _, token := range st.tokens {
 		switch token {
 		case pass:
-			return errPassIsToken
+			return errors.New("requirepass is duplicated with namespace tokens")
 		case auth:
-			return errMasterAuthToken
+			return errors.New("masterauth is duplicated with namespace tokens")
 		}
 	}
 	return nil

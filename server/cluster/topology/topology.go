@@ -20,15 +20,9 @@ const IDLen = 40
 
 // Errors with the texts of Kvrocks.
 var (
-	ErrNodeID    = engine.NewError("ERR", "Invalid cluster node id")
-	ErrVersion   = engine.NewError("ERR", "Invalid cluster version")
-	errNodes     = engine.NewError("ERR", "Invalid cluster nodes info")
-	errNodePort  = engine.NewError("ERR", "Invalid cluster node port")
-	errNodeRole  = engine.NewError("ERR", "Invalid cluster node role")
-	errNewline   = engine.NewError("ERR", "Invalid nodes definition: Missing newline between node entries.")
-	errSlot      = engine.NewError("ERR", "Slot is out of range")
-	errOverlap   = engine.NewError("ERR", "Slot distribution is overlapped")
-	errNodeTwice = engine.NewError("ERR", "Invalid cluster nodes info: a node id occurs twice")
+	ErrNodeID  = engine.NewError("ERR", "Invalid cluster node id")
+	ErrVersion = engine.NewError("ERR", "Invalid cluster version")
+	errNodes   = engine.NewError("ERR", "Invalid cluster nodes info")
 )
 
 // Node is a node of the cluster. It is immutable.
@@ -233,14 +227,14 @@ func (t *Topology) parseNode(fields []string) error {
 	}
 	port, err := strconv.ParseUint(fields[2], 10, 16)
 	if err != nil {
-		return errNodePort
+		return engine.NewError("ERR", "Invalid cluster node port")
 	}
 	n.Port = int(port)
 	role, flags, _ := strings.Cut(strings.ToLower(fields[3]), ",")
 	n.Failed = flags == "fail"
 	switch master := role == "master"; {
 	case !master && role != "slave" && role != "replica", flags != "" && (master || !n.Failed):
-		return errNodeRole
+		return engine.NewError("ERR", "Invalid cluster node role")
 	case master && fields[4] != "-" || !master && len(fields[4]) != IDLen:
 		return ErrNodeID
 	case !master && len(fields) != 5:
@@ -249,20 +243,20 @@ func (t *Topology) parseNode(fields []string) error {
 		n.Master = fields[4]
 	}
 	if t.byID[n.ID] != nil {
-		return errNodeTwice
+		return engine.NewError("ERR", "Invalid cluster nodes info: a node id occurs twice")
 	}
 	t.byID[n.ID], t.Nodes = n, append(t.Nodes, n)
 	for _, f := range fields[5:] {
 		if isID(f) {
-			return errNewline
+			return engine.NewError("ERR", "Invalid nodes definition: Missing newline between node entries.")
 		}
 		r, ok := parseRange(f)
 		if !ok || strings.Contains(f, "-") && r.First == r.Last {
-			return errSlot
+			return engine.NewError("ERR", "Slot is out of range")
 		}
 		for slot := range r.All() {
 			if t.owners[slot] != 0 {
-				return errOverlap
+				return engine.NewError("ERR", "Slot distribution is overlapped")
 			}
 			t.owners[slot] = uint16(len(t.Nodes))
 		}

@@ -17,10 +17,7 @@ import (
 // together with that byte. Blanks are those of C's isspace. The rules of a user go to the end of the line, with "#" and
 // quotes: see [User].
 
-var (
-	errQuoteOpen = errors.New("malformed line: config line ends unexpectedly in quoted string")
-	errTwoValues = errors.New("malformed line: more than 2 item in config line")
-)
+var errQuoteOpen = errors.New("malformed line: config line ends unexpectedly in quoted string")
 
 // Blanks are the bytes between the words of a line.
 const Blanks = " \t\n\v\f\r"
@@ -69,7 +66,7 @@ func scanConfLine(line string) (key, text string, from, to int, err error) {
 		case quote:
 			rest := strings.TrimLeft(value[i+1:], Blanks)
 			if rest != "" && rest[0] != '#' {
-				return "", "", 0, 0, errTwoValues
+				return "", "", 0, 0, errors.New("malformed line: more than 2 item in config line")
 			}
 			return key, b.String(), from, from + i + 1, nil
 		case '\\':

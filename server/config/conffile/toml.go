@@ -20,7 +20,6 @@ import (
 
 var (
 	errTOMLInline = errors.New("write this table under a heading of its own")
-	errTOMLOctal  = errors.New("write octal digits as a string: \"0777\"")
 	errTOMLText   = errors.New("is not valid UTF-8")
 	ErrUTF8       = errors.New("cannot be written to a TOML file: it is not valid UTF-8")
 )
@@ -125,7 +124,7 @@ func tomlText(name string, v any) (string, error) {
 		}
 	case int64:
 		if known && s.Kind == setting.Octal {
-			return "", errTOMLOctal
+			return "", errors.New("write octal digits as a string: \"0777\"")
 		}
 		if known && (s.Kind == setting.Int || s.Kind == setting.Bytes) {
 			return strconv.FormatInt(v, 10), nil

@@ -30,10 +30,7 @@ type User struct {
 // UserKey is the key of a user's line and the name of the TOML table.
 const UserKey = "user"
 
-var (
-	errUserForm  = errors.New("wants the name of a user, then rules; quotes must be balanced")
-	errUserTable = errors.New("is a table: [user], with NAME = \"RULES\"")
-)
+var errUserTable = errors.New("is a table: [user], with NAME = \"RULES\"")
 
 // IsUserKey reports whether a key, in any case, is that of a user.
 func IsUserKey(key string) bool { return strings.EqualFold(key, UserKey) }
@@ -42,7 +39,7 @@ func IsUserKey(key string) bool { return strings.EqualFold(key, UserKey) }
 func ParseUser(text string) (User, error) {
 	words, ok := resp.SplitArgs([]byte(text), nil)
 	if !ok || len(words) == 0 || len(words[0]) == 0 {
-		return User{}, errUserForm
+		return User{}, errors.New("wants the name of a user, then rules; quotes must be balanced")
 	}
 	u := User{Name: string(words[0])}
 	for _, w := range words[1:] {

@@ -58,10 +58,8 @@ type Value struct {
 
 // Errors of values. Their texts are those of CONFIG SET in Redis 7.2.
 var (
-	errBool        = errors.New("argument must be 'yes' or 'no'")
 	errInteger     = errors.New("argument couldn't be parsed into an integer")
 	errMemory      = errors.New("argument must be a memory value")
-	errOctal       = errors.New("argument couldn't be parsed as an octal number")
 	errLimitCount  = ReplyError("Wrong number of arguments in buffer limit configuration.")
 	errLimitClass  = ReplyError("Invalid client class specified in buffer limit configuration.")
 	errLimitNumber = ReplyError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
@@ -94,7 +92,7 @@ func (s *Setting) parseKind(old, text string) (Value, error) {
 		case strings.EqualFold(text, "no"):
 			return Value{"no", 0}, nil
 		}
-		return Value{}, errBool
+		return Value{}, errors.New("argument must be 'yes' or 'no'")
 	case Int:
 		if s.Min == RocksDecides && text == strconv.FormatUint(math.MaxUint64-1, 10) {
 			text = strconv.Itoa(RocksDecides)
@@ -113,7 +111,7 @@ func (s *Setting) parseKind(old, text string) (Value, error) {
 	case Octal:
 		n, err := strconv.ParseInt(text, 8, 64)
 		if err != nil {
-			return Value{}, errOctal
+			return Value{}, errors.New("argument couldn't be parsed as an octal number")
 		}
 		return Value{strconv.FormatInt(n, 8), n}, s.inRange(n)
 	case Enum:

@@ -215,9 +215,7 @@ func checkRange(text string) error {
 func RangeCron(hours string) string { return "* " + hours + " * * *" }
 
 var (
-	errSlaveOf     = errors.New("must be 'host port' or 'no one'")
-	errSlaveOfPort = errors.New("the master's port must be between 1 and 65535")
-	errRename      = ReplyError("Invalid rename-command format")
+	errRename = ReplyError("Invalid rename-command format")
 )
 
 func checkSlaveOf(text string) error {
@@ -226,10 +224,10 @@ func checkSlaveOf(text string) error {
 	case len(words) == 0, len(words) == 2 && strings.EqualFold(words[0], "no") && strings.EqualFold(words[1], "one"):
 		return nil
 	case len(words) != 2:
-		return errSlaveOf
+		return errors.New("must be 'host port' or 'no one'")
 	}
 	if port, err := strconv.Atoi(words[1]); err != nil || port < 1 || port > 65535 {
-		return errSlaveOfPort
+		return errors.New("the master's port must be between 1 and 65535")
 	}
 	return nil
 }

@@ -162,9 +162,6 @@ func (s Setting) only(value, reason string) Setting {
 }
 
 var (
-	errPercent       = errors.New("percentage argument must be less or equal to 100")
-	errLocale        = errors.New("SORT ALPHA compares bytes, as in the locale C")
-	errClientMemory  = errors.New("clients are not evicted: client-output-buffer-limit limits each")
 	errScores        = errors.New("must be three numbers from -2000 to 2000, in ascending order")
 	errShutdown      = errors.New("argument(s) must be one of the following: " + strings.Join(shutdownWords, ", "))
 	errShutdownTwice = errors.New("Invalid combination of save and nosave") //lint:ignore ST1005 the text is Redis's
@@ -177,7 +174,7 @@ func checkClientMemory(text string) error {
 		case err != nil || n < 0:
 			return errMemory
 		case n > 100:
-			return errPercent
+			return errors.New("percentage argument must be less or equal to 100")
 		}
 		text = digits
 	}
@@ -185,7 +182,7 @@ func checkClientMemory(text string) error {
 	case err != nil:
 		return err
 	case n != 0:
-		return errClientMemory
+		return errors.New("clients are not evicted: client-output-buffer-limit limits each")
 	}
 	return nil
 }
@@ -210,7 +207,7 @@ func checkScores(text string) error {
 // checkLocale checks locale-collate: only the locales in which strings are compared by their bytes.
 func checkLocale(text string) error {
 	if text != "" && text != "C" && text != "POSIX" {
-		return errLocale
+		return errors.New("SORT ALPHA compares bytes, as in the locale C")
 	}
 	return nil
 }
