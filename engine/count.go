@@ -2,8 +2,10 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -327,11 +329,7 @@ func (db *DB) Count(ns string) (keys, expires int64) {
 func (db *DB) Namespaces() []string {
 	db.counts.mu.RLock()
 	defer db.counts.mu.RUnlock()
-	var all []string
-	for ns := range db.counts.byNS {
-		all = append(all, ns)
-	}
-	return all
+	return slices.Collect(maps.Keys(db.counts.byNS))
 }
 
 // saveCounts writes the counts into the directory of the closed database, for the next Open.

@@ -3,6 +3,7 @@ package timeseries
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -168,11 +169,7 @@ func candidates(tx *engine.Tx, filter *Filter) (keys []string, err error) {
 		}
 		found = next
 	}
-	for key := range found {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys, nil
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // Reduce makes one sample of all samples with the same timestamp. It orders the samples by timestamp.

@@ -185,20 +185,12 @@ func (u *User) MayAccessChannel(channel []byte, isPattern bool) bool {
 // LosesChannels reports whether the change from u to next may remove access to a channel: otherwise subscribers need
 // not be checked.
 func (u *User) LosesChannels(next *User) bool {
-	for _, s := range next.selectors {
-		if s.allChannels {
-			return false
-		}
+	if slices.ContainsFunc(next.selectors, func(s *selector) bool { return s.allChannels }) {
+		return false
 	}
-	for _, s := range u.selectors {
-		if s.allChannels {
-			return true
-		}
-		for i := range s.channels {
-			if !next.MayAccessChannel([]byte(s.channels[i].pattern), true) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.selectors, func(s *selector) bool {
+		return s.allChannels || slices.ContainsFunc(s.channels, func(p channelPattern) bool {
+			return !next.MayAccessChannel([]byte(p.pattern), true)
+		})
+	})
 }

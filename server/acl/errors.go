@@ -1,5 +1,7 @@
 package acl
 
+import "strings"
+
 // replyError is an error whose text is a reply that clients know.
 type replyError string
 
@@ -47,10 +49,6 @@ func (e *UnmatchedError) Error() string {
 
 // cString truncates a text at its first zero byte, as Redis does when it repeats its input.
 func cString(s string) string {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return s[:i]
-		}
-	}
+	s, _, _ = strings.Cut(s, "\x00")
 	return s
 }

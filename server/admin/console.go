@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"embed"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -226,13 +225,7 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, http.StatusUnauthorized, err.Error())
 		return
 	}
-	var token [32]byte
-	if _, err := rand.Read(token[:]); err != nil {
-		nc.Close()
-		c.fail(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	id := hex.EncodeToString(token[:])
+	id := rand.Text()
 	c.mu.Lock()
 	c.expire(time.Now())
 	full := len(c.sessions) >= maxSessions

@@ -259,12 +259,7 @@ func debugStringLength(c *Ctx) error {
 }
 
 func debugMatch(c *Ctx) error {
-	n := int64(0)
-	if glob.Compile(c.Args[2]).Match(c.Args[3]) {
-		n = 1
-	}
-	c.Out.Int(n)
-	return nil
+	return replyBool(c, glob.Compile(c.Args[2]).Match(c.Args[3]), nil)
 }
 
 // debugProtocol writes an example of each type of reply, for tests of client libraries.

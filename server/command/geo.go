@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 
@@ -114,14 +115,8 @@ func writeDistance(w *resp.Writer, d float64) {
 // precision of a long double.
 func writeCoordinate(w *resp.Writer, f float64) {
 	var text [32]byte
-	b := strconv.AppendFloat(text[:0], f, 'f', 17, 64)
-	for b[len(b)-1] == '0' {
-		b = b[:len(b)-1]
-	}
-	if b[len(b)-1] == '.' {
-		b = b[:len(b)-1]
-	}
-	if string(b) == "-0" {
+	b := bytes.TrimRight(strconv.AppendFloat(text[:0], f, 'f', 17, 64), "0")
+	if b = bytes.TrimSuffix(b, []byte(".")); string(b) == "-0" {
 		b = b[1:]
 	}
 	if w.Proto != 3 {

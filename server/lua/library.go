@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -60,12 +61,7 @@ type loading struct {
 }
 
 func validName(s string) bool {
-	for _, c := range []byte(s) {
-		if !isLetter(c) && !isDigit(c) && c != '_' {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && !slices.ContainsFunc([]byte(s), func(c byte) bool { return !isLetter(c) && !isDigit(c) && c != '_' })
 }
 
 func refuse(format string, args ...any) error {

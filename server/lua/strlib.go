@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -91,10 +92,8 @@ func strUpper(L *vm.LState) int {
 func strReverse(L *vm.LState) int {
 	s := checkString(L, 1)
 	charge(L, len(s))
-	b := make([]byte, len(s))
-	for i := range b {
-		b[i] = s[len(s)-1-i]
-	}
+	b := []byte(s)
+	slices.Reverse(b)
 	return pushString(L, string(b))
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,10 +49,8 @@ func (l *Log[T]) Newest(n int) []T {
 	if n < 0 || n > len(l.entries) {
 		n = len(l.entries)
 	}
-	out := make([]T, 0, n)
-	for i := range n {
-		out = append(out, l.entries[len(l.entries)-1-i])
-	}
+	out := slices.Clone(l.entries[len(l.entries)-n:])
+	slices.Reverse(out)
 	return out
 }
 

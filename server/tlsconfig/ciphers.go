@@ -8,14 +8,8 @@ import (
 	"strings"
 )
 
-// versions are the names of the protocols in ascending order.
-var versions = []struct {
-	name    string
-	version uint16
-}{
-	{"tlsv1", tls.VersionTLS10}, {"tlsv1.1", tls.VersionTLS11}, {"tlsv1.2", tls.VersionTLS12}, {"tlsv1.3",
-		tls.VersionTLS13},
-}
+// versions are the names of the protocols from tls.VersionTLS10 on, whose numbers follow each other.
+var versions = []string{"tlsv1", "tlsv1.1", "tlsv1.2", "tlsv1.3"}
 
 var errVersionGap = errors.New("there must be no gap between the versions")
 
@@ -28,10 +22,8 @@ func protocols(list string) (lowest, highest uint16, err error) {
 	}
 	var enabled [4]bool
 	for _, name := range names {
-		i := 0
-		for ; i < len(versions) && versions[i].name != name; i++ {
-		}
-		if i == len(versions) {
+		i := slices.Index(versions, name)
+		if i < 0 {
 			return 0, 0, fmt.Errorf("unknown version '%s'; there are TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3", name)
 		}
 		enabled[i] = true
@@ -43,7 +35,7 @@ func protocols(list string) (lowest, highest uint16, err error) {
 	if slices.Contains(enabled[first:last], false) {
 		return 0, 0, errVersionGap
 	}
-	return versions[first].version, versions[last].version, nil
+	return tls.VersionTLS10 + uint16(first), tls.VersionTLS10 + uint16(last), nil
 }
 
 // suite is a cipher suite up to TLS 1.2.

@@ -2,8 +2,8 @@ package conffile
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -212,9 +212,8 @@ func dotted(path []string) (string, error) {
 
 // apply applies the changes.
 func (w *tomlWriter) apply(old []byte) []byte {
-	sort.SliceStable(w.edits, func(i, j int) bool { // an insertion before a deletion at the same place
-		a, b := w.edits[i], w.edits[j]
-		return a.start < b.start || a.start == b.start && a.end < b.end
+	slices.SortStableFunc(w.edits, func(a, b tomlEdit) int { // an insertion before a deletion at the same place
+		return cmp.Or(a.start-b.start, a.end-b.end)
 	})
 	var out bytes.Buffer
 	pos := 0

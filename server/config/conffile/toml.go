@@ -1,9 +1,10 @@
 package conffile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -52,10 +53,7 @@ func tomlEntries(data []byte) ([]Entry, error) {
 	if err := flatten(nil, tree, lineOf, &entries); err != nil {
 		return nil, err
 	}
-	sort.SliceStable(entries, func(i, j int) bool {
-		a, b := entries[i], entries[j]
-		return a.Line < b.Line || a.Line == b.Line && a.Key < b.Key
-	})
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
 	return entries, nil
 }
 
@@ -107,9 +105,7 @@ func knownTable(name string) bool {
 		return true
 	}
 	prefix := strings.ToLower(name) + "."
-	names := setting.Names()
-	i := sort.SearchStrings(names, prefix)
-	return i < len(names) && strings.HasPrefix(names[i], prefix)
+	return slices.ContainsFunc(setting.Names(), func(n string) bool { return strings.HasPrefix(n, prefix) })
 }
 
 // tomlText converts a value of TOML to the text of a setting.
@@ -208,13 +204,8 @@ func QuoteTOML(s string) (string, error) {
 
 // TOMLKey writes one part of a key, bare where that is allowed.
 func TOMLKey(part string) (string, error) {
-	for i := 0; i < len(part); i++ {
-		if !isBareKey(part[i]) {
-			return QuoteTOML(part)
-		}
-	}
-	if part == "" {
-		return `""`, nil
+	if part == "" || slices.ContainsFunc([]byte(part), func(c byte) bool { return !isBareKey(c) }) {
+		return QuoteTOML(part)
 	}
 	return part, nil
 }
