@@ -13,7 +13,6 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// ErrScanning: the keys of the namespace are being counted already.
 var ErrScanning = NewError("ERR", "scanning the db now")
 
 // scanResult is the result of a scan besides the count.

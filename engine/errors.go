@@ -27,19 +27,15 @@ var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write
 
 // Errors of Open and of a database that cannot continue.
 var (
-	// ErrLocked: another process has the directory open.
-	ErrLocked = errors.New("the data directory is locked by another process")
-	// ErrNotDatabase: the directory holds something that is not a Kvrocks or basalt database.
+	ErrLocked      = errors.New("the data directory is locked by another process")
 	ErrNotDatabase = errors.New("the data directory was not written by Kvrocks or basalt")
 	// ErrSlots: Options.Slots does not fit the database.
-	ErrSlots = errors.New("the keys of the database have another form")
-	// ErrClosed: the database was closed.
+	ErrSlots  = errors.New("the keys of the database have another form")
 	ErrClosed = rocks.ErrClosed
 	// ErrLoading: the database is being exchanged for another one, see [DB.Replace]. The text is Kvrocks's.
 	ErrLoading = NewError("LOADING", "kvrocks is restoring the db from backup")
 	// ErrUnwanted: the database was not replaced after all, see [DB.Replace].
-	ErrUnwanted = errors.New("the database is not to be replaced any more")
-	// ErrNoReplica: a write from a master was refused because the database is no longer that of a replica.
+	ErrUnwanted  = errors.New("the database is not to be replaced any more")
 	ErrNoReplica = errors.New("the database is no replica any more")
 	// ErrReplica: a write was refused because only writes from its master reach the database of a replica, see
 	// [DB.SetReplica].

@@ -92,7 +92,6 @@ type load struct {
 	recount map[string]bool
 }
 
-// ErrIngestFlushed: the keys were flushed while records were collected.
 var ErrIngestFlushed = errors.New("the keys were flushed meanwhile")
 
 // NewIngest begins to collect records of slots. dir, which NewIngest creates, is for the table files. It should be on

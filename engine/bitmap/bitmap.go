@@ -39,8 +39,7 @@ const (
 // Errors of the functions of this package.
 var (
 	// ErrOffset: the bit number is greater than [MaxOffset], or beyond the max length of a string.
-	ErrOffset = engine.NewError("ERR", "bit offset is not an integer or out of range")
-	// ErrTooLong: the string of a bitmap would be longer than the limit.
+	ErrOffset  = engine.NewError("ERR", "bit offset is not an integer or out of range")
 	ErrTooLong = engine.NewError("ERR",
 		"Operation aborted: The size of the bitmap string exceeds the configuration item max-bitmap-to-string-mb")
 )

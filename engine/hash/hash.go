@@ -32,14 +32,10 @@ import (
 
 // Errors of the functions of this package.
 var (
-	// ErrNotInteger: the value of the field is not a decimal integer in the range of int64.
 	ErrNotInteger = engine.NewError("ERR", "hash value is not an integer")
-	// ErrOverflow: the sum is out of the range of int64.
-	ErrOverflow = engine.NewError("ERR", "increment or decrement would overflow")
-	// ErrNotFloat: the value of the field is not a number.
-	ErrNotFloat = engine.NewError("ERR", "hash value is not a float")
-	// ErrNaN: the sum is not finite.
-	ErrNaN = engine.NewError("ERR", "increment would produce NaN or Infinity")
+	ErrOverflow   = engine.NewError("ERR", "increment or decrement would overflow")
+	ErrNotFloat   = engine.NewError("ERR", "hash value is not a float")
+	ErrNaN        = engine.NewError("ERR", "increment would produce NaN or Infinity")
 )
 
 func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key, cf.TypeHash) }

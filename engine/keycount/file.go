@@ -43,7 +43,6 @@ const (
 	maxAt = int64(1) << 60
 )
 
-// ErrFile: a file of counts is damaged.
 var ErrFile = errors.New("damaged file of key counts")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

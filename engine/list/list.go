@@ -24,9 +24,7 @@ import (
 
 // Errors of the functions of this package.
 var (
-	// ErrNoKey: the list does not exist.
 	ErrNoKey = engine.NewError("ERR", "no such key")
-	// ErrIndex: the list has no element with that index.
 	ErrIndex = engine.NewError("ERR", "index out of range")
 )
 

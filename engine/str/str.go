@@ -22,16 +22,11 @@ import (
 
 // Errors of the functions of this package.
 var (
-	// ErrTooLong: the string would be longer than the limit.
-	ErrTooLong = engine.NewError("ERR", "string exceeds maximum allowed size (proto-max-bulk-len)")
-	// ErrNotInteger: the value is not a decimal integer in the range of int64.
+	ErrTooLong    = engine.NewError("ERR", "string exceeds maximum allowed size (proto-max-bulk-len)")
 	ErrNotInteger = engine.NewError("ERR", "value is not an integer or out of range")
-	// ErrOverflow: the sum is out of the range of int64.
-	ErrOverflow = engine.NewError("ERR", "increment or decrement would overflow")
-	// ErrNotFloat: the value or the increment is not a number.
-	ErrNotFloat = engine.NewError("ERR", "value is not a valid float")
-	// ErrNaN: the sum is not finite.
-	ErrNaN = engine.NewError("ERR", "increment would produce NaN or Infinity")
+	ErrOverflow   = engine.NewError("ERR", "increment or decrement would overflow")
+	ErrNotFloat   = engine.NewError("ERR", "value is not a valid float")
+	ErrNaN        = engine.NewError("ERR", "increment would produce NaN or Infinity")
 )
 
 // Get returns the value of a key.

@@ -19,7 +19,6 @@ var (
 	MaxID = ID{Ms: math.MaxUint64, Seq: math.MaxUint64}
 )
 
-// ErrInvalidID: the text is not an id.
 var ErrInvalidID = engine.NewError("ERR", "Invalid stream ID specified as stream command argument")
 
 // Next returns the id after id; false when none exists.

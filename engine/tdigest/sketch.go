@@ -11,22 +11,6 @@ type Sketch struct {
 	min, max  float64
 }
 
-// Weight returns the number of observations.
-func (s *Sketch) Weight() float64 { return s.weight }
-
-// Min returns the smallest observation, NaN when the sketch is empty.
-func (s *Sketch) Min() float64 { return s.orNaN(s.min) }
-
-// Max returns the largest observation, NaN when the sketch is empty.
-func (s *Sketch) Max() float64 { return s.orNaN(s.max) }
-
-func (s *Sketch) orNaN(f float64) float64 {
-	if len(s.centroids) == 0 {
-		return math.NaN()
-	}
-	return f
-}
-
 // Quantile returns the value that a fraction q of the observations, 0 to 1, do not exceed; NaN when the sketch is
 // empty.
 func (s *Sketch) Quantile(q float64) float64 { return s.valueAt(float64(q * s.weight)) }

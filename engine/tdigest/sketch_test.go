@@ -195,3 +195,19 @@ func TestSketchProperties(t *testing.T) {
 		}
 	}
 }
+
+// Weight returns the number of observations.
+func (s *Sketch) Weight() float64 { return s.weight }
+
+// Min returns the smallest observation, NaN when the sketch is empty.
+func (s *Sketch) Min() float64 { return s.orNaN(s.min) }
+
+// Max returns the largest observation, NaN when the sketch is empty.
+func (s *Sketch) Max() float64 { return s.orNaN(s.max) }
+
+func (s *Sketch) orNaN(f float64) float64 {
+	if len(s.centroids) == 0 {
+		return math.NaN()
+	}
+	return f
+}

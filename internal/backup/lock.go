@@ -50,7 +50,6 @@ func (k lockKind) conflicts(other lockKind) bool {
 	}
 }
 
-// ErrBusy: another process is working on the repository.
 var ErrBusy = errors.New("the repository is in use")
 
 // holder describes the holder of a lock.

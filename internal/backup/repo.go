@@ -25,7 +25,6 @@ const Format = 1
 // ErrDamaged: an object is missing, or differs from what was stored. The text names it.
 var ErrDamaged = errors.New("the backup is damaged")
 
-// ErrNoBackup: the backup does not exist.
 var ErrNoBackup = errors.New("there is no such backup")
 
 // Repo is a repository.

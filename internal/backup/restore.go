@@ -42,7 +42,6 @@ type Restored struct {
 	Back time.Time
 }
 
-// ErrNotEmpty: the target of a restore is not empty.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
 const (

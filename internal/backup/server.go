@@ -86,7 +86,6 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	return 0, fmt.Errorf("%s: INFO replication does not tell master_repl_offset", s.Addr)
 }
 
-// errGone: the server has deleted the checkpoint.
 var errGone = errors.New("the server has deleted its checkpoint")
 
 // snapshot is a consistent set of files.

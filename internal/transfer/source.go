@@ -30,7 +30,6 @@ type File struct {
 	Size int64 // < 0 = not known
 }
 
-// ErrFormat: the file has none of the known formats.
 var ErrFormat = errors.New("neither an RDB file, nor an append-only file, nor commands")
 
 // Files returns the files of a path in reading order: the path itself; for a directory or a manifest, the files of the
@@ -177,7 +176,6 @@ func newCommandReader(r io.Reader, offset int64) *commandReader {
 	return c
 }
 
-// errTruncated: the file ends within a command.
 var errTruncated = errors.New("the file ends within a command")
 
 // next returns the next command, as bytes and as arguments, valid until the next call. At the end the error is io.EOF.

@@ -48,7 +48,6 @@ const (
 	tablesWindow = 8 // batches without a reply
 )
 
-// errTablesRefused: the server takes no more table files.
 var errTablesRefused = errors.New("the server takes no more table files")
 
 // sortedRecords is a sink: the server counts the keys.

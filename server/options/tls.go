@@ -14,7 +14,6 @@ var TLSNames = []string{"tls-cert-file", "tls-key-file", "tls-key-file-pass", "t
 	"tls-auth-clients", "tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
 	"tls-session-cache-timeout"}
 
-// ErrSamePort: no port can be both.
 var ErrSamePort = errors.New("tls-port: it is the same as port")
 
 // CheckTLS validates the TLS settings. It ignores them if no TLS port is set.

@@ -54,8 +54,7 @@ var (
 	ErrNoRDB = errors.New("rdb: not an RDB file that can be read")
 	// ErrChecksum: the file was changed after it was written.
 	ErrChecksum = errors.New("rdb: wrong checksum")
-	// ErrRead: the file cannot be read.
-	ErrRead = raw.ErrRead
+	ErrRead     = raw.ErrRead
 )
 
 // FileError adds the position in the file to an error.

@@ -37,8 +37,7 @@ var (
 	ErrFormat = raw.ErrFormat
 	// ErrUnsupported: the value belongs to an unknown module.
 	ErrUnsupported = errors.New("rdb: unsupported type of value")
-	// ErrTooLarge: the value exceeds the memory limit.
-	ErrTooLarge = raw.ErrTooLarge
+	ErrTooLarge    = raw.ErrTooLarge
 )
 
 // footerLen is the length in bytes of version and checksum.

@@ -10,7 +10,6 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// ErrFlushed: the log has a record that deletes all keys.
 var ErrFlushed = errors.New("the keys were flushed")
 
 // Changes are one batch of the log, restricted to the migrated slots.

@@ -10,11 +10,9 @@ import (
 // The errors of readers.
 var (
 	// ErrFormat: the bytes are not in the format of Redis.
-	ErrFormat = errors.New("rdb: malformed value")
-	// ErrTooLarge: the value exceeds the memory limit.
+	ErrFormat   = errors.New("rdb: malformed value")
 	ErrTooLarge = errors.New("rdb: value too large")
-	// ErrRead: the file cannot be read.
-	ErrRead = errors.New("rdb: reading failed")
+	ErrRead     = errors.New("rdb: reading failed")
 )
 
 // Malformed returns an ErrFormat with a description.
