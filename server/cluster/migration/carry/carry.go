@@ -27,6 +27,7 @@ type To struct {
 	Clock    pace.Clock
 	Pace     *pace.Pace
 	Free     bool         // the rate is not limited, because clients wait
+	Limited  bool         // the rate was limited when something was sent last, except while it was free
 	Raised   float64      // by how much the limit of the rate is multiplied; 0 = not at all
 	Check    func() error // returns why the migration must end, nil = it continues
 }
@@ -36,7 +37,8 @@ func (t *To) wait(n int, rate int64) error {
 	if t.Free {
 		return nil
 	}
-	if t.Raised > 1 && rate > 0 {
+	t.Limited = rate > 0
+	if t.Raised > 1 && t.Limited {
 		rate = int64(min(float64(rate)*t.Raised, 1<<62))
 	}
 	return t.Pace.Wait(t.Ctx, n, rate)

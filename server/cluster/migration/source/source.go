@@ -413,6 +413,7 @@ func (j *job) end() error {
 	}
 	j.Step(stage.Rest)
 	j.way.Free = true
+	defer func() { j.way.Free = false }() // clients may write again
 	end := j.DB.LatestSequence()
 	if err := j.sendLog(end); err != nil {
 		return fmt.Errorf("sending the last writes: %w", err)
@@ -655,8 +656,11 @@ func (j *job) catchUp() error {
 	}
 }
 
-// raise multiplies the limit of the rate, for the rest of the migration.
+// raise multiplies the limit of the rate, if there is one, for the rest of the migration.
 func (j *job) raise(by float64) {
+	if !j.way.Limited {
+		return
+	}
 	j.way.Raised = max(j.way.Raised, 1) * by
 	j.log.Warn("clients write faster than the limit of the rate lets the writes go: the limit is raised",
 		zap.Float64("times", j.way.Raised))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -203,6 +204,48 @@ func TestOutrun(t *testing.T) {
 	}
 }
 
+// TestLimitAfterPause: when the pause of writes was too short, and clients write again, the limit of the rate holds for
+// what they write.
+func TestLimitAfterPause(t *testing.T) {
+	const speed, written = 1000, 500
+	b := &busy{t: t, db: enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})}
+	b.set(10)
+	node := &peertest.Node{Answer: func(cmd []string) (string, bool) {
+		if cmd[0] == "COMMAND" {
+			return "*1\r\n*-1\r\n", true
+		}
+		return "", true
+	}}
+	clock := &busyClock{now: time.Unix(1e9, 0), write: func(time.Duration) {}}
+	ended, pauses := make(ends, 10), 0
+	var again time.Time // when clients could write again
+	src := New(Options{DB: b.db, Slots: ended, Dial: node.Dial, Log: zap.NewNop(), Clock: clock,
+		Settings: func() Settings { return Settings{Gap: 10, Settings: carry.Settings{Speed: speed, Pipeline: 16}} },
+		Limits: func() Limits {
+			if pauses == 1 {
+				return Limits{Rest: 1}
+			}
+			return Limits{Rest: time.Minute, Answer: time.Minute, Confirm: time.Minute}
+		}, Step: func(s stage.Stage) {
+			switch {
+			case s == stage.Forbidden:
+				pauses++
+			case s == stage.Success && pauses == 1:
+				<-ended
+				again = clock.now
+				b.set(written)
+			}
+		}})
+	defer src.Close()
+	if err := b.migrate(src); err != nil || pauses != 2 {
+		t.Errorf("%v, %d pauses", err, pauses)
+	}
+	// A pause that was too short doubles the limit.
+	if took, least := clock.now.Sub(again), written*time.Second/(2*speed)*4/5; took < least {
+		t.Errorf("%d writes were sent in %v, want %v at least", written, took, least)
+	}
+}
+
 // ends tells when a pause of writes ends.
 type ends chan struct{}
 
@@ -224,7 +267,8 @@ func TestOutrunFails(t *testing.T) {
 		return "", true
 	}}
 	ended := make(ends, 10)
-	src := New(Options{DB: b.db, Slots: ended, Dial: node.Dial, Log: zap.NewNop(), Settings: func() Settings {
+	core, logs := observer.New(zap.WarnLevel)
+	src := New(Options{DB: b.db, Slots: ended, Dial: node.Dial, Log: zap.New(core), Settings: func() Settings {
 		return Settings{Gap: 10, Settings: carry.Settings{Pipeline: 16}}
 	}, Limits: func() Limits { return Limits{Rest: 1, Answer: time.Minute, Confirm: time.Minute} },
 		Step: func(s stage.Stage) {
@@ -238,5 +282,10 @@ func TestOutrunFails(t *testing.T) {
 	}
 	if b.last > 100<<(mostGrown+4) {
 		t.Errorf("%d keys were written meanwhile", b.last)
+	}
+	for _, l := range logs.All() {
+		if strings.Contains(l.Message, "limit is raised") {
+			t.Errorf("there is no limit, and the log says: %s", l.Message)
+		}
 	}
 }
