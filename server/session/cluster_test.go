@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -251,6 +252,42 @@ func TestRoutingOfScripts(t *testing.T) {
 	if got := n.Do("FCALL", "f", "0", fill("a{M}")); !strings.Contains(got, "'no-cluster' flag is set") {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestScriptEndsBeforeItsSlotLeaves: a script that has begun before the writes of its slot are refused writes its
+// undeclared keys too. It was refused in the middle, after a part of its writes.
+func TestScriptEndsBeforeItsSlotLeaves(t *testing.T) {
+	n := startNode(t)
+	n.Want("CONFIG SET lua-time-limit 0", "+OK\r\n")
+	c, subscriber := n.Harness.Dial(t), n.Harness.Dial(t)
+	tx := n.DB.NewTx()
+	defer tx.End()
+	tx.Begin(cf.DefaultNamespace)
+	name := func(key string) uint64 { return tx.LockIn(cf.DefaultNamespace, []byte(key), true).Name() }
+	declared := fill("a{M}")
+	other := fill("b{M}") // its lock is taken after that of the declared key by those who wait for all locks
+	for i := 0; name(other)>>40 <= name(declared)>>40; i++ {
+		other = fmt.Sprint(fill("b{M}"), i)
+	}
+	c.Send(servertest.Encode("EVAL", "redis.call('INCR', KEYS[1]) "+
+		"repeat until redis.call('PUBSUB', 'NUMSUB', 'go')[2] > 0 return redis.call('INCR', ARGV[1])", "1", declared, other))
+	servertest.Eventually(t, "the script has its lock", func() bool {
+		tx.AddLock([]byte(declared), true)
+		free := tx.TryAcquire()
+		tx.Unlock()
+		return !free
+	})
+	m, slot := n.Harness.Cluster(), cf.Slot([]byte(declared))
+	done := make(chan error, 1)
+	go func() { done <- m.Forbid(cf.SlotRange{First: slot, Last: slot}) }()
+	servertest.Eventually(t, "writes are refused", func() bool {
+		return m.Topology().Route(slot, topology.Access{Write: true}) != nil
+	})
+	subscriber.Send(servertest.Encode("SUBSCRIBE", "go"))
+	c.Expect(":1\r\n")
+	require.NoError(t, <-done)
+	n.Want("GET "+declared, "$1\r\n1\r\n")
+	n.Want("GET "+other, "$1\r\n1\r\n")
 }
 
 // When another node gets a slot, clients that wait for keys of the slot are redirected; other clients keep waiting.

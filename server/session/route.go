@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -151,18 +150,6 @@ func (c *run) routeScripted(t *topology.Topology, slot uint16, a topology.Access
 		s.slot = int(slot)
 	case s.slot != int(slot):
 		return errScriptCrossSlot
-	}
-	return nil
-}
-
-// routeUndeclared routes a command of a script again, after a change of the topology, if its locks were taken just
-// now. The locks of the declared keys are held since before the change.
-func (c *run) routeUndeclared(r *request) error {
-	for _, k := range c.script.keys {
-		if key := string(r.args[k.Arg]); !slices.ContainsFunc(c.script.declared,
-			func(d []byte) bool { return string(d) == key }) {
-			return c.routeBy(c.srv.Cluster.Topology(), r)
-		}
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func (c *run) lockForScript(r *request) error {
 	if c.tx.HoldsAll() && !strict {
 		return nil
 	}
+	locked := c.tx.Locked()
 	for _, k := range s.keys {
 		key := r.args[k.Arg]
 		if strict && !slices.ContainsFunc(s.declared,
@@ -153,8 +154,9 @@ func (c *run) lockForScript(r *request) error {
 			return c.wantLock(ns, r.args[arg], true)
 		}
 	}
-	if c.topology != nil && c.topology != c.srv.Cluster.Topology() {
-		return c.routeUndeclared(r)
+	// With a lock held, slots leave only after the script: it must not fail in the middle.
+	if t := c.topology; !locked && t != nil && t != c.srv.Cluster.Topology() {
+		return c.routeBy(c.srv.Cluster.Topology(), r)
 	}
 	return nil
 }
