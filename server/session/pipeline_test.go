@@ -547,3 +547,26 @@ func TestReadersWaitForTheirOwnKey(t *testing.T) {
 	c.Expect("$1\r\n1\r\n")
 	c.Expect("$1\r\n2\r\n")
 }
+
+// TestEventsOfCombined: the keyspace event of a command that another client's transaction has run is sent before any
+// other client can have the lock of the key, so the events of a key have the order of its commands.
+func TestEventsOfCombined(t *testing.T) {
+	h := servertest.Start(t, "notify-keyspace-events", "KA")
+	c, other, subscriber := h.Dial(t), h.Dial(t), h.Dial(t)
+	channel := "__keyspace@0__:k"
+	subscriber.Want("SUBSCRIBE "+channel, "*3\r\n$9\r\nsubscribe\r\n$16\r\n"+channel+"\r\n:1\r\n")
+	tx := h.DB.NewTx()
+	defer tx.End()
+	tx.Begin(cf.DefaultNamespace)
+	tx.AddLock([]byte("k"), true)
+	require.NoError(t, tx.Acquire())
+	c.Send(servertest.Encode("SET", "k", "v"))
+	servertest.Eventually(t, "the command waits", tx.Awaited)
+	tx.RunWaiting(func() bool { return false })
+	require.NoError(t, tx.Commit())
+	other.Want("PUBLISH "+channel+" later", ":1\r\n")
+	tx.Release()
+	subscriber.Expect(servertest.Bulk("message", channel, "set"))
+	subscriber.Expect(servertest.Bulk("message", channel, "later"))
+	c.Expect("+OK\r\n")
+}

@@ -252,6 +252,9 @@ func (c *run) runSegment() {
 			break
 		}
 	}
+	if len(c.deferred) > 0 { // with the locks held: no later message about their keys comes first
+		c.tx.OnCommit(func() { c.publishDeferred(nil) })
+	}
 }
 
 // RunCombined runs the segment in the transaction of another connection, which holds the locks; this connection waits
