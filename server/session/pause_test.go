@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -156,6 +158,36 @@ func TestPauseIsExact(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestPauseOfCombined: a client that has not seen the pause writes nothing in the transaction of a client that may run
+// during the pause: of a script that only reads.
+func TestPauseOfCombined(t *testing.T) {
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	for range 32 {
+		admin.Do("RPUSH", "long", strings.Repeat("x", 1<<20))
+	}
+	// The pipeline begins before the pause. It goes on when the client reads.
+	c.Send(servertest.Pipeline("LRANGE long 0 -1", "SET k v"))
+	_, err := c.R.Peek(1)
+	require.NoError(t, err)
+	admin.Want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	reader := h.DB.NewTx()
+	defer reader.End()
+	reader.Begin(cf.DefaultNamespace)
+	reader.AddLock([]byte("k"), true)
+	require.NoError(t, reader.Acquire())
+	c.Reply()
+	servertest.Eventually(t, "the pipeline waits", reader.Awaited)
+	reader.RunWaiting(func() bool { return false })
+	if !reader.Empty() {
+		t.Error("written while paused")
+	}
+	reader.Release()
+	h.PausedClients(t, 1)
+	admin.Want("CLIENT UNPAUSE", "+OK\r\n")
+	c.Expect("+OK\r\n")
 }
 
 // A write that follows a script that only reads, in the same pipeline, is paused.

@@ -258,8 +258,11 @@ func (c *run) runSegment() {
 }
 
 // RunCombined runs the segment in the transaction of another connection, which holds the locks; this connection waits
-// meanwhile.
+// meanwhile. A pause may have begun since this connection has checked for one: the other one may only read.
 func (c *run) RunCombined(tx *engine.Tx) (commands int) {
+	if c.pausedNow() {
+		return 1
+	}
 	own := c.tx
 	c.tx, c.top.ctx.Tx, c.combined = tx, tx, true
 	c.runSegment()
