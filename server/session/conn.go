@@ -483,6 +483,10 @@ func (c *conn) kill() bool {
 	return first
 }
 
+// over reports whether no further command runs, although the client has sent it: CLIENT KILL has ended the connection,
+// or the server's time to stop is over.
+func (c *conn) over() bool { return c.gone.Load() || c.srv.ended() }
+
 // stopWaiting makes a waiting handler give up.
 func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
 

@@ -570,3 +570,23 @@ func TestEventsOfCombined(t *testing.T) {
 	subscriber.Expect(servertest.Bulk("message", channel, "later"))
 	c.Expect("+OK\r\n")
 }
+
+// TestKilledPipeline: after the reply to CLIENT KILL no further command of the client begins, although the client has
+// sent it before.
+func TestKilledPipeline(t *testing.T) {
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	id := strings.TrimSpace(strings.TrimPrefix(c.Do("CLIENT", "ID"), ":"))
+	tx := h.DB.NewTx()
+	defer tx.End()
+	tx.Begin(cf.DefaultNamespace)
+	tx.AddLock([]byte("locked"), true)
+	require.NoError(t, tx.Acquire())
+	c.Send(servertest.Pipeline("SET before 1", "SET locked 1", "SET locked 2", "SET after 1", "HSET after:hash f 1"))
+	servertest.Eventually(t, "the pipeline waits", tx.Awaited)
+	admin.Want("CLIENT KILL ID "+id, ":1\r\n")
+	tx.Release()
+	servertest.Eventually(t, "the client is gone", func() bool { return h.Sessions().Clients() == 1 })
+	admin.Want("EXISTS before", ":1\r\n")
+	admin.Want("EXISTS after after:hash", ":0\r\n")
+}

@@ -248,7 +248,7 @@ func (c *run) runSegment() {
 			break // the commands so far are committed; then the script runs again with more locks
 		}
 		s.done++
-		if c.segmentFull() || c.closeAfterReply || c.srv.ended() {
+		if c.segmentFull() || c.closeAfterReply || c.over() {
 			break
 		}
 	}
