@@ -25,9 +25,9 @@ type request struct {
 
 // execute runs the decoded commands in their order.
 //
-// Readers that come before the first write run by themselves. From the first write on, commands form a segment up to the
-// last write, or up to the first command whose locks are not free: it runs in one transaction, and its replies count
-// only once that is committed. A Solo command ends a segment.
+// Readers that come before the first write run by themselves. From the first write on, commands form a segment up to
+// the last write, or up to the first command whose locks are not free. A segment runs in one transaction, and its
+// replies count only once that is committed. A Solo command ends a segment.
 func (c *run) execute() {
 	reqs := c.reqs
 	c.begin()
