@@ -39,6 +39,7 @@ func TestTryEach(t *testing.T) {
 		{"a group without locks", [][]Lock{{}, {w(1)}}, 2, []Lock{w(1)}},
 		{"the same lock again", [][]Lock{{w(1)}, {w(1)}, {r(1)}}, 3, []Lock{w(1)}},
 		{"first read, then written", [][]Lock{{r(1)}, {w(1)}}, 2, []Lock{w(1)}},
+		{"twice in a group", [][]Lock{{r(3), w(1), r(1), w(1), r(3)}}, 1, []Lock{w(1), r(3)}},
 		{"read twice, then written", [][]Lock{{r(1)}, {r(1)}, {w(1)}}, 2, []Lock{r(1), r(1)}},
 		{"the first is not free", [][]Lock{{w(1), w(8)}, {w(2)}}, 0, nil},
 		{"the second is not free", [][]Lock{{w(1)}, {w(2), r(8)}, {w(3)}}, 1, []Lock{w(1)}},

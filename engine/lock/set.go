@@ -88,7 +88,7 @@ func (s *Set) TryAcquire(t *Table) bool {
 }
 
 // TryEach takes locks without waiting, one group after the other, until a group has a lock that is not free. Of that
-// group the set takes no lock. TryEach returns how many groups it has taken.
+// group the set takes no lock. TryEach returns how many groups it has taken. It sorts the groups.
 func (s *Set) TryEach(t *Table, groups [][]Lock) int {
 	for _, g := range groups { // so that CPU cache misses overlap
 		for _, v := range g {
@@ -108,7 +108,11 @@ func (s *Set) TryEach(t *Table, groups [][]Lock) int {
 // that fails later stays so.
 func (s *Set) tryGroup(t *Table, group []Lock) bool {
 	had := len(s.held)
-	for _, v := range group {
+	slices.Sort(group)
+	for i, v := range group {
+		if i > 0 && group[i-1].Name() == v.Name() {
+			continue // a search in held for each of many keys that are given twice would take seconds
+		}
 		if t.TryLock(v) {
 			s.held = append(s.held, v)
 			if !t.Fails(v) {
