@@ -11,7 +11,8 @@ import (
 var setCommands = []Spec{
 	{Name: "sadd", Handler: countMembers(sets.Add), Arity: -3, Flags: Write | DenyOOM | Fast,
 		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
-	{Name: "srem", Handler: countMembers(sets.Remove), Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
+	{Name: "srem", Handler: countMembers(sets.Remove), Arity: -3, Flags: Write | Fast,
+		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
 	{Name: "scard", Handler: count(sets.Card), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "smembers", Handler: smembers, Arity: 2, Flags: ReadOnly | Repeatable},
 	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast,
