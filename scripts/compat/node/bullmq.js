@@ -74,7 +74,8 @@ check('delayed jobs', () => withQueue(async (queue, work) => {
   const promoted = await queue.add('promoted', {}, { delay: 3_600_000 });
   await promoted.promote();
   await settled(queue, 5);
-  assert.deepEqual(ran.map(([name]) => name), ['promoted', 'after-300', 'after-600', 'after-900', 'moved']);
+  // Jobs that are due by the time the worker looks run in any order, with Redis too, so only the times are compared.
+  assert.deepEqual(ran.map(([name]) => name).sort(), ['after-300', 'after-600', 'after-900', 'moved', 'promoted']);
   for (const [name, ms] of ran) {
     const want = name === 'promoted' ? 0 : name === 'moved' ? 1200 : Number(name.split('-')[1]);
     assert.ok(ms >= want - 5, `${name} ran after ${ms} ms`);
