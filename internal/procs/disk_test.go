@@ -108,9 +108,10 @@ func TestBackgroundReads(t *testing.T) {
 	}
 }
 
-// TestRunFollowsTheDisk: more threads come when reads wait, and go with them, whether others count or not.
+// TestRunFollowsTheDisk: more threads come when reads wait, and go with them, whether others count or not. One that
+// syncs is always among them.
 func TestRunFollowsTheDisk(t *testing.T) {
-	const cores = 3
+	const cores, syncing = 3, 1
 	var blocks atomic.Int64
 	var reading atomic.Bool
 	reading.Store(true)
@@ -122,14 +123,14 @@ func TestRunFollowsTheDisk(t *testing.T) {
 	}
 	done, set, ended := make(chan struct{}), make(chan int), make(chan struct{})
 	go func() {
-		run(done, func() bool { return false }, 0, nil, nil, cores, use, func(n int) { set <- n })
+		run(done, func() bool { return false }, syncing, nil, nil, cores, use, func(n int) { set <- n })
 		close(ended)
 	}()
-	if n := <-set; n != cores+waitingThreads {
+	if n := <-set; n != cores+syncing+waitingThreads {
 		t.Errorf("%d threads while it reads", n)
 	}
 	reading.Store(false)
-	if n := <-set; n != cores {
+	if n := <-set; n != cores+syncing {
 		t.Errorf("%d threads when it has read", n)
 	}
 	reading.Store(true)

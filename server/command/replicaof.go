@@ -1,7 +1,5 @@
 package command
 
-import ()
-
 const replicaOfFlags = Admin | NoScript | Stale | NoAsyncLoading | Solo | AdminOnly
 
 var replicaOfCommands = []Spec{
