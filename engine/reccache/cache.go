@@ -29,7 +29,7 @@ import (
 // into a slot are in another slab, see largeSlots. The cache begins small and grows with what is read, see grow. A slot
 // holds
 //
-//	1 byte never written, see Touch | 1 byte family | 1 byte key length | 2 bytes value length | key | value
+//	1 byte family | 1 byte key length | 2 bytes value length | key | value
 type Cache struct {
 	seed   maphash.Seed
 	slab   hugepage.Slab // the slots of all sets
@@ -41,8 +41,9 @@ type Cache struct {
 const (
 	cacheShards = 1024
 	SlotSize    = 256
-	slotHeader  = 5
+	slotHeader  = 4
 	cacheWays   = 4
+	allUsed     = 1<<cacheWays - 1
 )
 
 // cacheShard guards the sets whose numbers have the same remainder modulo cacheShards.
@@ -146,8 +147,8 @@ func (c *Cache) writeSlot(n int) []byte { return c.slab.Write(n*SlotSize, (n+1)*
 
 // slotValue returns the value in a slot, if the slot holds that key.
 func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
-	keyN, valN := int(place[2]), int(binary.LittleEndian.Uint16(place[3:]))
-	if place[1] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
+	keyN, valN := int(place[1]), int(binary.LittleEndian.Uint16(place[2:]))
+	if place[0] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
 		return nil, false
 	}
 	return place[slotHeader+keyN : slotHeader+keyN+valN], true
@@ -237,11 +238,9 @@ func (c *Cache) most() int {
 // store puts a record into its set. It reports whether the record has displaced another one, and whether a large one.
 func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) (
 	displaced, displacedLarge bool) {
-	// An equal hash is enough to reuse a slot: the slot holds this key, or another key that is displaced. Comparing the
-	// keys would be one more CPU cache miss.
-	w := s.find(h)
-	if w < 0 {
-		w, displaced = s.victim(h)
+	w, displaced := s.next(h)
+	if displaced && s.used == allUsed {
+		s.used = 0
 	}
 	switch large := slotHeader+len(key)+len(value) > SlotSize; {
 	case large && s.large[w] == 0:
@@ -257,33 +256,44 @@ func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID
 	} else {
 		p = c.writeSlot(first + w)
 	}
-	p[1], p[2] = uint8(id), uint8(len(key))
-	binary.LittleEndian.PutUint16(p[3:], uint16(len(value)))
+	p[0], p[1] = uint8(id), uint8(len(key))
+	binary.LittleEndian.PutUint16(p[2:], uint16(len(value)))
 	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
 	return displaced, displacedLarge
 }
 
-// victim returns a slot for a new record: a free slot, otherwise one that was not used lately.
-func (s *cacheSet) victim(h uint64) (w int, taken bool) {
+// next returns the slot into which a record is stored: its own, otherwise a free one, otherwise one that was not used
+// lately. An equal hash is enough to reuse a slot: the slot holds this key, or another key that is displaced. Comparing
+// the keys would be one more CPU cache miss.
+//
+// Touch calls next without the lock. A slot that another goroutine changes meanwhile costs it no more than a miss.
+//
+//go:norace
+func (s *cacheSet) next(h uint64) (w int, displaced bool) {
+	if w := s.find(h); w >= 0 {
+		return w, false
+	}
 	if w := s.find(0); w >= 0 {
 		return w, false
 	}
-	if s.used == 1<<cacheWays-1 {
-		s.used = 0
-		return int(h >> 62), true
+	if used := s.used; used != allUsed {
+		return bits.TrailingZeros8(^used) % cacheWays, true
 	}
-	return bits.TrailingZeros8(^s.used), true
+	return int(h >> 62), true
 }
 
-// Touch loads a byte of the set of each hash, and of the slot that holds it. The loads do not depend on each other, so
-// that CPU cache misses overlap; later each miss would delay the next at its lock.
+// Touch loads bytes of the set of each hash, and of the slot that holds it or will hold it. The loads do not depend on
+// each other, so that CPU cache misses overlap; later each miss would delay the next at its lock. What the bytes are,
+// while others write them, does not matter.
+//
+//go:norace
 func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 	c.TouchSets(hashes)
 	for _, h := range hashes {
 		i := c.shard(h).index(h)
-		if w := c.sets[i].find(h); w >= 0 {
-			sum += c.slot(int(i*cacheWays) + w)[0]
-		}
+		w, _ := c.sets[i].next(h)
+		slot := c.slot(int(i*cacheWays) + w)
+		sum += slot[0] + slot[64] + slot[128] // three cache lines; few records need the fourth
 	}
 	runtime.KeepAlive(c) // the slots are not in Go's heap
 	return sum
