@@ -96,7 +96,7 @@ func (w *Work) checker() {
 			w.reclaim(now)
 			nextReclaim = time.Now().Add(reclaimEvery)
 		}
-		if err := c.Tick(ctx); err != nil && !w.closing.Load() {
+		if err := c.Tick(ctx); err != nil && !w.cutShort(err) {
 			w.Log.Error("compaction checker", zap.Error(err))
 		}
 	}
@@ -133,7 +133,7 @@ func (w *Work) reclaim(now time.Time) {
 	}
 	n, err := w.DB.CompactExpired(percent, w.DB.CompactionClock())
 	switch {
-	case err != nil && !w.closing.Load():
+	case err != nil && !w.cutShort(err):
 		w.Log.Error("compacting files with expired data", zap.Error(err))
 	case n > 0:
 		w.Log.Info("files with expired data compacted", zap.Int("files", n), zap.Duration("took", time.Since(now)))

@@ -3,6 +3,7 @@
 package maintenance
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,6 +134,12 @@ func (w *Work) Stop() {
 
 // Wait waits for the end of the work. It must be called after Stop.
 func (w *Work) Wait() { w.wg.Wait() }
+
+// cutShort reports whether an error of the engine says only that the server closes, or that the copy of a master
+// replaces the database.
+func (w *Work) cutShort(err error) bool {
+	return w.closing.Load() || errors.Is(err, engine.ErrLoading) || errors.Is(err, engine.ErrClosed)
+}
 
 // spawn runs f in the background, unless the work is stopped; Wait waits for it.
 func (w *Work) spawn(f func()) error {

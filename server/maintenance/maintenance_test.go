@@ -260,3 +260,20 @@ func TestStart(t *testing.T) {
 	f.Stop() // twice does no harm
 	f.Wait()
 }
+
+// TestReplacedMeanwhile: work that meets a database that is being replaced is no fault.
+func TestReplacedMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	f.settings = Settings{ExpiredPercent: 50}
+	if err := f.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.DB.CompactExpired(50, f.DB.CompactionClock()); err == nil {
+		t.Fatal("a closed database was compacted")
+	}
+	f.reclaim(time.Now())
+	f.flushTombstones(1)
+	if n := f.logs.FilterLevelExact(zap.ErrorLevel).Len() + f.logs.FilterLevelExact(zap.WarnLevel).Len(); n > 0 {
+		t.Errorf("logged: %v", f.logs.All())
+	}
+}

@@ -47,7 +47,7 @@ func (w *Work) flushTombstones(passed uint64) {
 		}
 		begin := time.Now()
 		if err := w.DB.FlushMemtable(cf.ID(id)); err != nil {
-			if !w.closing.Load() {
+			if !w.cutShort(err) {
 				w.Log.Warn("flushing a memtable with many deleted keys", zap.Error(err))
 			}
 			return
