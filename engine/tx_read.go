@@ -49,7 +49,7 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 			return value, len(value), true, nil
 		}
 	}
-	if err := tx.usable(); err != nil {
+	if err := tx.asking(); err != nil {
 		return nil, 0, false, err
 	}
 	whole := true

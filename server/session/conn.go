@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,7 @@ type conn struct {
 	// namespaces. monitorAll does not change while other goroutines may read it.
 	monitoring, monitorAll bool
 	peak                   replyPeak
+	turn                   turn
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply        bool
 	owner                  func(*wire.Conn) // owner of the connection after this run, see Detach; nil = the session
@@ -243,6 +245,12 @@ func (c *conn) process() bool {
 	ok := w.runAll()
 	if w.track != nil {
 		w.track.TakeHeld(&w.out)
+	}
+	if asked := w.tx.Asked(); asked != w.asked {
+		w.asked = asked
+		if !c.info.remote {
+			c.turn.wait(&c.srv.Stats.Reads, &c.srv.waiting, runtime.Gosched)
+		}
 	}
 	if !w.flush() {
 		ok = false

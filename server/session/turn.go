@@ -1,0 +1,51 @@
+package session
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// turn lets the requests of other clients run before a reply is sent, so that the replies to several clients are sent
+// one right after the other, as by a server with one thread that answers all clients that are ready. A client program
+// on this machine then wakes up once for several replies. If it wakes up for each, that costs both sides: the server
+// has to wake up a core, and the program goes to sleep between the replies.
+//
+// Only replies for which RocksDB was asked wait. Replies from the record cache follow each other fast enough, and lost
+// 2 % by waiting. Replies to clients on other hosts do not wait, because they wake up nobody here.
+//
+// Measured with 50 connections that share two cores with the server and do not pipeline, GET of 150,000 values of
+// 1,000 bytes, means of 16 in turns: 73,100 requests a second instead of 65,200, p99 1.15 ms instead of 1.64, CPU time
+// 13.5 us instead of 15.2.
+type turn struct {
+	rest, skip uint8 // replies until the next wait; how many were left out before the last one
+}
+
+const (
+	// maxTurns is how many clients may wait at the same time: each of them holds the memory of a run.
+	maxTurns = 64
+	// longTurn is the time from which a wait was too long. Requests that take long would otherwise delay the replies
+	// to others twice, before they run and after.
+	longTurn = time.Millisecond
+	// maxSkip bounds how many replies are sent at once after waits that were too long, or in which nobody else ran.
+	maxSkip = 63
+)
+
+// wait lets others run by a call of yield, [runtime.Gosched]. reads counts what is read from all clients, waiting the
+// clients that wait.
+func (t *turn) wait(reads, waiting *atomic.Int64, yield func()) {
+	if t.rest > 0 {
+		t.rest--
+		return
+	}
+	if waiting.Add(1) <= maxTurns {
+		before, begin := reads.Load(), time.Now()
+		yield()
+		if reads.Load() == before || time.Since(begin) > longTurn {
+			t.skip = min(2*t.skip+1, maxSkip)
+			t.rest = t.skip
+		} else {
+			t.skip = 0
+		}
+	}
+	waiting.Add(-1)
+}
