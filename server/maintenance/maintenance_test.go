@@ -272,7 +272,6 @@ func TestReplacedMeanwhile(t *testing.T) {
 		t.Fatal("a closed database was compacted")
 	}
 	f.reclaim(time.Now())
-	f.flushTombstones(1)
 	if n := f.logs.FilterLevelExact(zap.ErrorLevel).Len() + f.logs.FilterLevelExact(zap.WarnLevel).Len(); n > 0 {
 		t.Errorf("logged: %v", f.logs.All())
 	}

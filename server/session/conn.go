@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -248,9 +247,7 @@ func (c *conn) process() bool {
 	}
 	if asked := w.tx.Asked(); asked != w.asked {
 		w.asked = asked
-		if !c.info.remote {
-			c.turn.wait(&c.srv.Stats.Reads, &c.srv.waiting, runtime.Gosched)
-		}
+		c.waitTurn()
 	}
 	if !w.flush() {
 		ok = false

@@ -1,7 +1,7 @@
 package session
 
 import (
-	"sync/atomic"
+	"runtime"
 	"time"
 )
 
@@ -30,22 +30,34 @@ const (
 	maxSkip = 63
 )
 
-// wait lets others run by a call of yield, [runtime.Gosched]. reads counts what is read from all clients, waiting the
-// clients that wait.
-func (t *turn) wait(reads, waiting *atomic.Int64, yield func()) {
+// due reports whether the next reply is to wait.
+func (t *turn) due() bool {
 	if t.rest > 0 {
 		t.rest--
+		return false
+	}
+	return true
+}
+
+// waited takes how long a reply has waited, and whether requests of other clients were read meanwhile.
+func (t *turn) waited(took time.Duration, others bool) {
+	if others && took <= longTurn {
+		t.skip = 0
 		return
 	}
-	if waiting.Add(1) <= maxTurns {
-		before, begin := reads.Load(), time.Now()
-		yield()
-		if reads.Load() == before || time.Since(begin) > longTurn {
-			t.skip = min(2*t.skip+1, maxSkip)
-			t.rest = t.skip
-		} else {
-			t.skip = 0
-		}
+	t.skip = min(2*t.skip+1, maxSkip)
+	t.rest = t.skip
+}
+
+// waitTurn lets the requests of other clients run.
+func (c *conn) waitTurn() {
+	if c.info.remote || !c.turn.due() {
+		return
 	}
-	waiting.Add(-1)
+	if c.srv.waiting.Add(1) <= maxTurns {
+		before, begin := c.srv.Stats.Reads.Load(), time.Now()
+		runtime.Gosched()
+		c.turn.waited(time.Since(begin), c.srv.Stats.Reads.Load() != before)
+	}
+	c.srv.waiting.Add(-1)
 }

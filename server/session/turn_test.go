@@ -1,54 +1,40 @@
 package session
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// TestTurn: a reply waits while other clients make use of it, and ever more rarely while they do not.
+// TestTurn: replies wait while other clients make use of it, and ever more rarely while they do not.
 func TestTurn(t *testing.T) {
-	const replies = 1000
-	var reads, waiting atomic.Int64
-	for _, c := range []struct {
-		name    string
-		others  int64  // clients that wait already
-		yield   func() // what happens meanwhile
+	type phase struct {
+		took    time.Duration // of each wait
+		others  bool          // others ran meanwhile
 		replies int
-		least   int // waits
-		most    int
+		waits   int // of these replies
+	}
+	for _, c := range []struct {
+		name   string
+		phases []phase
 	}{
-		{"others run", 0, func() { reads.Add(1) }, replies, replies, replies},
-		{"nobody else runs", 0, func() {}, replies, 6, replies/maxSkip + 6},
-		{"others take long", 0, func() { reads.Add(1); time.Sleep(2 * longTurn) }, replies, 6, replies/maxSkip + 6},
-		{"too many wait", maxTurns, func() { reads.Add(1) }, replies, 0, 0},
+		{"others run", []phase{{longTurn, true, 1000, 1000}}},
+		{"nobody else runs", []phase{{0, false, 1, 1}, {0, false, 2, 1}, {0, false, 4, 1}, {0, false, 8, 1}}},
+		{"nor later", []phase{{0, false, 63, 6}, {0, false, 64, 1}, {0, false, 64, 1}}},
+		{"others take long", []phase{{longTurn + 1, true, 63, 6}, {longTurn + 1, true, 64, 1}}},
+		{"others run again", []phase{{0, false, 3, 2}, {0, true, 3, 0}, {0, true, 100, 100}}},
 	} {
-		waiting.Store(c.others)
 		var own turn
-		waits := 0
-		for range c.replies {
-			own.wait(&reads, &waiting, func() {
-				waits++
-				c.yield()
-			})
+		for i, p := range c.phases {
+			waits := 0
+			for range p.replies {
+				if own.due() {
+					waits++
+					own.waited(p.took, p.others)
+				}
+			}
+			if waits != p.waits {
+				t.Errorf("%s: %d of %d replies of phase %d wait, not %d", c.name, waits, p.replies, i, p.waits)
+			}
 		}
-		if waits < c.least || waits > c.most {
-			t.Errorf("%s: %d waits for %d replies, not %d to %d", c.name, waits, c.replies, c.least, c.most)
-		}
-		if n := waiting.Load(); n != c.others {
-			t.Errorf("%s: %d clients wait after the last reply, not %d", c.name, n, c.others)
-		}
-	}
-	var own turn
-	for range replies {
-		own.wait(&reads, &waiting, func() {})
-	}
-	waiting.Store(0)
-	n := 0
-	for range 2*maxSkip + 3 {
-		own.wait(&reads, &waiting, func() { n++; reads.Add(1) })
-	}
-	if n < maxSkip {
-		t.Errorf("%d waits since others run again", n)
 	}
 }
