@@ -98,7 +98,7 @@ type sessionView struct {
 }
 
 func newConn(s *Shared, nc net.Conn, id int64) *conn {
-	c := &conn{srv: s}
+	c := &conn{srv: s, turn: turn{rest: firstTurn}}
 	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
 	c.subs.Out = c.wire
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}

@@ -17,17 +17,21 @@ import (
 // 1,000 bytes, means of 16 in turns: 73,100 requests a second instead of 65,200, p99 1.15 ms instead of 1.64, CPU time
 // 13.5 us instead of 15.2.
 type turn struct {
-	rest, skip uint8 // replies until the next wait; how many were left out before the last one
+	rest uint16 // replies until the next wait
+	skip uint16 // how many replies did not wait before the last wait that gained nothing
 }
 
 const (
 	// maxTurns is how many clients may wait at the same time: each of them holds the memory of a run.
 	maxTurns = 64
-	// longTurn is the time from which a wait was too long. Requests that take long would otherwise delay the replies
-	// to others twice, before they run and after.
+	// firstTurn is how many replies to a new client do not wait: a client that connects for one request must not.
+	firstTurn = 16
+	// longTurn is the time from which a wait was too long, because requests of others take long. Such requests delay a
+	// client before its request runs; its replies must not wait for them too.
 	longTurn = time.Millisecond
-	// maxSkip bounds how many replies are sent at once after waits that were too long, or in which nobody else ran.
-	maxSkip = 63
+	// maxSkip and maxSkipLong bound how many replies do not wait after waits in which nobody else ran, and after waits
+	// that were too long.
+	maxSkip, maxSkipLong = 63, 4095
 )
 
 // due reports whether the next reply is to wait.
@@ -41,12 +45,16 @@ func (t *turn) due() bool {
 
 // waited takes how long a reply has waited, and whether requests of other clients were read meanwhile.
 func (t *turn) waited(took time.Duration, others bool) {
-	if others && took <= longTurn {
+	switch {
+	case took > longTurn:
+		t.skip = min(4*t.skip+maxSkip, maxSkipLong)
+		t.rest = t.skip
+	case others:
 		t.skip = 0
-		return
+	default:
+		t.skip = min(2*t.skip+1, maxSkip)
+		t.rest = t.skip
 	}
-	t.skip = min(2*t.skip+1, maxSkip)
-	t.rest = t.skip
 }
 
 // waitTurn lets the requests of other clients run.

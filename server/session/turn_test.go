@@ -20,7 +20,9 @@ func TestTurn(t *testing.T) {
 		{"others run", []phase{{longTurn, true, 1000, 1000}}},
 		{"nobody else runs", []phase{{0, false, 1, 1}, {0, false, 2, 1}, {0, false, 4, 1}, {0, false, 8, 1}}},
 		{"nor later", []phase{{0, false, 63, 6}, {0, false, 64, 1}, {0, false, 64, 1}}},
-		{"others take long", []phase{{longTurn + 1, true, 63, 6}, {longTurn + 1, true, 64, 1}}},
+		{"others take long", []phase{{longTurn + 1, true, 64, 1}, {longTurn + 1, true, 316, 1}}},
+		{"very often", []phase{{longTurn + 1, true, 1 << 20, 259}}},
+		{"and no longer", []phase{{longTurn + 1, true, 64, 1}, {longTurn, true, 100, 100}}},
 		{"others run again", []phase{{0, false, 3, 2}, {0, true, 3, 0}, {0, true, 100, 100}}},
 	} {
 		var own turn
