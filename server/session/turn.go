@@ -15,7 +15,7 @@ import (
 //
 // Measured with 50 connections that share two cores with the server and do not pipeline, GET of 150,000 values of
 // 1,000 bytes, means of 16 in turns: 73,100 requests a second instead of 65,200, p99 1.15 ms instead of 1.64, CPU time
-// 13.5 us instead of 15.2.
+// 13.5 us instead of 15.2. Two later runs of 8 gained 3 and 4 %.
 type turn struct {
 	rest uint16 // replies until the next wait
 	skip uint16 // how many replies did not wait before the last wait that gained nothing
