@@ -53,7 +53,7 @@ func (c *Cache) grow(sh *cacheShard, first uint32) bool {
 				to.large[w], from.large[w] = at, 0
 				c.large.owner[at-1] = (i+n)*cacheWays + uint32(w) + 1
 			} else {
-				copy(c.writeSlot(int(i+n)*cacheWays + w)[1:], c.slot(int(i)*cacheWays + w)[1:])
+				copy(c.writeSlot(int(i+n)*cacheWays+w), c.slot(int(i)*cacheWays+w))
 			}
 			to.hash[w].Store(h)
 			from.hash[w].Store(0)
