@@ -409,6 +409,7 @@ func (b *Bulk) Finish(progress func(n int)) error {
 	if err := b.db.rocks.Ingest(files, true); err != nil {
 		return keyTwice(err)
 	}
+	b.db.DropCaches()
 	return b.settle()
 }
 

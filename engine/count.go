@@ -14,6 +14,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keycount"
+	"github.com/basaltdb/basalt/engine/reccache"
 )
 
 // Counting keys. DBSIZE costs nothing and needs no scan, by these rules:
@@ -214,8 +215,9 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, known bool) {
 	var buf [cf.MaxHead]byte
 	if !here {
 		if c := tx.db.cache; c != nil {
-			value, found = c.Head(c.Hash(cf.Metadata, nsKey), cf.Metadata, nsKey, buf[:0])
-			here = found
+			var is reccache.Answer
+			value, is = c.Head(c.Hash(cf.Metadata, nsKey), cf.Metadata, nsKey, buf[:0])
+			found, here = is == reccache.Present, is != reccache.Unknown
 		}
 	}
 	if !here && tx.db.fitsCache() {

@@ -107,9 +107,11 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 			tx.arena.reserve(reccache.LargeSlot)
 			free := tx.arena.buf
 			m.hash = tx.hashes[i]
-			v, found, ticket := cache.Get(m.hash, id, key, free)
-			if found {
-				tx.vals[i] = tx.arena.adopt(v, len(free))
+			v, is, ticket := cache.Get(m.hash, id, key, free)
+			if is != reccache.Unknown {
+				if is == reccache.Present {
+					tx.vals[i] = tx.arena.adopt(v, len(free))
+				}
 				if miss.n > 0 {
 					tx.early = append(tx.early, i)
 				}
@@ -202,6 +204,7 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 		res = res[4:]
 		switch {
 		case n == rocks.Missing:
+			tx.fillAbsent(miss[i].hash, id, keys[off:off+int(l)], miss[i].ticket)
 		case most > 0 && int(n) > most:
 			if tx.leftOut = min(tx.leftOut, miss[i].at); tx.cacheOK {
 				tx.cacheHead(id, keys[off:off+int(l)], slices.Clip(res[:min(most, commonValue)]), int(n))
@@ -290,8 +293,9 @@ func (tx *Tx) inOrder(l *KeyList) int {
 		}
 		tx.arena.reserve(reccache.LargeSlot)
 		free := tx.arena.buf
-		v, found, _ := tx.db.cache.Get(tx.hashes[i], cf.Metadata, l.buf[off:off+int(l.lens[i])], free)
-		if !found || !bytes.Equal(v[len(free):], tx.vals[i]) {
+		v, is, _ := tx.db.cache.Get(tx.hashes[i], cf.Metadata, l.buf[off:off+int(l.lens[i])], free)
+		if is == reccache.Unknown || (is == reccache.Absent) != (tx.vals[i] == nil) ||
+			!bytes.Equal(v[len(free):], tx.vals[i]) {
 			return min(i, tx.leftOut)
 		}
 	}

@@ -44,9 +44,14 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 	ticket := reccache.NoTicket
 	if c := tx.db.cache; c != nil && reccache.Holds(id) {
 		h = c.Hash(id, key)
-		if value, found, ticket = c.Get(h, id, key, free); found {
+		var is reccache.Answer
+		switch value, is, ticket = c.Get(h, id, key, free); is {
+		case reccache.Present:
 			value = tx.adopted(id, key, value, len(free))
 			return value, len(value), true, nil
+		case reccache.Absent:
+			tx.missing(id, key)
+			return nil, 0, false, nil
 		}
 	}
 	if err := tx.asking(); err != nil {
@@ -69,11 +74,13 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 	default:
 		value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
 	}
-	if err != nil || !found {
-		if err == nil && id == cf.Metadata && tx.cacheOK {
-			tx.cache(id, key, nil, false)
-		}
+	if err != nil {
 		return nil, 0, false, err
+	}
+	if !found {
+		tx.fillAbsent(h, id, key, ticket)
+		tx.missing(id, key)
+		return nil, 0, false, nil
 	}
 	if !whole {
 		value = tx.arena.adopt(value, len(free))
@@ -88,6 +95,21 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 		tx.db.cache.Fill(h, id, key, value, ticket)
 	}
 	return value, len(value), true, nil
+}
+
+// fillAbsent lets the record cache remember that a key has no record. What a transaction with locks finds missing it is
+// mostly about to write: the entry would be replaced at once.
+func (tx *Tx) fillAbsent(h uint64, id cf.ID, key []byte, ticket uint32) {
+	if ticket != reccache.NoTicket && !tx.cacheOK {
+		tx.db.cache.FillAbsent(h, id, key, ticket)
+	}
+}
+
+// missing remembers that a record that the transaction may look for again does not exist.
+func (tx *Tx) missing(id cf.ID, key []byte) {
+	if id == cf.Metadata && tx.cacheOK {
+		tx.cache(id, key, nil, false)
+	}
 }
 
 // adopted takes over a value that was appended to the arena's buffer, and caches the value if it is a record that the

@@ -17,8 +17,8 @@ func TestCacheHoldsWhatFits(t *testing.T) {
 	for i := range keys {
 		k := name(i)
 		h := c.Hash(cf.Metadata, k)
-		_, found, ticket := c.Get(h, cf.Metadata, k, nil)
-		if found {
+		_, is, ticket := c.Get(h, cf.Metadata, k, nil)
+		if is != Unknown {
 			t.Fatalf("key %d is there before it was put in", i)
 		}
 		c.Fill(h, cf.Metadata, k, bytes.Repeat(k, 4), ticket)
@@ -26,14 +26,14 @@ func TestCacheHoldsWhatFits(t *testing.T) {
 	held := 0
 	for i := range keys {
 		k := name(i)
-		v, found, _ := c.Get(c.Hash(cf.Metadata, k), cf.Metadata, k, nil)
-		if !found {
+		v, is, _ := c.Get(c.Hash(cf.Metadata, k), cf.Metadata, k, nil)
+		if is != Present {
 			continue
 		}
 		if held++; !bytes.Equal(v, bytes.Repeat(k, 4)) {
 			t.Fatalf("key %d has the value %x", i, v)
 		}
-		if _, found, _ := c.Get(c.Hash(cf.Default, k), cf.Default, k, nil); found {
+		if _, is, _ := c.Get(c.Hash(cf.Default, k), cf.Default, k, nil); is != Unknown {
 			t.Fatalf("key %d is found in another family", i)
 		}
 	}
@@ -58,12 +58,12 @@ func TestCacheGrows(t *testing.T) {
 	for round := 1; ; round++ {
 		missed := 0
 		for i := range small + large {
-			k := name(i)
-			h := c.Hash(cf.Default, k)
-			v, found, ticket := c.Get(h, cf.Default, k, nil)
-			if !found {
+			k, id := name(i), []cf.ID{cf.Default, cf.Metadata}[i%2]
+			h := c.Hash(id, k)
+			v, is, ticket := c.Get(h, id, k, nil)
+			if is == Unknown {
 				missed++
-				c.Fill(h, cf.Default, k, value(i), ticket)
+				c.Fill(h, id, k, value(i), ticket)
 			} else if !bytes.Equal(v, value(i)) {
 				t.Fatalf("key %d has the value %.20x", i, v)
 			}
@@ -112,12 +112,12 @@ func TestCacheWaitsWithGrowing(t *testing.T) {
 		t.Fatal("the shard does not grow")
 	}
 	c.Fill(h, cf.Metadata, k, []byte("old"), old)
-	if v, found, _ := c.Get(h, cf.Metadata, k, nil); found {
+	if v, is, _ := c.Get(h, cf.Metadata, k, nil); is != Unknown {
 		t.Errorf("the set took %q, which was read before the commit", v)
 	}
 	c.Fill(h, cf.Metadata, k, []byte("young"), young)
-	if v, found, _ := c.Get(h, cf.Metadata, k, nil); !found || string(v) != "young" {
-		t.Errorf("the key is %q, %v: what was read after the commit is not there", v, found)
+	if v, is, _ := c.Get(h, cf.Metadata, k, nil); is != Present || string(v) != "young" {
+		t.Errorf("the key is %q, %d: what was read after the commit is not there", v, is)
 	}
 	if c.grow(sh, n) {
 		t.Error("a shard grew beyond the bound")
@@ -139,7 +139,7 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 		}
 		c.Fill(o, cf.Metadata, k, k, 0)
 		reads++
-		if _, found, ticket := c.Get(h, cf.Metadata, hot, nil); found {
+		if _, is, ticket := c.Get(h, cf.Metadata, hot, nil); is == Present {
 			kept++
 		} else {
 			c.Fill(h, cf.Metadata, hot, []byte("value"), ticket)
@@ -147,5 +147,137 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	}
 	if kept < reads*2/3 {
 		t.Errorf("it was there in %d of %d reads", kept, reads)
+	}
+}
+
+// TestCacheRemembersWhatIsAbsent: a delete, and a read that found nothing, leave an entry that says so.
+func TestCacheRemembersWhatIsAbsent(t *testing.T) {
+	c := New(Size{Small: 1 << 20, Large: LargeStep})
+	key := []byte("key")
+	h := c.Hash(cf.Default, key)
+	answer := func(want Answer, value string) (ticket uint32) {
+		t.Helper()
+		v, is, ticket := c.Get(h, cf.Default, key, nil)
+		if is != want || string(v) != value {
+			t.Errorf("the answer is %d with %.10q, not %d with %.10q", is, v, want, value)
+		}
+		if head, is := c.Head(h, cf.Default, key, make([]byte, 0, 3)); is != want || len(head) != min(len(value), 3) {
+			t.Errorf("Head answers %d with %q", is, head)
+		}
+		return ticket
+	}
+	commit := func(value string, deleted, ok bool) {
+		c.Mark(h)
+		c.Done(h, cf.Default, key, []byte(value), deleted, ok)
+	}
+	commit("", true, true)
+	old := answer(Unknown, "") // deletes of what nobody reads take no room
+	c.FillAbsent(h, cf.Default, key, old)
+	answer(Absent, "")
+	commit("value", false, false)
+	answer(Absent, "")
+	commit("value", false, true)
+	answer(Present, "value")
+	commit("", true, false)
+	answer(Present, "value")
+	commit("", true, true)
+	young := answer(Absent, "")
+	c.Clear()
+	c.FillAbsent(h, cf.Default, key, old)
+	c.FillAbsent(h, cf.Default, key, young) // both tickets are from before the Clear
+	young = answer(Unknown, "")
+
+	long := string(bytes.Repeat(key, 200)) // in a large slot
+	c.Fill(h, cf.Default, key, []byte(long), young)
+	answer(Present, long)
+	commit("", true, true)
+	answer(Absent, "")
+	for at, owner := range c.large.owner {
+		if owner > 0 {
+			t.Errorf("large slot %d belongs to slot %d still", at, owner-1)
+		}
+	}
+}
+
+// TestAbsentDisplacesNothingUsed: a flood of look-ups of keys that do not exist leaves the records in place that were
+// used since, and does not make the cache grow.
+func TestAbsentDisplacesNothingUsed(t *testing.T) {
+	c := New(Size{Small: 1 << 20, SmallMax: 16 << 20})
+	name := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+	const records = 2 * cacheShards
+	for i := range records {
+		c.Fill(c.Hash(cf.Metadata, name(i)), cf.Metadata, name(i), []byte("value"), 0)
+	}
+	held := func() (n int) {
+		for i := range records {
+			if _, is, _ := c.Get(c.Hash(cf.Metadata, name(i)), cf.Metadata, name(i), nil); is == Present {
+				n++
+			}
+		}
+		return n
+	}
+	before := held()
+	for i := range 100 * cacheShards {
+		k := name(records + i)
+		h := c.Hash(cf.Metadata, k)
+		_, _, ticket := c.Get(h, cf.Metadata, k, nil)
+		c.FillAbsent(h, cf.Metadata, k, ticket)
+	}
+	if after := held(); after != before {
+		t.Errorf("%d of %d records are left", after, before)
+	}
+	if sets := c.shards[0].mask.Load() + 1; sets != cacheShards {
+		t.Errorf("the cache has grown to %d sets", sets)
+	}
+}
+
+// TestGrowingKeepsEntries: what a cache knows before it grows, it knows afterwards, large records and absent keys
+// included.
+func TestGrowingKeepsEntries(t *testing.T) {
+	c := New(Size{Small: 1 << 20, SmallMax: 2 << 20, Large: LargeStep, LargeMax: 2 * LargeStep})
+	type entry struct {
+		is    Answer
+		value string
+	}
+	ids := []cf.ID{cf.Default, cf.Metadata}
+	name := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+	get := func(i int) entry {
+		id := ids[i%2]
+		v, is, _ := c.Get(c.Hash(id, name(i)), id, name(i), nil)
+		return entry{is, string(v)}
+	}
+	const keys = cacheShards
+	for i := range keys {
+		id, k := ids[i%2], name(i)
+		switch h := c.Hash(id, k); i % 8 {
+		case 0, 1:
+			c.FillAbsent(h, id, k, 0)
+		case 2, 3:
+			c.Fill(h, id, k, bytes.Repeat(k, 100), 0)
+		default:
+			c.Fill(h, id, k, k, 0)
+		}
+	}
+	var before [keys]entry
+	known := 0
+	for i := range before {
+		if before[i] = get(i); before[i].is != Unknown {
+			known++
+		}
+	}
+	if known < keys*9/10 {
+		t.Fatalf("%d of %d keys are known", known, keys)
+	}
+	for i := range c.shards {
+		if !c.grow(&c.shards[i], uint32(i)) {
+			t.Fatalf("shard %d does not grow", i)
+		}
+		c.growLarge(&c.shards[i], uint32(i))
+	}
+	for i, want := range before {
+		if got := get(i); got != want {
+			t.Errorf("key %d of family %d: %d with %d bytes became %d with %d", i, ids[i%2], want.is, len(want.value),
+				got.is, len(got.value))
+		}
 	}
 }
