@@ -260,6 +260,11 @@ func (c *Cache) FillAbsent(h uint64, id cf.ID, key []byte, ticket uint32) {
 	sh.Unlock()
 }
 
+// absent reports whether slot w of a set says that a key has no record.
+func (c *Cache) absent(s *cacheSet, first, w int) bool {
+	return s.large[w] == 0 && binary.LittleEndian.Uint16(c.slot(first + w)[2:]) == absentLen
+}
+
 // storeAbsent notes in slot w of a set that a key has no record.
 func (c *Cache) storeAbsent(s *cacheSet, first, w int, h uint64, id cf.ID, key []byte) {
 	c.empty(s, w) // gives back a large slot
@@ -286,6 +291,7 @@ func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID
 	if displaced && s.used == allUsed {
 		s.used = 0
 	}
+	displaced = displaced && !c.absent(s, first, w)
 	switch large := slotHeader+len(key)+len(value) > SlotSize; {
 	case large && s.large[w] == 0:
 		s.large[w], displacedLarge = c.large.take(c, sh, first+w, h)

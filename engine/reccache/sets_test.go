@@ -200,7 +200,7 @@ func TestCacheRemembersWhatIsAbsent(t *testing.T) {
 }
 
 // TestAbsentDisplacesNothingUsed: a flood of look-ups of keys that do not exist leaves the records in place that were
-// used since, and does not make the cache grow.
+// used since. Neither that flood nor one of records that are soon deleted makes the cache grow.
 func TestAbsentDisplacesNothingUsed(t *testing.T) {
 	c := New(Size{Small: 1 << 20, SmallMax: 16 << 20})
 	name := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
@@ -225,6 +225,14 @@ func TestAbsentDisplacesNothingUsed(t *testing.T) {
 	}
 	if after := held(); after != before {
 		t.Errorf("%d of %d records are left", after, before)
+	}
+	for i := range 100 * cacheShards { // as many records as fit, again and again, each of which is deleted
+		k := name(records + i)
+		h := c.Hash(cf.Metadata, k)
+		_, _, ticket := c.Get(h, cf.Metadata, k, nil)
+		c.Fill(h, cf.Metadata, k, k, ticket)
+		c.Mark(h)
+		c.Done(h, cf.Metadata, k, nil, true, true)
 	}
 	if sets := c.shards[0].mask.Load() + 1; sets != cacheShards {
 		t.Errorf("the cache has grown to %d sets", sets)
