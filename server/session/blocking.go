@@ -173,19 +173,7 @@ const maxBlockedInput = 1 << 20
 // connection has ended.
 func (c *conn) await() bool {
 	w := c.blocked
-	leave := func() {
-		if c.blocked == nil {
-			return
-		}
-		c.srv.waiters.remove(w)
-		if w.mustRetry.Load() { // data was left to this client, which has not taken it: later waiters may
-			c.srv.waiters.wakeAll(w.keys)
-		}
-		c.info.waiter.Store(nil)
-		c.blocked = nil
-		c.deadline = true // so the next read sets its own deadline
-	}
-	defer leave()
+	defer c.endBlocking()
 	for {
 		c.wire.SetReadDeadline(w.until)
 		if c.srv.closing.Load() {
@@ -211,11 +199,35 @@ func (c *conn) await() bool {
 			}
 			fallthrough
 		case served:
-			leave() // a client that has its reply must not be listed as waiting
+			c.endBlocking() // a client that has its reply must not be listed as waiting
 			ok := c.reply(w)
 			w.release()
 			return ok
 		}
+	}
+}
+
+// endBlocking removes the client from those that wait for data, if it is among them.
+func (c *conn) endBlocking() {
+	w := c.blocked
+	if w == nil {
+		return
+	}
+	c.srv.waiters.remove(w)
+	if w.mustRetry.Load() { // data was left to this client, which has not taken it: later waiters may
+		c.srv.waiters.wakeAll(w.keys)
+	}
+	c.info.waiter.Store(nil)
+	c.blocked = nil
+	c.deadline = true // so the next read sets its own deadline
+}
+
+// stopBlocking ends the wait of a connection that ends before it begins to wait: a client is gone when the replies of
+// the commands before its last one are sent. Nobody must take data for it any more.
+func (c *conn) stopBlocking() {
+	if w := c.blocked; w != nil {
+		w.leave()
+		c.endBlocking()
 	}
 }
 

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -291,6 +292,24 @@ func TestBlockingEnds(t *testing.T) {
 		h.BlockedClients(t, 0)
 		c.Closed()
 	})
+}
+
+// The replies of the commands before BLPOP can no longer be sent: the client is gone before it begins to wait. Then it
+// must not take the element that another client pushes.
+func TestClientIsGoneBeforeItWaits(t *testing.T) {
+	h := servertest.Start(t)
+	a, b := h.Dial(t), h.Dial(t)
+	text := servertest.Pipeline("DEBUG SLEEP 0.2", "BLPOP k 0")
+	a.Send(text)
+	h.Arrived(t, a, len(text))
+	require.NoError(t, a.Conn.(*net.TCPConn).SetLinger(0))
+	a.Close()
+	servertest.Eventually(t, "the client is gone", func() bool { return h.Sessions().Counts().Clients == 1 })
+	b.Want("RPUSH k v", ":1\r\n")
+	b.Want("LLEN k", ":1\r\n")
+	if n := h.Sessions().Counts().Blocked; n != 0 {
+		t.Errorf("%d clients wait", n)
+	}
 }
 
 // The commands that a client sends while it waits run afterwards, even if they exceed the buffers.

@@ -172,6 +172,7 @@ func (c *conn) serve() {
 
 // converse reads and runs commands until the client or the server ends the connection.
 func (c *conn) converse() {
+	defer c.stopBlocking()
 	for {
 		if err := c.readMore(); err != nil {
 			c.logEnd(err)
