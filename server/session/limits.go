@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
 )
 
 // The limits for clients, and what happens to a client that exceeds one. The error texts are those of Redis.
@@ -39,9 +40,9 @@ import (
 //
 // A protocol error is sent to the client and ends the connection; the commands before it are answered. The checks of
 // a command come in this order: its name and subcommand, the number of its arguments, authentication, administrator's
-// rights, the permissions of the ACL, the slot in a cluster, subscriptions in RESP2, a replica without its master,
-// read-only replica, min-replicas-to-write, max-db-size, MONITOR, a slow script, CLIENT PAUSE, queueing by MULTI, its
-// arguments, the data.
+// rights, the permissions of the ACL, the slot in a cluster, subscriptions in RESP2, read-only replica,
+// min-replicas-to-write, max-db-size, a replica without its master, MONITOR, a slow script, CLIENT PAUSE, queueing by
+// MULTI, its arguments, the data.
 
 // Limits are the settings that every session reads often, kept where reading is cheap. The server may change them at
 // any time.
@@ -85,11 +86,13 @@ func (l *Limits) refuseWrite(flags command.Flag) error {
 
 // refuse returns why a command cannot run now, nil when it can.
 func (l *Limits) refuse(flags command.Flag) error {
-	switch {
-	case flags&command.Stale == 0 && l.Stale.Load():
+	if flags&command.Write != 0 {
+		if err := l.refuseWrite(flags); err != nil {
+			return err
+		}
+	}
+	if flags&command.Stale == 0 && l.Stale.Load() {
 		return command.ErrMasterDown
-	case flags&command.Write != 0:
-		return l.refuseWrite(flags)
 	}
 	return nil
 }
@@ -104,29 +107,40 @@ func (l *Limits) verdict() verdict {
 
 // refuse is Limits.refuse of the moment of the verdict.
 func (v *verdict) refuse(flags command.Flag) error {
+	var err error
 	switch {
-	case flags&command.Stale == 0 && v.stale != nil:
-		return v.stale
 	case flags&command.Write == 0:
-		return nil
 	case flags&command.DenyOOM != 0:
-		return v.grow
+		err = v.grow
+	default:
+		err = v.write
 	}
-	return v.write
+	if err == nil && flags&command.Stale == 0 {
+		err = v.stale
+	}
+	return err
 }
 
-// refuseWriter returns why a script or function that declares its flags, and may write, cannot run.
-func (v *verdict) refuseWriter() error {
-	if v.write == command.ErrReadOnly {
-		return errReadOnlyWriter
+// refuseScript returns why a script or function cannot run. declares says that it declares flags. A script that
+// declares no flags is refused when it calls a command that may not run, except on a replica without its master.
+func (v *verdict) refuseScript(flags lua.Flags, declares bool) error {
+	if declares && flags&lua.NoWrites == 0 && v.write != nil {
+		return v.write
 	}
-	return v.write
+	if !declares || flags&lua.AllowStale == 0 {
+		return v.stale
+	}
+	return nil
 }
 
 // limit returns why a command cannot run, nil when it can.
 func (c *run) limit(flags command.Flag) error {
 	if c.judged {
-		return c.verdict.refuse(flags)
+		err := c.verdict.refuse(flags)
+		if err == command.ErrMasterDown && c.frame.mode == scripted {
+			return errScriptStale
+		}
+		return err
 	}
 	return c.srv.Limits.refuse(flags)
 }
@@ -150,7 +164,7 @@ func (l *Limits) lacksReplicas() bool {
 	return until != 0 && time.Now().UnixNano() > until
 }
 
-var errReadOnlyWriter = engine.NewError("READONLY", "Can not run script with write flag on readonly replica")
+var errScriptStale = engine.NewError("ERR", "Can not execute the command on a stale replica")
 
 // idle returns the time after which an idle client is disconnected, 0 = never.
 func (l *Limits) idle() time.Duration { return time.Duration(l.Timeout.Load()) * time.Second }

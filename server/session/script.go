@@ -125,8 +125,8 @@ func (c *run) Eval(call command.ScriptCall) error {
 		return errReadOnlyCall
 	}
 	defer c.unjudge(c.judge())
-	if named && flags&lua.NoWrites == 0 && !c.fed {
-		if err := c.verdict.refuseWriter(); err != nil {
+	if !c.fed {
+		if err := c.verdict.refuseScript(flags, named); err != nil {
 			return err
 		}
 	}

@@ -427,3 +427,38 @@ func BenchmarkEval(b *testing.B) {
 		})
 	}
 }
+
+// What a replica without its master answers with slave-serve-stale-data no: clients look for another master after
+// READONLY, so that comes first. A script runs only if it has the flag allow-stale.
+func TestScriptsOnStaleReplica(t *testing.T) {
+	const down = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
+	const readOnly = "-READONLY You can't write against a read only replica.\r\n"
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	limits := &h.Sessions().Limits
+	limits.Stale.Store(true)
+	for _, tt := range []struct{ script, writable, readOnly string }{
+		{"return 1", down, down},
+		{"return redis.call('SET', 'k', '1')", down, down},
+		{"#!lua\nreturn 1", down, readOnly},
+		{"#!lua flags=no-writes\nreturn 1", down, down},
+		{"#!lua flags=allow-stale\nreturn 1", ":1\r\n", readOnly},
+		{"#!lua flags=allow-stale,no-writes\nreturn 1", ":1\r\n", ":1\r\n"},
+		{"#!lua flags=allow-stale,no-writes\nreturn redis.pcall('GET', 'k')",
+			"-ERR Can not execute the command on a stale replica\r\n",
+			"-ERR Can not execute the command on a stale replica\r\n"},
+	} {
+		limits.ReadOnly.Store(false)
+		if got := c.Do("EVAL", tt.script, "0"); got != tt.writable {
+			t.Errorf("%q: %q, want %q", tt.script, got, tt.writable)
+		}
+		limits.ReadOnly.Store(true)
+		if got := c.Do("EVAL", tt.script, "0"); got != tt.readOnly {
+			t.Errorf("%q on a read-only replica: %q, want %q", tt.script, got, tt.readOnly)
+		}
+	}
+	c.Want("SET k 1", readOnly)
+	c.Want("GET k", down)
+	limits.ReadOnly.Store(false)
+	c.Want("SET k 1", down)
+}
