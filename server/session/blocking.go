@@ -231,11 +231,12 @@ func (c *conn) stopBlocking() {
 	}
 }
 
-// readInput waits for bytes of the next commands, or for the deadline.
+// readInput waits for bytes of the next commands, the end of the connection or the deadline.
 func (c *conn) readInput() error {
 	if len(c.wire.Input()) >= maxBlockedInput {
-		// The input buffer is full. Until the wait ends, the end of the connection is not noticed.
-		return c.wire.WaitDeadline()
+		// The input buffer is full. A reset of the connection is noticed without reading. Its regular end is not while
+		// bytes before it do not fit into the buffer of the socket.
+		return c.wire.WaitHangup()
 	}
 	n, err := c.wire.Fill()
 	if n > 0 {

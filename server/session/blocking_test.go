@@ -312,6 +312,21 @@ func TestClientIsGoneBeforeItWaits(t *testing.T) {
 	}
 }
 
+// A client that has sent more than is read ahead, and is gone, takes no element.
+func TestClientIsGoneBehindMuchInput(t *testing.T) {
+	h := servertest.Start(t)
+	a, b := h.Dial(t), h.Dial(t)
+	a.Send(servertest.Encode("BLPOP", "k", "0"))
+	h.BlockedClients(t, 1)
+	go a.Write([]byte(servertest.Encode("SET", "big", strings.Repeat("x", 3*session.MaxBlockedInput))))
+	h.Arrived(t, a, session.MaxBlockedInput)
+	require.NoError(t, a.Conn.(*net.TCPConn).SetLinger(0))
+	a.Close()
+	h.BlockedClients(t, 0)
+	b.Want("RPUSH k v", ":1\r\n")
+	b.Want("LLEN k", ":1\r\n")
+}
+
 // The commands that a client sends while it waits run afterwards, even if they exceed the buffers.
 func TestPipelineBehindBlockingCommand(t *testing.T) {
 	h := servertest.Start(t)
