@@ -79,6 +79,7 @@ func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) 
 	c.begin()
 	for {
 		err := c.feed(cmds, f.reqs, stop, first)
+		c.script.calls.settle(c.srv.Stats, !c.script.retry)
 		c.readClock(nil)
 		c.account()
 		if !c.script.retry || err != nil {

@@ -108,6 +108,16 @@ func (c *run) measured(g *callGroup, took time.Duration) {
 	}
 }
 
+// uncount takes back the calls of commands that were rolled back and will run again. Their time stays.
+func (c *run) uncount(reqs []request) {
+	c.readClock(nil)
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil {
+			c.calls.byID[r.spec.ID].calls--
+		}
+	}
+}
+
 // noteSlow adds a group that exceeds a threshold to the slow log and the latency monitor.
 func (c *run) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
 

@@ -127,6 +127,7 @@ func (c *run) Exec() error {
 	defer c.tx.Release()
 	for {
 		err := c.execQueued(m)
+		c.script.calls.settle(c.srv.Stats, !c.script.retry)
 		if !c.script.retry {
 			c.script.forget()
 			return err
@@ -184,6 +185,7 @@ func (c *run) execQueued(m *multi) error {
 			c.out.Truncate(start)
 			c.deferred = c.deferred[:0]
 			c.script.takeWritten()
+			c.uncount(m.queue[:i])
 			c.tx.Release()
 			c.sess.Namespace, m.selected = began, m.selected[:0]
 			c.tx.Begin(began)

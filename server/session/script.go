@@ -165,7 +165,9 @@ func (c *run) Eval(call command.ScriptCall) error {
 	if s.retry && err != errMoreLocks {
 		s.forget() // the script ended for another reason, such as SCRIPT KILL
 	}
-	s.calls.settle(c.srv.Stats, !s.retry)
+	if !inTx {
+		s.calls.settle(c.srv.Stats, !s.retry)
+	}
 	c.sess.Namespace = began // a SELECT ends with the script
 	c.tx.SwitchNamespace(began)
 	*r = lua.Run{}

@@ -9,7 +9,7 @@ import (
 )
 
 // scriptCalls counts the commands that a script calls, as INFO commandstats has them. They are added to the server's
-// counters when the script ends: a script that is rolled back and run again has called nothing.
+// counters when the script ends, or the transaction that runs it: what is rolled back and run again has called nothing.
 type scriptCalls struct {
 	byID    []callCount
 	touched []int32

@@ -123,3 +123,20 @@ func TestInfoOfScripts(t *testing.T) {
 		}
 	}
 }
+
+// FLUSHDB needs all locks: the transaction runs again from its beginning, but every command counts once.
+func TestStatisticsOfRepeatedTransaction(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	c.Want("CONFIG RESETSTAT", "+OK\r\n")
+	c.Want("MULTI", "+OK\r\n")
+	c.Want("INCR a", "+QUEUED\r\n")
+	c.Do("EVAL", "return redis.call('PUBLISH', 'x', 'y')", "0")
+	c.Do("EVAL", "return redis.call('FLUSHDB')", "0")
+	c.Want("EXEC", "*3\r\n:1\r\n:0\r\n+OK\r\n")
+	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "commandstats"))
+	for name, want := range map[string]string{"incr": "1", "publish": "1", "eval": "2", "flushdb": "1", "exec": "1"} {
+		if got := fields["cmdstat_"+name]; !strings.HasPrefix(got, "calls="+want+",") {
+			t.Errorf("%s: %s, want %s calls", name, got, want)
+		}
+	}
+}
