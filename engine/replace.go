@@ -36,6 +36,7 @@ import (
 type exchange struct {
 	mu       sync.Mutex // held by Replace, and Close
 	under    atomic.Bool
+	count    atomic.Uint64         // how often the database was closed and opened again
 	failed   atomic.Pointer[error] // the database could not be reopened
 	settings settings
 }
@@ -284,6 +285,7 @@ func (db *DB) openAgain(names []string) error {
 
 // forgetAll forgets the in-memory state of the old database. No transaction uses the database.
 func (db *DB) forgetAll() {
+	db.exchange.count.Add(1)
 	db.DropCaches()
 	db.presence.Clear()
 	db.flushedAt.Store(0)

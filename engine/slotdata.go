@@ -29,40 +29,29 @@ var slotFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
 
 // DeleteSlots deletes everything in a range of slots, by one range tombstone for each family that has keys in the
 // range. It holds all locks for a moment. No transaction may write to the slots during the whole call, because the keys
-// are counted beforehand (if they are many, without locks). Expiries in the meantime do not matter.
+// are counted beforehand (if they are many, without locks). Expiries in the meantime do not matter. If Replace
+// exchanges the database meanwhile, DeleteSlots deletes nothing and fails with [ErrLoading].
 func (db *DB) DeleteSlots(r cf.SlotRange) error {
 	lower, upper := SlotBounds(r)
-	tx := db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	var families []cf.ID
-	for _, id := range slotFamilies {
-		some, err := tx.any(id, lower, upper)
-		if err != nil {
-			return err
-		}
-		if some {
-			families = append(families, id)
-		}
-	}
-	if len(families) == 0 {
-		return nil
-	}
-	gone, few, err := tx.countSlots(lower, upper)
-	if err != nil {
+	exchanges := db.exchange.count.Load()
+	in, err := db.findInSlots(lower, upper)
+	if err != nil || len(in.families) == 0 {
 		return err
 	}
 	return db.exclusiveRetry(func(tx *Tx) error {
-		if few {
+		if db.exchange.count.Load() != exchanges {
+			return ErrLoading
+		}
+		if in.few {
 			if err := tx.countOff(lower, upper); err != nil {
 				return err
 			}
 		} else {
-			for end, n := range gone {
+			for end, n := range in.ends {
 				tx.count(keycount.Record{Exists: true, End: end}, -n)
 			}
 		}
-		for _, id := range families {
+		for _, id := range in.families {
 			if id == cf.Metadata {
 				tx.flushRange(lower, upper)
 			} else {
@@ -71,6 +60,34 @@ func (db *DB) DeleteSlots(r cf.SlotRange) error {
 		}
 		return nil
 	})
+}
+
+// inSlots is what a range of slots holds.
+type inSlots struct {
+	families []cf.ID
+	ends     map[uint64]int32 // numbers of keys, by their ends
+	few      bool             // the keys are few enough to be counted with all locks held
+}
+
+// findInSlots finds out what a range of slots holds. Its transaction must end before the caller waits for locks:
+// Replace waits for transactions that have begun, and lets none have a lock meanwhile.
+func (db *DB) findInSlots(lower, upper []byte) (in inSlots, err error) {
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	for _, id := range slotFamilies {
+		some, err := tx.any(id, lower, upper)
+		if err != nil {
+			return in, err
+		}
+		if some {
+			in.families = append(in.families, id)
+		}
+	}
+	if len(in.families) > 0 {
+		in.ends, in.few, err = tx.countSlots(lower, upper)
+	}
+	return in, err
 }
 
 // any reports whether a family has a key in a range. With many tombstones it may report true for an empty range.

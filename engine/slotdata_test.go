@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -100,4 +102,31 @@ func TestLogIsFollowed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeleteSlotsDuringReplace: a deletion that waits for its locks does not keep the database from being replaced, and
+// deletes nothing in the next database.
+func TestDeleteSlotsDuringReplace(t *testing.T) {
+	enginetest.Deadline(t, time.Minute)
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db", Slots: true})
+	setStrings(t, db, "old", 3)
+	other := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/other", Slots: true})
+	setStrings(t, other, "new", 2)
+	require.NoError(t, other.Close())
+	deleted := make(chan error, 1)
+	err := db.Replace(dir+"/other", func() bool { // no transaction gets a lock any more
+		go func() { deleted <- db.DeleteSlots(cf.SlotRange{First: 0, Last: cf.NumSlots - 1}) }()
+		time.Sleep(100 * time.Millisecond)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-deleted; !errors.Is(err, engine.ErrLoading) {
+		t.Error("the deletion ends with", err)
+	}
+	wantCount(t, db, ns, 2, 0)
+	require.NoError(t, db.DeleteSlots(cf.SlotRange{First: 0, Last: cf.NumSlots - 1}))
+	wantCount(t, db, ns, 0, 0)
 }
