@@ -186,7 +186,7 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 	if rand.Uint32N(keycount.SampleEvery) == 0 {
 		if m, ok, err := tx.head(nsKey); err == nil {
 			truth := counted(&m, ok)
-			if truth.End != 0 && int64(truth.End) < tx.now {
+			if truth.End != 0 && truth.End < uint64(tx.now) {
 				truth = keycount.Record{} // an expired record does not count
 			}
 			c.Learn(truth, tx.now)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/basaltdb/basalt/cf"
 )
 
@@ -61,7 +63,7 @@ func firstExpiry(value []byte) int64 {
 			at = t.Lower
 		}
 	}
-	return int64(at)
+	return int64(min(at, math.MaxInt64))
 }
 
 // NextEnd returns the time from which the key, or a field that it has now, is gone if no command writes to it, in
@@ -162,8 +164,10 @@ func (tx *Tx) Ended(userKey []byte) (Ended, error) {
 	}
 	m, _, err := cf.DecodeMeta(value)
 	switch {
-	case err != nil || m.End() == 0 || int64(m.End()) >= tx.Now() || m.Size == 0 && !m.Type.MayBeEmpty(): // emptied before
+	case err != nil || m.End() == 0 || m.End() >= uint64(tx.Now()):
 		return NotEnded, err
+	case m.Size == 0 && !m.Type.MayBeEmpty(): // emptied before
+		return NotEnded, nil
 	case m.Expired(tx.Now()):
 		return KeyExpired, nil
 	}

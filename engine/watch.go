@@ -144,7 +144,7 @@ func (w *Watch) Changed(now int64) bool {
 		return true
 	}
 	for i := range w.keys {
-		if k := &w.keys[i]; k.live && k.expire != 0 && int64(k.expire) <= now {
+		if k := &w.keys[i]; k.live && k.expire != 0 && k.expire <= uint64(now) {
 			return true
 		}
 	}
