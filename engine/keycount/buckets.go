@@ -112,7 +112,8 @@ func (b *buckets) holds(sec int64) bool {
 	return b.at(b.bucket(min(max(sec, 0), farEnd))) > 0
 }
 
-// each calls f with the last second and the count of every nonzero bucket, in the order of the seconds.
+// each calls f with the last second and the count of every nonzero bucket, in the order of the seconds. Buckets of
+// different widths that end with the same second, because the windows have moved, count together.
 func (b *buckets) each(f func(sec int64, n int32)) {
 	ids := make([]int64, 0, len(b.pages))
 	for id := range b.pages {
@@ -132,8 +133,12 @@ func (b *buckets) each(f func(sec int64, n int32)) {
 		}
 	}
 	slices.SortFunc(all, func(a, b entry) int { return int(a.sec - b.sec) })
-	for _, e := range all {
-		f(e.sec, e.n)
+	for i, e := range all {
+		if i+1 < len(all) && all[i+1].sec == e.sec {
+			all[i+1].n += e.n
+		} else {
+			f(e.sec, e.n)
+		}
 	}
 }
 

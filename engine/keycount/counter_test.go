@@ -435,3 +435,26 @@ func TestCounterFarFuture(t *testing.T) {
 		t.Errorf("%d keys, want 0", got)
 	}
 }
+
+// TestFileOfTwoWidths: two buckets of different widths may end with the same second. The file has their sum.
+func TestFileOfTwoWidths(t *testing.T) {
+	start := int64(1_700_000_000_000) / 60_000 * 60_000
+	now, steady := start, time.Duration(0)
+	c := New(now)
+	end := uint64(start + 70*day*1000 + 59_500) // of the last second of a minute
+	c.Add(end, 3, now)                          // by the minute
+	now, steady = now+33*day*1000, steady+33*24*time.Hour
+	c.State(now, steady)
+	c.Add(end, 4, now) // by the second
+	c.Add(0, 5, now)
+	again, err := Decode((&Saved{Counters: map[string]*Counter{"": c}}).Append(nil), now)
+	require.NoError(t, err)
+	for _, x := range []struct {
+		now  int64
+		keys int64
+	}{{now, 12}, {int64(end) / 1000 * 1000, 12}, {int64(end) + 1000, 5}} {
+		if s := again.Counters[""].State(x.now, steady); s.Keys != x.keys || !s.Exact {
+			t.Errorf("at %d: %+v, want %d keys", x.now, s, x.keys)
+		}
+	}
+}
