@@ -42,3 +42,6 @@ func (db *DB) Watching() int64 {
 	}
 	return n
 }
+
+// CompactionFailed does what a compaction does that finds no space.
+func (db *DB) CompactionFailed() { db.onBackgroundError("No space left on device", severitySoft) }

@@ -104,7 +104,8 @@ var (
 	lastNamespace = string(metadataEnd[:255])
 )
 
-// Flushes returns how often all keys of a namespace, or of the database, were deleted since the database was opened.
+// Flushes returns how often all keys of a namespace, or of the database, were deleted since the database was opened, or
+// replaced by those of another database.
 func (db *DB) Flushes() uint64 { return db.flushes.Load() }
 
 func (tx *Tx) flushRange(begin, end []byte) {

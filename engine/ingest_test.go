@@ -186,6 +186,27 @@ func TestIngest(t *testing.T) {
 	}
 }
 
+// TestIngestAfterReplace: what was collected for one database does not come into the next one.
+func TestIngestAfterReplace(t *testing.T) {
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db", Slots: true})
+	r := cf.SlotRange{First: 0, Last: cf.NumSlots - 1}
+	g, err := db.NewIngest(dir+"/files", r)
+	require.NoError(t, err)
+	defer g.Close()
+	other := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/other", Slots: true})
+	setStrings(t, other, "new", 2)
+	require.NoError(t, other.Close())
+	require.NoError(t, db.Replace(dir+"/other", nil))
+	for _, rep := range slotRecords(t, r, 10) {
+		require.NoError(t, g.Add(rep))
+	}
+	if err := g.Commit(); !errors.Is(err, engine.ErrIngestFlushed) {
+		t.Errorf("the records come into the next database: %v", err)
+	}
+	wantCount(t, db, ns, 2, 0)
+}
+
 // TestIngestRefuses: nothing is ingested that does not belong into the range, or twice, or after a FLUSHALL.
 func TestIngestRefuses(t *testing.T) {
 	db := openSlots(t)

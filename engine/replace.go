@@ -286,6 +286,7 @@ func (db *DB) openAgain(names []string) error {
 // forgetAll forgets the in-memory state of the old database. No transaction uses the database.
 func (db *DB) forgetAll() {
 	db.exchange.count.Add(1)
+	db.flushes.Add(1)
 	db.DropCaches()
 	db.presence.Clear()
 	db.flushedAt.Store(0)
@@ -293,7 +294,7 @@ func (db *DB) forgetAll() {
 	db.reclaimed.flushed.Store(0)
 	db.reclaimed.ingested.Store(0)
 	db.events.mu.Lock()
-	db.events.bgError = nil
+	db.events.bgError, db.events.noSpace = nil, nil
 	db.events.failedLog.Store(0)
 	db.events.mu.Unlock()
 	db.recovery.found.Store(&found{})

@@ -138,6 +138,20 @@ func TestReplaceUnwanted(t *testing.T) {
 	wantCount(t, db, ns, 2, 0)
 }
 
+// TestReplaceEndsErrors: what compactions of the old database have reported is not said of the next one.
+func TestReplaceEndsErrors(t *testing.T) {
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
+	db.CompactionFailed()
+	if db.CompactionError() == nil {
+		t.Fatal("no error is reported: the test shows nothing")
+	}
+	require.NoError(t, db.Replace(makeOther(t, dir, "new", 1), nil))
+	if err := db.CompactionError(); err != nil {
+		t.Error("of the next database:", err)
+	}
+}
+
 // TestReplaceRefuses: what cannot be opened replaces nothing.
 func TestReplaceRefuses(t *testing.T) {
 	for _, tt := range []struct {
