@@ -43,17 +43,22 @@ type exchange struct {
 
 // settings are the options that were changed since Open.
 type settings struct {
-	mu    sync.Mutex // also held from closing to opening
+	mu    sync.Mutex
 	names []string
 	apply map[string]func() error
+	// under: Replace is at work, from before it waits for the users of the database until the next one is open. It does
+	// not hold mu meanwhile, because a user may want to change an option.
+	under bool
 }
 
-// change applies a change, and notes it for the next database.
+// change applies a change, and notes it for the next database. While the database is being exchanged it only notes it.
 func (s *settings) change(name string, apply func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := apply(); err != nil {
-		return err
+	if !s.under {
+		if err := apply(); err != nil {
+			return err
+		}
 	}
 	if s.apply == nil {
 		s.apply = map[string]func() error{}
@@ -65,8 +70,18 @@ func (s *settings) change(name string, apply func() error) error {
 	return nil
 }
 
-// again applies all changes to the next database. mu must be held.
+// exchanging says whether Replace is at work.
+func (s *settings) exchanging(under bool) {
+	s.mu.Lock()
+	s.under = under
+	s.mu.Unlock()
+}
+
+// again applies all changes to the next database.
 func (s *settings) again(log *zap.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.under = false
 	for _, name := range s.names {
 		if err := s.apply[name](); err != nil {
 			log.Error("an option that was changed could not be set again", zap.String("option", name), zap.Error(err))
@@ -145,8 +160,8 @@ func (db *DB) Replace(dir string, wanted func() bool) error {
 	if wanted != nil && !wanted() {
 		return ErrUnwanted
 	}
-	x.settings.mu.Lock()
-	defer x.settings.mu.Unlock()
+	x.settings.exchanging(true)
+	defer x.settings.exchanging(false)
 	exchangeStep(2)
 	began := time.Now()
 	db.rocks.Stop(func(users int64) {

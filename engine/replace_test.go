@@ -1,17 +1,20 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -262,6 +265,45 @@ func TestMaintenanceDuringReplace(t *testing.T) {
 			t.Errorf("%s of a closed database: %v", name, err)
 		}
 	}
+}
+
+// TestSettingsDuringReplace: a transaction that has begun, but has no locks, may change an option while Replace waits
+// for its end. The option is that of the next database. A family is not created.
+func TestSettingsDuringReplace(t *testing.T) {
+	enginetest.Deadline(t, time.Minute)
+	dir := t.TempDir()
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
+	other := makeOther(t, dir, "new", 1)
+	var changed, created error
+	var users sync.WaitGroup
+	defer engine.OnExchangeStep(func(step int) {
+		if step != 2 {
+			return
+		}
+		for err, do := range map[*error]func() error{
+			&changed: func() error { return db.SetFamilyOption("write_buffer_size", "1048576") },
+			&created: db.NeedIndex,
+		} {
+			tx := db.NewTx()
+			tx.Begin(ns)
+			users.Go(func() {
+				defer tx.Release()
+				*err = do()
+			})
+		}
+	})()
+	require.NoError(t, db.Replace(other, nil))
+	users.Wait()
+	require.NoError(t, changed)
+	if !errors.Is(created, engine.ErrLoading) {
+		t.Error("creating a family ends with", created)
+	}
+	files, err := filepath.Glob(dir + "/db/OPTIONS-*")
+	require.NoError(t, err)
+	if b := require.File(t, slices.Max(files)); !bytes.Contains(b, []byte("  write_buffer_size=1048576\n")) {
+		t.Error("the next database does not have the option")
+	}
+	require.NoError(t, db.NeedIndex())
 }
 
 // TestReplaceUnderLoad: whoever reads and writes meanwhile sees one database or the other, or is told to wait.

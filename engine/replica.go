@@ -175,15 +175,19 @@ func (db *DB) hasFamily(id cf.ID) bool {
 }
 
 // NeedIndex creates the family cf.Index in a database that does not have it. From then on Kvrocks before 2.14 cannot
-// open the database. The caller must own no transaction, unless the transaction holds the lock of a key.
+// open the database. It fails with [ErrLoading] while the database is being exchanged.
 func (db *DB) NeedIndex() error {
 	if db.index.Load() != nil {
 		return nil
 	}
-	db.exchange.settings.mu.Lock() // Replace holds it while it waits for the users of the database
-	defer db.exchange.settings.mu.Unlock()
+	s := &db.exchange.settings
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if db.index.Load() != nil {
 		return nil
+	}
+	if s.under {
+		return ErrLoading
 	}
 	f, err := db.rocks.CreateFamily(cf.IndexName, uint32(cf.Index), db.options.rocksOptions())
 	if err != nil {
