@@ -253,3 +253,43 @@ func TestIterMaxSkip(t *testing.T) {
 		it.Close()
 	}
 }
+
+// TestIterErrorEndsMerge: the transaction's own writes behind a place that cannot be read are not returned as if nothing
+// was before them.
+func TestIterErrorEndsMerge(t *testing.T) {
+	db := enginetest.Open(t)
+	key := func(i int) []byte { return fmt.Appendf(nil, "k%02d", i) }
+	enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+		for i := range 60 {
+			tx.Put(cf.Propagate, key(i), nil)
+		}
+		return nil
+	})
+	enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+		for i := 10; i < 50; i++ { // ten tombstones more than an iterator passes, with keys on both sides
+			tx.Delete(cf.Propagate, key(i))
+		}
+		return nil
+	})
+	enginetest.View(t, db, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.Propagate, key(5), []byte("own"))
+		tx.Put(cf.Propagate, key(70), nil)
+		tx.Put(cf.Propagate, []byte("j"), nil)
+		for _, reverse := range []bool{false, true} {
+			it := tx.Iter(cf.Propagate, engine.IterOptions{Reverse: reverse, MaxSkip: 30, Limit: 1})
+			var got []string
+			for it.Next() {
+				got = append(got, string(it.Key()))
+			}
+			first, last := "j", "k09"
+			if reverse {
+				first, last = "k70", "k50"
+			}
+			if len(got) != 11 || got[0] != first || got[10] != last || it.Err() == nil {
+				t.Errorf("reverse %v: %v, %v", reverse, got, it.Err())
+			}
+			it.Close()
+		}
+		return nil
+	})
+}

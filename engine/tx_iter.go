@@ -206,6 +206,8 @@ func (it *Iter) nextMerged() bool {
 		}
 		c := -1 // the database's entry comes first
 		switch {
+		case !it.dbOK && it.it.Err() != nil: // entries that cannot be read may come before the next own one
+			return false
 		case it.next >= len(it.own) && !it.dbOK:
 			return false
 		case it.next >= len(it.own):
