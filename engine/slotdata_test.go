@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -117,7 +119,10 @@ func TestDeleteSlotsDuringReplace(t *testing.T) {
 	deleted := make(chan error, 1)
 	err := db.Replace(dir+"/other", func() bool { // no transaction gets a lock any more
 		go func() { deleted <- db.DeleteSlots(cf.SlotRange{First: 0, Last: cf.NumSlots - 1}) }()
-		time.Sleep(100 * time.Millisecond)
+		stacks := make([]byte, 1<<20)
+		for !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("exclusiveRetry")) {
+			time.Sleep(time.Millisecond)
+		}
 		return true
 	})
 	if err != nil {
