@@ -26,8 +26,7 @@ type Tx struct {
 
 	db      *DB
 	lane    *rocks.Lane
-	entered bool   // the transaction keeps the database open
-	asked   uint32 // see Asked
+	entered bool // the transaction keeps the database open
 	ns      string
 	nsCount *keycount.Counter // of ns; nil = not needed so far
 	now     int64
@@ -130,15 +129,6 @@ func (tx *Tx) usable() error {
 	}
 	return nil
 }
-
-// asking is usable for a read that is about to ask RocksDB.
-func (tx *Tx) asking() error {
-	tx.asked++
-	return tx.usable()
-}
-
-// Asked returns a number that grows whenever a read asks RocksDB, and never starts again.
-func (tx *Tx) Asked() uint32 { return tx.asked }
 
 // End is Release for a transaction that may not have been begun: without Begin, the first read begins the transaction,
 // without locks.

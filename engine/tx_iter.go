@@ -75,7 +75,7 @@ type ownEntry struct {
 
 // Iter opens an iterator before the first entry. The caller closes it. Later writes do not change what it returns.
 func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
-	err := tx.asking()
+	err := tx.usable()
 	if err == nil && o.Snapshot != nil && o.Snapshot.s == nil {
 		err = ErrClosed
 	}
@@ -290,7 +290,7 @@ func (tx *Tx) Count(id cf.ID, lower, upper []byte) (uint64, error) {
 		n := it.Skip(1<<64 - 1)
 		return n, it.Err()
 	}
-	if err := tx.asking(); err != nil {
+	if err := tx.usable(); err != nil {
 		return 0, err
 	}
 	return tx.db.rocks.Count(tx.db.family(id), nil, lower, upper, 0, false)

@@ -183,7 +183,7 @@ const leastBatchRoom = 4 << 10
 
 // readBatch reads up to multiGetBatch keys with one cgo call.
 func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, most int) error {
-	if err := tx.asking(); err != nil {
+	if err := tx.usable(); err != nil {
 		return err
 	}
 	// The values are read directly into the arena. A batch is probably as long as the previous one.

@@ -54,7 +54,7 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 			return nil, 0, false, nil
 		}
 	}
-	if err := tx.asking(); err != nil {
+	if err := tx.usable(); err != nil {
 		return nil, 0, false, err
 	}
 	whole := true

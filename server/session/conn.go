@@ -46,7 +46,6 @@ type conn struct {
 	// namespaces. monitorAll does not change while other goroutines may read it.
 	monitoring, monitorAll bool
 	peak                   replyPeak
-	turn                   turn
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply        bool
 	owner                  func(*wire.Conn) // owner of the connection after this run, see Detach; nil = the session
@@ -98,7 +97,7 @@ type sessionView struct {
 }
 
 func newConn(s *Shared, nc net.Conn, id int64) *conn {
-	c := &conn{srv: s, turn: turn{rest: firstTurn}}
+	c := &conn{srv: s}
 	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
 	c.subs.Out = c.wire
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
@@ -245,10 +244,6 @@ func (c *conn) process() bool {
 	ok := w.runAll()
 	if w.track != nil {
 		w.track.TakeHeld(&w.out)
-	}
-	if asked := w.tx.Asked(); asked != w.asked {
-		w.asked = asked
-		c.waitTurn()
 	}
 	if !w.flush() {
 		ok = false

@@ -38,7 +38,6 @@ type run struct {
 	deferred  []pubsub.Message // messages to publish when the transaction is committed
 	repeat    repeat           // the running command, if its reply may be cached
 	clock     time.Duration    // the last reading of the clock, since the server's start
-	asked     uint32           // Tx.Asked at the end of the previous run
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats

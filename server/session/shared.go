@@ -49,7 +49,6 @@ type Shared struct {
 	monitors  monitors
 	observed  atomic.Pointer[observed]
 	observing sync.Mutex   // held while observed is replaced
-	waiting   atomic.Int64 // clients that wait for their turn
 	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 
 	mu      sync.Mutex
