@@ -189,6 +189,7 @@ func TestBadFrames(t *testing.T) {
 		"$12\r\n_time 12345x\r\n":      proto.ErrFrame,
 		"$9999999\r\n":                 proto.ErrFrameLength,
 		"$99999999999999999999999\r\n": proto.ErrFrame,
+		"$9999999999999999999\r\n":     proto.ErrFrame, // more than an int64 holds
 		strings.Repeat("$", 40):        proto.ErrFrame,
 	} {
 		if _, n, _, err := proto.ReadFrame([]byte(in), maxFrame); !errors.Is(err, want) || n != 0 {
@@ -283,6 +284,7 @@ func TestAcks(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"PING\r\n", "*99\r\n", "*1\r\n+a\r\n", "*1\r\n$1\r\naXX", "*1\r\n$9999\r\n",
+		"*9999999999999999999\r\n", "*1\r\n$9999999999999999999\r\n",
 		string(proto.AppendRequest(nil, "replconf", "ack", "x")),
 		string(proto.AppendRequest(nil, "replconf", "ack", "1", "fack", "x"))} {
 		if _, _, n, err := proto.ReadAck([]byte(bad)); !errors.Is(err, proto.ErrRequest) || n != 0 {

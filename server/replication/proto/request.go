@@ -2,6 +2,7 @@ package proto
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -267,13 +268,13 @@ func readLength(buf []byte, marker byte, limit int) (length, n int, err error) {
 	return length, n, nil
 }
 
-// parseLength parses a marker followed by a decimal number.
+// parseLength parses a marker followed by a decimal number that an int can hold.
 func parseLength(line []byte, marker byte) (length int, ok bool) {
 	if len(line) < 2 || len(line) > maxLengthLine || line[0] != marker {
 		return 0, false
 	}
 	for _, c := range line[1:] {
-		if c < '0' || c > '9' {
+		if c < '0' || c > '9' || length > (math.MaxInt-9)/10 {
 			return 0, false
 		}
 		length = length*10 + int(c-'0')
