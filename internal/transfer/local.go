@@ -36,6 +36,11 @@ func localConfig(dir, file string, more ...string) (*config.Config, error) {
 	return config.Load(append(append(args, "--dir", dir), more...), os.Stdin)
 }
 
+// alone are the settings of a server that only this process uses: it listens nowhere, follows no master, is no node of
+// a cluster, and makes no backups by the clock.
+var alone = []string{"--port", "0", "--tls-port", "0", "--requirepass", "", "--admin-listen", "", "--daemonize", "no",
+	"--slaveof", "", "--cluster-enabled", "no", "--bgsave-cron", "", "--compact-cron", ""}
+
 // openLocal serves a data directory. Without a log, writes are lost unless close is called.
 func openLocal(ctx context.Context, dir, file string, log bool, more ...string) (*local, error) {
 	l := &local{}
@@ -44,11 +49,13 @@ func openLocal(ctx context.Context, dir, file string, log bool, more ...string) 
 		return nil, err
 	}
 	socket := filepath.Join(l.tmp, "socket")
-	more = append(more, "--port", "0", "--tls-port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
-		"--requirepass", "", "--admin-listen", "", "--daemonize", "no")
-	cfg, err := localConfig(dir, file, more...)
+	own, err := localConfig(dir, file, more...)
 	if err == nil {
-		err = l.open(cfg, log)
+		more = append(append(more, "--unixsocket", socket, "--unixsocketperm", "700"), alone...)
+		var cfg *config.Config
+		if cfg, err = localConfig(dir, file, more...); err == nil {
+			err = l.open(cfg, own.Bool("cluster-enabled"), log)
+		}
 	}
 	if err == nil {
 		l.Conn, err = Dial(ctx, Address{Network: "unix", Host: socket})
@@ -104,7 +111,8 @@ func openExisting(ctx context.Context, dir, file string) (*local, error) {
 // mayWrite reports whether this process may create files in a directory. Tests replace it: root may everywhere.
 var mayWrite = func(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }
 
-func (l *local) open(cfg *config.Config, log bool) error {
+// open serves the directory of a configuration. slots: the keys carry slots, as those of a node of a cluster.
+func (l *local) open(cfg *config.Config, slots, log bool) error {
 	if err := server.Check(cfg); err != nil {
 		return err
 	}
@@ -118,7 +126,7 @@ func (l *local) open(cfg *config.Config, log bool) error {
 		return err
 	}
 	o := options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop())
-	o.DisableWAL = o.DisableWAL || !log
+	o.DisableWAL, o.Slots = o.DisableWAL || !log, slots
 	if l.db, err = engine.Open(o); err != nil {
 		listeners.Close()
 		undo()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -407,6 +408,55 @@ func TestAppendOnly(t *testing.T) {
 			string(r.Elems[1].Text) != "w" {
 			t.Errorf("%v, %v", r.Elems, err)
 		}
+	}
+}
+
+// TestDirectoryOfReplica: a directory is filled and exported with the configuration of a replica, or of a node of a
+// cluster, without asking another server.
+func TestDirectoryOfReplica(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	asked := make(chan struct{}, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	temp := t.TempDir()
+	path := filepath.Join(temp, "a.rdb")
+	sampleFile(t, path, false, string(appendCommand(nil, "SET", "string", "w")))
+	want := ""
+	for _, tt := range []struct{ name, settings string }{
+		{"alone", "# nothing"},
+		{"replica", fmt.Sprintf("slaveof 127.0.0.1 %d", l.Addr().(*net.TCPAddr).Port)},
+		{"cluster", "cluster-enabled yes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file, dir := filepath.Join(temp, tt.name+".conf"), filepath.Join(temp, tt.name)
+			require.NoError(t, os.WriteFile(file, []byte("bind 127.0.0.1\n"+tt.settings+"\n"), 0o600))
+			mustImport(t, ImportOptions{Path: path, Dir: dir, Config: file, DB: -1})
+			got := sorted(withoutTimes(export(t, ExportOptions{Dir: dir, Config: file, Format: "jsonl"})))
+			if want == "" {
+				want = got
+			}
+			if got != want || !strings.Contains(got, `"key":"string"`) {
+				t.Error(difference(got, want))
+			}
+			select {
+			case <-asked:
+				t.Error("the master was asked")
+			default:
+			}
+		})
 	}
 }
 
