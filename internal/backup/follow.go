@@ -127,7 +127,7 @@ func (f *follower) resume(ctx context.Context) error {
 	if t.Until.After(f.until) {
 		f.until = t.Until
 	}
-	return nil
+	return f.lock.setTimeline(ctx, f.timeline) // Prune keeps it
 }
 
 // once connects and stores what the server sends until the connection ends. The error is never nil.

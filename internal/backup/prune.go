@@ -49,7 +49,11 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := keep(backups, lines, o, r.now())
+	live, err := r.followed(ctx, lock.name)
+	if err != nil {
+		return nil, err
+	}
+	kept := keep(backups, lines, live, o, r.now())
 	p := &Pruned{Kept: []string{}, Removed: []string{}}
 	remove := func(name string) error {
 		if o.DryRun {
@@ -91,15 +95,28 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		p.Files++
 		p.Bytes += g.Size
 	}
-	if err := r.pruneLog(ctx, kept, lines, o, lock.name, p, remove); err != nil || o.DryRun {
+	if err := r.pruneLog(ctx, kept, lines, live, o, p, remove); err != nil || o.DryRun {
 		return p, err
 	}
 	return p, r.CleanUp(ctx, r.now().Add(-tmpAge))
 }
 
+// followed returns the timelines to which processes add at present. own is the name of the own lock.
+func (r *Repo) followed(ctx context.Context, own string) (live map[string]bool, err error) {
+	locks, err := r.locks(ctx, own)
+	live = map[string]bool{}
+	for _, h := range locks {
+		if h.Timeline != "" {
+			live[h.Timeline] = true
+		}
+	}
+	return live, err
+}
+
 // keep returns the backups that are kept. Backups are sorted, the oldest first. Those with which the times within
-// KeepLog begin are kept too.
-func keep(backups []*Backup, lines []*Timeline, o PruneOptions, now time.Time) (kept []*Backup) {
+// KeepLog begin are kept too, and so is the newest one of a timeline that grows: without it the newest writes could not
+// be restored.
+func keep(backups []*Backup, lines []*Timeline, live map[string]bool, o PruneOptions, now time.Time) (kept []*Backup) {
 	days := map[string]bool{}
 	for i := len(backups) - 1; i >= 0; i-- {
 		b := backups[i]
@@ -110,6 +127,16 @@ func keep(backups []*Backup, lines []*Timeline, o PruneOptions, now time.Time) (
 		}
 		if len(backups)-i <= o.KeepLast || daily {
 			kept = append(kept, b)
+		}
+	}
+	for line := range live {
+		for i := len(backups) - 1; i >= 0; i-- {
+			if b := backups[i]; b.Timeline == line {
+				if !slices.Contains(kept, b) {
+					kept = append(kept, b)
+				}
+				break
+			}
 		}
 	}
 	if o.KeepLog <= 0 {
@@ -154,20 +181,11 @@ func loggedSince(backups []*Backup, lines []*Timeline, since time.Time) (list []
 
 // pruneLog removes segments. A timeline needs the segments after a backup: after the oldest kept one, or with KeepLog
 // after the newest one that is older.
-func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, lines []*Timeline, o PruneOptions, own string, p *Pruned,
-	remove func(string) error) error {
-	// A timeline that has just begun has no backup yet.
-	locks, err := r.locks(ctx, own)
-	if err != nil {
-		return err
-	}
-	live := map[string]bool{}
-	for _, h := range locks {
-		live[h.Timeline] = true
-	}
+func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, lines []*Timeline, live map[string]bool, o PruneOptions,
+	p *Pruned, remove func(string) error) error {
 	for _, t := range lines {
 		from := logBegin(kept, t.ID, o, r.now())
-		if from == nil && live[t.ID] {
+		if from == nil && live[t.ID] { // a timeline that has just begun has no backup yet
 			continue
 		}
 		for i, s := range t.Segments {

@@ -35,7 +35,7 @@ func TestKeep(t *testing.T) {
 		{PruneOptions{KeepLast: 1, KeepLog: 900 * time.Hour}, "01T01 04T03", "01T01"}, // the log is younger
 	} {
 		var ids []string
-		kept := keep(all, []*Timeline{{ID: "t", Until: now}}, tt.o, now)
+		kept := keep(all, []*Timeline{{ID: "t", Until: now}}, nil, tt.o, now)
 		for _, b := range kept {
 			ids = append(ids, b.ID)
 		}
@@ -74,7 +74,7 @@ func TestKeepTimelines(t *testing.T) {
 		{10, "c10"},
 	} {
 		var ids []string
-		for _, b := range keep(all, lines, PruneOptions{KeepLast: 1, KeepLog: at(11).Sub(at(tt.since))}, at(11)) {
+		for _, b := range keep(all, lines, nil, PruneOptions{KeepLast: 1, KeepLog: at(11).Sub(at(tt.since))}, at(11)) {
 			ids = append(ids, b.ID)
 		}
 		slices.Sort(ids)
@@ -167,6 +167,34 @@ func TestPruneLog(t *testing.T) {
 	f = s.follow(r, "")
 	if e := f.await("the timeline goes on"); e.Timeline != line {
 		t.Errorf("another timeline goes on: %s", e.Timeline)
+	}
+}
+
+// TestPruneFollowed: the log that is being stored can still be restored, however many backups were made beside it.
+func TestPruneFollowed(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	r := newRepo(t)
+	f := s.follow(r, "")
+	f.await("a backup was made")
+	c.do("SET n 1")
+	s.stored(r)
+	for range 2 { // the second time the program goes on with a timeline of an earlier one
+		beside := s.create(r)
+		p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+		if err != nil || len(p.Kept) != 2 || !slices.Contains(p.Kept, beside.ID) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		f.end()
+		f = s.follow(r, "")
+		f.await("the timeline goes on")
+	}
+	c.do("SET n 2")
+	s.stored(r)
+	f.end()
+	again, _ := restore(t, r, RestoreOptions{})
+	if got := again.dial(t).do("GET n"); got != "2" {
+		t.Errorf("the newest state has %q", got)
 	}
 }
 
