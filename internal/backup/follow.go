@@ -201,6 +201,14 @@ func (f *follower) backup(ctx context.Context, number int64, timeline string, be
 // may have been restored or replaced, and have other writes with the same sequence numbers.
 func (f *follower) continued(ctx context.Context) (*stream, error) {
 	if f.last == nil {
+		// The backup has no writes to compare with. Only a server that has written nothing since goes on.
+		sequence, err := f.s.sequence(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if sequence != f.next-1 {
+			return nil, fmt.Errorf("%w, or was written to before anything of the log was stored", errDiverged)
+		}
 		return f.s.stream(ctx, f.next)
 	}
 	in, err := f.r.Store.Open(ctx, f.last.object())

@@ -269,6 +269,39 @@ func TestFollowGoesOn(t *testing.T) {
 	}
 }
 
+// TestNothingStored: before anything of the log is stored, a server that has written meanwhile may be another one.
+func TestNothingStored(t *testing.T) {
+	s := startServer(t, "")
+	s.dial(t).do("SET ours 1")
+	r := newRepo(t)
+	f := s.follow(r, "")
+	first := f.await("a backup was made").Timeline
+	f.end()
+	f = s.follow(r, "")
+	if e := f.await("the timeline goes on"); e.Timeline != first {
+		t.Errorf("timeline %s goes on, not %s", e.Timeline, first)
+	}
+	f.end()
+
+	other := startServer(t, "")
+	c := other.dial(t)
+	for other.db.LatestSequence() < s.db.LatestSequence()+10 {
+		c.do("SET other %d", other.db.LatestSequence())
+	}
+	f = other.follow(r, "")
+	f.await("another history")
+	if e := f.await("a backup was made"); e.Timeline == first {
+		t.Error("two histories are in one timeline")
+	}
+	c.do("SET other end")
+	other.stored(r)
+	f.end()
+	again, _ := restore(t, r, RestoreOptions{})
+	if got, other := again.dial(t).do("GET ours"), again.dial(t).do("GET other"); got != "" || other != "end" {
+		t.Errorf("the newest state has %q of the first server, %q", got, other)
+	}
+}
+
 // Only one may follow.
 func TestFollowAlone(t *testing.T) {
 	s := startServer(t, "")
