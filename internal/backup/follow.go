@@ -149,12 +149,9 @@ func (f *follower) once(ctx context.Context) error {
 	// A new timeline begins with a backup. The following log is stored in parallel with its files.
 	timeline := f.r.newID()
 	f.lock.setTimeline(ctx, timeline)
-	begun := make(chan uint64, 1)
+	begun := newBegun()
 	work.Go(func() {
-		err := f.backup(ctx, number, timeline, func(sequence uint64) error {
-			begun <- sequence
-			return nil
-		})
+		err := f.backup(ctx, number, timeline, begun.note)
 		if err != nil {
 			cancel(err)
 		}
@@ -178,6 +175,20 @@ func (f *follower) once(ctx context.Context) error {
 		f.timeline = ""
 	}
 	return err
+}
+
+// begun passes on the sequence number of a backup whose first attempt has begun. Later attempts are newer: the log that
+// begins behind the first one does for them.
+type begun chan uint64
+
+func newBegun() begun { return make(begun, 1) }
+
+func (b begun) note(sequence uint64) error {
+	select {
+	case b <- sequence:
+	default: // nobody waits for another one
+	}
+	return nil
 }
 
 // backup makes a backup of the timeline. At its end, the connection must still be the one with the number.

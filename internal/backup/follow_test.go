@@ -302,6 +302,18 @@ func TestNothingStored(t *testing.T) {
 	}
 }
 
+// TestBegunAgain: a backup that begins again and again, because the server deletes its checkpoint, does not wait for
+// the log.
+func TestBegunAgain(t *testing.T) {
+	begun := newBegun()
+	for sequence := range uint64(attempts) {
+		require.NoError(t, begun.note(sequence+7))
+	}
+	if got := <-begun; got != 7 {
+		t.Errorf("the log begins behind %d", got)
+	}
+}
+
 // Only one may follow.
 func TestFollowAlone(t *testing.T) {
 	s := startServer(t, "")
