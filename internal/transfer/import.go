@@ -448,8 +448,11 @@ func (m *importer) sendFile(ctx context.Context, s *source) error {
 			return err
 		}
 	}
-	if m.state.File == s.index && m.state.DB > 0 && s.offset > 0 {
-		if err := m.selectDB(m.state.DB, offset); err != nil {
+	m.mu.Lock()
+	goesOn, db := m.state.File == s.index && s.offset > 0 && offset == s.offset, m.state.DB
+	m.mu.Unlock()
+	if goesOn && db != m.db { // database 0, too: the address may name another one
+		if err := m.selectDB(db, offset); err != nil {
 			return err
 		}
 	}

@@ -506,6 +506,31 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeInDatabase: an import that goes on does so in the database that was selected, not in that of the address.
+func TestResumeInDatabase(t *testing.T) {
+	const n = 100_000 // more than is read at once
+	path := filepath.Join(t.TempDir(), "commands")
+	b := appendCommand(nil, "SELECT", "0")
+	for range n {
+		b = appendCommand(b, "INCR", "n")
+	}
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	address, l := serve(t, "--redis-databases", "4")
+	address.DB = 3
+	ctx, cancel := context.WithCancel(t.Context())
+	o := ImportOptions{Path: path, DB: -1, Server: address, Progress: func(_ string, _, _ int64) { cancel() }}
+	if _, err := Import(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	o.Progress = nil
+	if r := mustImport(t, o); r.Resumed == 0 {
+		t.Error("it was not resumed")
+	}
+	if r, err := l.Conn.Do("GET", "n"); err != nil || string(r.Text) != fmt.Sprint(n) {
+		t.Errorf("%s, %v", r.Text, err)
+	}
+}
+
 // TestImportErrors imports what is wrong. A directory is as it was before.
 func TestImportErrors(t *testing.T) {
 	dir := t.TempDir()
