@@ -32,6 +32,7 @@ type FailoverOptions struct {
 type FailoverServer interface {
 	// Pause makes clients wait with their writes. When it returns, no write is running.
 	Pause() error
+	// Unpause ends the pause. It must not call the Master.
 	Unpause()
 	// Promote tells a server to become a master. sent reports whether the server may have received the message, also
 	// after an error.
@@ -112,8 +113,10 @@ func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
 	m.work.Go(func() {
 		defer cancel(nil)
 		err := m.failOver(ctx, f, srv)
+		m.mu.Lock() // another failover, with a pause of its own, begins after both
 		m.failing.Store(nil)
 		srv.Unpause()
+		m.mu.Unlock()
 		if err != nil {
 			m.log.Warn("the failover has failed, the server stays the master", zap.Error(err))
 		}

@@ -122,6 +122,63 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// nextFailover begins another failover while the pause of the first one ends.
+type nextFailover struct {
+	*failoverServer
+	begin func()
+	next  chan struct{} // closed when the other failover has paused the clients
+	early bool
+}
+
+func (s *nextFailover) Unpause() {
+	s.begin()
+	select {
+	case <-s.next:
+		s.early = true
+	case <-time.After(100 * time.Millisecond):
+	}
+	s.failoverServer.Unpause()
+}
+
+// pausing is a server whose clients are paused.
+type pausing struct {
+	*failoverServer
+	paused chan struct{}
+}
+
+func (s *pausing) Pause() error { close(s.paused); return nil }
+
+// TestFailoverAfterAnother: the end of a failover does not end the pause of the next one, whose clients would write
+// what its replica does not have.
+func TestFailoverAfterAnother(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, 5, 10)
+	m, _ := newMaster(t, db, defaults)
+	r := connect(t, m, 1, proto.Conf{Port: 6666, Ack: true})
+	go r.untilEnd()
+	r.ack(4)
+	refused := func() (bool, error) { return false, errors.New("refused") }
+	second := &pausing{&failoverServer{promote: refused, ended: make(chan struct{})}, make(chan struct{})}
+	first := &nextFailover{failoverServer: &failoverServer{promote: refused, ended: make(chan struct{})},
+		next: second.paused}
+	first.begin = func() {
+		go func() {
+			for m.Failover(master.FailoverOptions{}, second) != nil {
+			}
+		}()
+	}
+	require.NoError(t, m.Failover(master.FailoverOptions{}, first))
+	require.NoError(t, m.AbortFailover())
+	<-first.ended
+	if first.early {
+		t.Error("the next failover has paused the clients before the pause of the first one has ended")
+	}
+	<-second.paused
+	m.Close()
+	<-second.ended
+	r.leave()
+}
+
 // TestFailoverTargets: which replicas may take over.
 func TestFailoverTargets(t *testing.T) {
 	db := enginetest.Open(t)
