@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
 var (
@@ -85,11 +87,35 @@ func (w *Work) FlushMemtables(wait bool) error {
 	return <-done
 }
 
+// backupPlace returns a backup directory without symbolic links and without a slash at its end. A backup replaces the
+// whole directory, and its removal removes the directory. backupPlace therefore refuses a directory with any file that
+// a checkpoint cannot have, such as the database itself, which has a LOCK.
+func backupPlace(dir string) (string, error) {
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target
+	}
+	dir = filepath.Clean(dir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, nil
+	}
+	for _, e := range entries {
+		if e.IsDir() || !proto.ValidName(e.Name()) {
+			return "", engine.NewError("ERR", "backup-dir "+dir+" is not a backup, which would replace it: it has "+e.Name())
+		}
+	}
+	return dir, err
+}
+
 // save makes a checkpoint of the database next to the backup directory, with hard links on the same disk, and then
 // replaces the directory by it.
 func (w *Work) save(dir string) error {
 	w.backup.Lock()
 	defer w.backup.Unlock()
+	dir, err := backupPlace(dir)
+	if err != nil {
+		return err
+	}
 	tmp := dir + ".tmp"
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
@@ -134,7 +160,11 @@ func (w *Work) removeBackup(why string) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	place, err := backupPlace(dir)
+	if err == nil {
+		err = os.RemoveAll(place)
+	}
+	if err != nil {
 		w.Log.Error("the backup could not be removed", zap.String("dir", dir), zap.Error(err))
 		return
 	}
@@ -151,6 +181,9 @@ func (w *Work) purgeBackup(now time.Time) {
 	info, err := os.Stat(dir + "/CURRENT")
 	if err != nil {
 		return
+	}
+	if _, err := backupPlace(dir); err != nil {
+		return // the next backup reports it
 	}
 	switch {
 	case !settings.KeepBackups:

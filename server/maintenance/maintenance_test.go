@@ -3,6 +3,7 @@ package maintenance
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +156,58 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 			!os.SameFile(info, original) {
 			t.Errorf("%s is a copy", table)
 		}
+	}
+}
+
+// A backup replaces its directory, and the removal of a backup removes the directory. A directory with other files than
+// those of a backup therefore stays as it is: photos, or the database itself.
+func TestBackupDirectoryIsNoBackup(t *testing.T) {
+	f := newFixture(t)
+	photos := filepath.Join(t.TempDir(), "photos")
+	require.NoError(t, os.Mkdir(photos, 0o755))
+	require.NoError(t, os.WriteFile(photos+"/cat.jpg", []byte("x"), 0o644))
+	nested := filepath.Join(t.TempDir(), "nested")
+	require.NoError(t, os.MkdirAll(nested+"/1", 0o755))
+	for _, dir := range []string{photos, photos + "/", nested, f.DB.Dir(), f.DB.Dir() + "/"} {
+		before, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		f.settings = Settings{BackupDir: dir, KeepBackups: true, KeepFor: time.Nanosecond}
+		if err := f.Save(); err == nil || !strings.Contains(err.Error(), "is not a backup") || !f.Status().SaveFailed {
+			t.Errorf("%s: %v", dir, err)
+		}
+		f.purgeBackup(time.Now().Add(time.Hour))
+		f.FlushBackup()
+		f.idle()
+		after, err := os.ReadDir(dir)
+		if err != nil || len(after) < len(before) {
+			t.Fatalf("%s: %d files of %d are left: %v", dir, len(after), len(before), err)
+		}
+	}
+}
+
+// A backup-dir may end in a slash, may exist, and may be a symbolic link, which stays.
+func TestBackupDirectoryForms(t *testing.T) {
+	f := newFixture(t)
+	base := t.TempDir()
+	for _, dir := range []string{"/new/", "/empty/", "/target"} {
+		if dir != "/new/" {
+			require.NoError(t, os.Mkdir(base+dir, 0o755))
+		}
+	}
+	require.NoError(t, os.Symlink("target", base+"/link"))
+	for _, dir := range []string{"/new/", "/empty/", "/link"} {
+		f.settings = Settings{BackupDir: base + dir, KeepBackups: true}
+		for range 2 {
+			if err := f.Save(); err != nil {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+		if _, err := os.Stat(base + dir + "/CURRENT"); err != nil {
+			t.Error(err)
+		}
+	}
+	if to, err := os.Readlink(base + "/link"); to != "target" {
+		t.Errorf("the link leads to %q: %v", to, err)
 	}
 }
 
