@@ -1,6 +1,7 @@
 package options
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -51,6 +52,18 @@ func TestUnits(t *testing.T) {
 	e := Engine(cfg, cfg.MemoryPlan(), nil)
 	if e.Dir != cfg.DBDir() || e.Rocks.RateLimitBytes != 9*MiB || e.Replica {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestLongDurations: a value that stands for "never" is the longest duration, and not what its bits give.
+func TestLongDurations(t *testing.T) {
+	cfg := load(t, "--max-backup-keep-hours", "5124096", "--force-compact-file-age", "18446744074",
+		"--latency-monitor-threshold", "18446744073710")
+	if w := Maintenance(cfg); w.KeepFor != math.MaxInt64 || w.Checker.ForceAge != math.MaxInt64 {
+		t.Errorf("backups are kept for %v, files are forced after %v", w.KeepFor, w.Checker.ForceAge)
+	}
+	if d := Diagnostics(cfg); d.Latency != math.MaxInt64 {
+		t.Errorf("events are recorded from %v", d.Latency)
 	}
 }
 

@@ -2,6 +2,7 @@ package options
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/basaltdb/basalt/compaction"
@@ -19,6 +20,14 @@ const (
 	shareLeast = 10 * time.Minute
 	shareMost  = time.Hour
 )
+
+// durationOf returns a setting's value in a unit as a duration, or the longest duration if that is shorter.
+func durationOf(n int64, unit time.Duration) time.Duration {
+	if n > int64(math.MaxInt64/unit) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * unit
+}
 
 // MasterNames are the settings that control how the server serves replicas.
 var MasterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "repl-timeout",
@@ -85,13 +94,13 @@ func Maintenance(cfg *config.Config) maintenance.Settings {
 	return maintenance.Settings{
 		BackupDir:   cfg.Text("backup-dir"),
 		KeepBackups: cfg.Int("max-backup-to-keep") > 0,
-		KeepFor:     time.Duration(cfg.Int("max-backup-keep-hours")) * time.Hour,
+		KeepFor:     durationOf(cfg.Int("max-backup-keep-hours"), time.Hour),
 		SaveCron:    cron("bgsave-cron"),
 		CompactCron: cron("compact-cron"),
 		ScanCron:    cron("dbsize-scan-cron"),
 		Checker: compaction.Settings{
 			Cron:            cron("compaction-checker-cron"),
-			ForceAge:        time.Duration(cfg.Int("force-compact-file-age")) * time.Second,
+			ForceAge:        durationOf(cfg.Int("force-compact-file-age"), time.Second),
 			ForceMinDeleted: int(cfg.Int("force-compact-file-min-deleted-percentage")),
 		},
 		ExpiredPercent: int(cfg.Int("compact-expired-percentage")),

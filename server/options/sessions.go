@@ -55,7 +55,7 @@ func Diagnostics(cfg *config.Config) session.Diagnostics {
 		ProfileEntries: int(cfg.Int("profiling-sample-record-max-len")),
 	}
 	if ms := cfg.Int("latency-monitor-threshold"); ms > 0 {
-		d.Latency = time.Duration(ms) * time.Millisecond
+		d.Latency = durationOf(ms, time.Millisecond)
 	}
 	return d
 }
