@@ -117,6 +117,7 @@ func TestRefusals(t *testing.T) {
 		{"own replica", []string{"--port", busy, "--slaveof", "localhost " + busy},
 			"slaveof: localhost:" + busy + " is this server: can't replicate itself"},
 		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
+		{"port of operators in use", []string{"--admin-listen", occupied.Addr().String()}, "admin-listen: "},
 		{"TLS without certificate", []string{"--tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
 		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file},
 			"tls-cert-file: there is no certificate in it"},

@@ -130,8 +130,8 @@ func (s *Server) openScripts() *scripts.Store {
 func (s *Server) Sessions() *session.Shared { return s.sessions }
 
 // Listen opens the sockets that the settings name: every address of bind with port, or the inherited socket of
-// socket-fd; every address of bind with tls-port; the Unix socket. It refuses settings by which the server would be its
-// own master. An error begins with the name of its setting.
+// socket-fd; every address of bind with tls-port; the Unix socket; the address of admin-listen. It refuses settings by
+// which the server would be its own master. An error begins with the name of its setting.
 func Listen(cfg *config.Config) (wire.Listeners, error) {
 	if err := checkMaster(cfg); err != nil {
 		return nil, err
@@ -139,6 +139,7 @@ func Listen(cfg *config.Config) (wire.Listeners, error) {
 	return wire.Listen(wire.Addresses{
 		FD: int(cfg.Int("socket-fd")), Hosts: cfg.Bind(), Port: cfg.Port(), TLSPort: int(cfg.Int("tls-port")),
 		Unix: cfg.Text("unixsocket"), UnixPerm: uint32(cfg.Int("unixsocketperm")), Backlog: int(cfg.Int("tcp-backlog")),
+		Admin: cfg.Text("admin-listen"),
 	})
 }
 
@@ -175,7 +176,8 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		listeners.Close()
 		return err
 	}
-	s.listeners, s.sessions.Services.Table = listeners, table
+	clients, door := listeners.CutAdmin()
+	s.listeners, s.sessions.Services.Table = clients, table
 	s.work.CheckSize()
 	if err := s.startCluster(); err != nil {
 		listeners.Close()
@@ -190,13 +192,10 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 			return err
 		}
 	}
-	if s.admin, err = operators.Open(operators.Options{
+	s.admin = operators.Open(door, operators.Options{
 		Config: s.cfg, DB: s.db, Log: s.log, Sessions: s.sessions, Auth: s.auth, Info: &s.report.Sections,
 		Master: s.master, Replica: s.replica, Cluster: s.cluster,
-	}); err != nil {
-		listeners.Close()
-		return err
-	}
+	})
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}

@@ -3,7 +3,6 @@ package operators
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -39,20 +38,15 @@ type Options struct {
 	Cluster  *cluster.Map // nil = cluster-enabled is off
 }
 
-// Open opens the listener for operators at the address of admin-listen; nil = that is not set.
-func Open(o Options) (*admin.Door, error) {
-	address := o.Config.Text("admin-listen")
-	if address == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("admin-listen: %w", err)
+// Open opens the door for operators on the listener of admin-listen; nil = there is none.
+func Open(l net.Listener, o Options) *admin.Door {
+	if l == nil {
+		return nil
 	}
 	d := admin.Open(l, admin.Options{Source: source{&o}, Ready: o.ready, Administrator: o.administrator, Log: o.Log,
 		Console: o.console()})
 	o.Log.Info("metrics, health and the web console over HTTP", zap.String("address", l.Addr().String()))
-	return d, nil
+	return d
 }
 
 // console returns what the web console needs, nil = admin-console is off.

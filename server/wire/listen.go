@@ -22,13 +22,14 @@ type Addresses struct {
 	Unix     string   // path of a Unix socket, "" = none
 	UnixPerm uint32   // its permissions
 	Backlog  int      // connections that may wait to be accepted; 0 = as many as the system allows
+	Admin    string   // address of the operators' HTTP listener, "" = none
 }
 
 // Listeners are open sockets before Serve: clients that connect wait.
 type Listeners []net.Listener
 
 // Listen opens the sockets. The error begins with the name of the setting at fault: port, tls-port, bind, socket-fd,
-// unixsocket or unixsocketperm.
+// unixsocket, unixsocketperm or admin-listen.
 func Listen(at Addresses) (_ Listeners, err error) {
 	var l Listeners
 	defer func() {
@@ -80,6 +81,26 @@ func Listen(at Addresses) (_ Listeners, err error) {
 	}
 	if len(l) == 0 {
 		return nil, errors.New("bind: there is no address to listen on")
+	}
+	if at.Admin != "" {
+		nl, err := net.Listen("tcp", at.Admin)
+		if err != nil {
+			return nil, fmt.Errorf("admin-listen: %w", err)
+		}
+		l = append(l, adminListener{nl})
+	}
+	return l, nil
+}
+
+// adminListener accepts the operators' HTTP connections.
+type adminListener struct{ net.Listener }
+
+// CutAdmin returns the listeners for clients, and the operators' listener, nil = there is none.
+func (l Listeners) CutAdmin() (clients Listeners, admin net.Listener) {
+	if n := len(l) - 1; n >= 0 {
+		if a, ok := l[n].(adminListener); ok {
+			return l[:n], a
+		}
 	}
 	return l, nil
 }
