@@ -72,6 +72,10 @@ func run(cfg *config.Config) (err error) {
 	if err := server.Check(cfg); err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // a log on stdout whose reader has ended would end the server
+	// SIGHUP, which ends a process that does not expect it, may come while a long log is recovered.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	undo, err := cfg.PrepareDir()
 	if err != nil {
 		return err
@@ -130,11 +134,8 @@ func run(cfg *config.Config) (err error) {
 	}
 	s := server.New(cfg, db, log.Logger)
 	s.SetBuild(version)
-	signal.Ignore(syscall.SIGPIPE) // a log on stdout whose reader has ended would end the server
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
-	reload := make(chan os.Signal, 1)
-	signal.Notify(reload, syscall.SIGHUP)
 	if err := s.Serve(listeners); err != nil {
 		s.Close() // it may have begun to use the database
 		db.Close()

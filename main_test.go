@@ -430,6 +430,44 @@ func TestLogDirectory(t *testing.T) {
 	}
 }
 
+// TestSignalsDuringStart: a SIGHUP, such as that of logrotate, does not end a server that opens its database, and neither
+// does a stdout that nobody reads.
+func TestSignalsDuringStart(t *testing.T) {
+	p := spawn(t, "--dir", t.TempDir())
+	p.await(" files: ") // the last line before the database is opened
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	p.ready(p.await(" ready "))
+	p.want("PONG", "PING")
+	p.stop(syscall.SIGTERM)
+
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	cmd := basalt(t, "--bind", "", "--unixsocket", dir+"/s", "--dir", dir+"/data")
+	cmd.Stdout = w
+	r.Close()
+	require.NoError(t, cmd.Start())
+	w.Close()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			t.Fatalf("the start ended: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+		if nc, err := net.Dial("unix", dir+"/s"); err == nil {
+			io.WriteString(nc, "SHUTDOWN\r\n") // waits until the server replies
+			io.Copy(io.Discard, nc)
+			nc.Close()
+			break
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLogReaderEnds: a server goes on when nobody reads its stdout any more, as after the end of a log collector.
 func TestLogReaderEnds(t *testing.T) {
 	r, w, err := os.Pipe()
