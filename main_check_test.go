@@ -102,4 +102,11 @@ func TestDoctor(t *testing.T) {
 	if code, _, stderr = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(stderr, file+":2: timeout: ") {
 		t.Errorf("%d, %s", code, stderr)
 	}
+	for _, line := range []string{"log-dir stdout:loud", "aclfile " + dir + "/none"} { // errors that no single setting has
+		write(t, file, line+"\n")
+		name, _, _ := strings.Cut(line, " ")
+		if code, _, stderr = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(stderr, name+": ") {
+			t.Errorf("%s: %d, %s", line, code, stderr)
+		}
+	}
 }

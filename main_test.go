@@ -118,6 +118,8 @@ func TestRefusals(t *testing.T) {
 			"slaveof: localhost:" + busy + " is this server: can't replicate itself"},
 		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
 		{"port of operators in use", []string{"--admin-listen", occupied.Addr().String()}, "admin-listen: "},
+		{"missing aclfile", []string{"--aclfile", base + "/users.acl"}, "aclfile: Error loading ACLs, opening file"},
+		{"bad aclfile", []string{"--aclfile", file}, "aclfile: "},
 		{"TLS without certificate", []string{"--tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
 		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file},
 			"tls-cert-file: there is no certificate in it"},

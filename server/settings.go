@@ -1,11 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"net"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/logging"
 	"github.com/basaltdb/basalt/server/options"
 )
 
@@ -22,7 +25,26 @@ func Check(cfg *config.Config) error {
 	if err := options.CheckTLS(cfg); err != nil {
 		return err
 	}
+	if _, err := logging.ParseTargets(cfg.Text("log-dir")); err != nil {
+		return fmt.Errorf("log-dir: %w", err)
+	}
+	if err := checkACLFile(cfg); err != nil {
+		return err
+	}
 	return adoptRole(cfg)
+}
+
+// checkACLFile reads the aclfile, if one is set.
+func checkACLFile(cfg *config.Config) error {
+	if cfg.Text("aclfile") == "" {
+		return nil
+	}
+	users := accounts.NewStore(command.ACLTable(), accounts.Options{
+		File: cfg.Text("aclfile"), AllChannels: cfg.Text("acl-pubsub-default") == "allchannels"})
+	if _, err := users.Load(); err != nil {
+		return fmt.Errorf("aclfile: %w", err)
+	}
+	return nil
 }
 
 // port returns the actual TCP port, which differs from the configured one if that is 0.
