@@ -432,7 +432,7 @@ func TestLogDirectory(t *testing.T) {
 	}
 }
 
-// TestSignalsDuringStart: a SIGHUP, such as that of logrotate, does not end a server that opens its database, and neither
+// TestSignalsDuringStart: a SIGHUP, such as that of logrotate, does not end a server that opens its database. Neither
 // does a stdout that nobody reads.
 func TestSignalsDuringStart(t *testing.T) {
 	p := spawn(t, "--dir", t.TempDir())
