@@ -273,7 +273,18 @@ func Merge(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) (done boo
 		}
 	default:
 		size := count(&patch)
-		for _, at := range places {
+		names := make([]string, len(places)) // of members: a merge into the object that contains them may move them
+		for i, at := range places {
+			if at.in.keys != nil {
+				names[i] = at.in.keys[at.i]
+			}
+		}
+		for i, at := range places {
+			if at.in.keys != nil {
+				if at.i = int32(at.in.find(names[i])); at.i < 0 {
+					continue // a merge has removed it
+				}
+			}
 			if int(at.depth)+levels > o.MaxDepth {
 				return false, ErrTooDeep
 			}

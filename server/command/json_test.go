@@ -345,6 +345,12 @@ func TestJSONWrites(t *testing.T) {
 		{`JSON.MERGE m $.nope.x 1`, nil, nil},
 		{`JSON.MERGE m $..nope 1`, jsonErr("ERR wrong static path"), nil},
 		{`JSON.GET m`, `{"a":{},"d":{"e":{"k":1},"k":1}}`, nil},
+		{`JSON.SET m $ '{"x":{"a":1,"b":{"a":2,"c":3},"d":{"a":5}}}'`, jsonOK, nil},
+		{`JSON.MERGE m $..* '{"a":null}'`, jsonOK, nil}, // moves and removes members that are results themselves
+		{`JSON.GET m`, `{"x":{"b":{"c":{}},"d":{}}}`, nil},
+		{`JSON.SET m $ '{"p":{"q":{"r":{"s":{}}}}}'`, jsonOK, nil},
+		{`JSON.MERGE m $..*..* '{"s":null}'`, jsonOK, nil}, // finds values several times
+		{`JSON.GET m`, `{"p":{"q":{"r":{}}}}`, nil},
 		{`JSON.MERGE m $ null`, jsonOK, nil},
 		{`JSON.GET m`, `null`, nil},
 		{`JSON.MERGE m $ 1 FORMAT`, jsonErr("ERR syntax error"), nil},
