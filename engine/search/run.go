@@ -322,7 +322,7 @@ func (h *ranked) Pop() any {
 // runSorted keeps the first offset+count keys of the order in a heap, and reads their rows again at the end.
 func (p *plan) runSorted(tx *engine.Tx, snap *engine.Snapshot, visit func(row *Row, fields []*Field) bool) error {
 	h := &ranked{desc: p.q.order.desc}
-	limit := int(p.q.Offset + p.q.Count)
+	limit := int(min(p.q.Offset, maxSorted) + min(p.q.Count, maxSorted)) // LIMIT may be larger: there are not more keys
 	if p.q.Count < 0 {
 		limit = int(p.scans[0].near.k)
 	}

@@ -376,6 +376,42 @@ func TestVectorQueries(t *testing.T) {
 	}
 }
 
+// TestSortNearest sorts the nearest keys by a number, with limits whose sum is no int64.
+func TestSortNearest(t *testing.T) {
+	f := open(t)
+	ix := &search.Index{Namespace: ns, Name: "i", On: cf.TypeHash}
+	vector := cf.SearchVectorParams{VectorType: search.Float64Vector, Dim: 1, M: 16, EFConstruction: 200, EFRuntime: 10}
+	for name, field := range map[string]cf.SearchField{"n": {Type: cf.SearchNumeric},
+		"v": {Type: cf.SearchVector, Vector: vector}} {
+		if err := ix.Add(search.Field{Name: name, SearchField: field}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.r.Create(ix, f.update); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range []string{"a", "b", "c"} {
+		f.hset(key, "n", fmt.Sprint(i), "v", blob(float64(i)))
+	}
+	for _, tt := range []struct {
+		offset, count int64
+		want          string
+	}{
+		{0, -1, "c() b() a()"}, {1, 1, "b()"}, {1, math.MaxInt64, "b() a()"}, {3, math.MaxInt64, ""},
+		{math.MaxInt64, 1, ""}, {math.MaxInt64, math.MaxInt64, ""},
+	} {
+		q, err := search.Parse("i", "*=>[KNN 100 @v $v]", map[string]string{"v": blob(0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Return, q.Offset, q.Count = []string{}, tt.offset, tt.count
+		q.SortBy("n", true)
+		if got := f.run(q, nil); got != tt.want {
+			t.Errorf("LIMIT %d %d: %q, want %q", tt.offset, tt.count, got, tt.want)
+		}
+	}
+}
+
 func TestVectorErrors(t *testing.T) {
 	const (
 		combined = "KNN search cannot be combined with other query expressions"
