@@ -363,11 +363,10 @@ func tsMRange(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	reverse := c.Spec.Name == "ts.mrevrange"
+	q.Reverse = c.Spec.Name == "ts.mrevrange"
 	if q.group != nil {
-		return q.groups(c, reverse)
+		return q.groups(c)
 	}
-	q.Reverse = reverse
 	mark, n := c.Out.Mark(), 0
 	err = timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
 		n++
@@ -388,7 +387,7 @@ type tsGroup struct {
 }
 
 // groups replies with one list of samples for each value of a label.
-func (q *tsQuery) groups(c *Ctx, reverse bool) error {
+func (q *tsQuery) groups(c *Ctx) error {
 	groups := map[string]*tsGroup{}
 	var values []string
 	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
@@ -425,7 +424,7 @@ func (q *tsQuery) groups(c *Ctx, reverse bool) error {
 		c.Out.Bulk(slices.Concat(q.group, []byte("="), g.value))
 		writeLabels(c, labels)
 		samples := timeseries.Reduce(g.samples, q.reducer)
-		if reverse {
+		if q.Reverse {
 			slices.Reverse(samples)
 		}
 		c.Out.Array(len(samples))
