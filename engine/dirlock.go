@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -107,4 +108,14 @@ func LockDir(dir string) (unlock func(), err error) {
 		unlockFiles()
 		release()
 	}, nil
+}
+
+// InUse reports whether a process, this one or another, has the database in dir open.
+func InUse(dir string) bool {
+	release, err := claimDir(dir)
+	if err != nil {
+		return errors.Is(err, ErrLocked)
+	}
+	release()
+	return false
 }

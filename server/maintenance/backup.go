@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,8 +89,8 @@ func (w *Work) FlushMemtables(wait bool) error {
 }
 
 // backupPlace returns a backup directory without symbolic links and without a slash at its end. A backup replaces the
-// whole directory, and its removal removes the directory. backupPlace therefore refuses a directory with any file that
-// a checkpoint cannot have, such as the database itself, which has a LOCK.
+// whole directory, and its removal removes the directory. backupPlace therefore refuses a database that is open, and a
+// directory with any file that a backup cannot have.
 func backupPlace(dir string) (string, error) {
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = target
@@ -100,11 +101,23 @@ func backupPlace(dir string) (string, error) {
 		return dir, nil
 	}
 	for _, e := range entries {
-		if e.IsDir() || !proto.ValidName(e.Name()) {
-			return "", engine.NewError("ERR", "backup-dir "+dir+" is not a backup, which would replace it: it has "+e.Name())
+		if e.IsDir() || !proto.ValidName(e.Name()) && !leftByTool(e.Name()) {
+			return "", notBackup(dir, "it has "+e.Name())
 		}
 	}
+	if engine.InUse(dir) {
+		return "", notBackup(dir, "a process has this database open")
+	}
 	return dir, err
+}
+
+func notBackup(dir, why string) error {
+	return engine.NewError("ERR", "backup-dir "+dir+" is not a backup, which would replace it: "+why)
+}
+
+// leftByTool reports whether a file of this name is left in a backup by tools that open it, such as ldb.
+func leftByTool(name string) bool {
+	return name == "LOCK" || name == "LOG" || strings.HasPrefix(name, "LOG.old.")
 }
 
 // save makes a checkpoint of the database next to the backup directory, with hard links on the same disk, and then

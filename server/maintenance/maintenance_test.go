@@ -206,6 +206,15 @@ func TestBackupDirectoryForms(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, name := range []string{"LOCK", "LOG", "LOG.old.1"} { // a tool has opened the backup
+		require.NoError(t, os.WriteFile(base+"/new/"+name, nil, 0o644))
+	}
+	f.settings.BackupDir = base + "/new"
+	require.NoError(t, f.Save())
+	f.settings.BackupDir = f.DB.Dir()
+	if err := f.Save(); err == nil || !strings.Contains(err.Error(), "is not a backup") {
+		t.Error("the database itself as backup-dir:", err)
+	}
 	if to, err := os.Readlink(base + "/link"); to != "target" {
 		t.Errorf("the link leads to %q: %v", to, err)
 	}
