@@ -254,7 +254,7 @@ func TestIterMaxSkip(t *testing.T) {
 	}
 }
 
-// TestIterErrorEndsMerge: the transaction's own writes behind a place that cannot be read are not returned as if nothing
+// TestIterErrorEndsMerge: writes of the transaction behind a place that cannot be read are not returned as if nothing
 // was before them.
 func TestIterErrorEndsMerge(t *testing.T) {
 	db := enginetest.Open(t)
