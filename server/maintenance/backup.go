@@ -5,14 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
 var (
@@ -90,7 +89,7 @@ func (w *Work) FlushMemtables(wait bool) error {
 
 // backupPlace returns a backup directory without symbolic links and without a slash at its end. A backup replaces the
 // whole directory, and its removal removes the directory. backupPlace therefore refuses a database that is open, and a
-// directory with any file that a backup cannot have.
+// directory with files that has no CURRENT, which every backup has. Tools that open a backup leave other files in it.
 func backupPlace(dir string) (string, error) {
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = target
@@ -100,24 +99,20 @@ func backupPlace(dir string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return dir, nil
 	}
-	for _, e := range entries {
-		if e.IsDir() || !proto.ValidName(e.Name()) && !leftByTool(e.Name()) {
-			return "", notBackup(dir, "it has "+e.Name())
-		}
+	if err != nil {
+		return "", err
 	}
-	if engine.InUse(dir) {
-		return "", notBackup(dir, "a process has this database open")
+	current := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "CURRENT" })
+	why := ""
+	switch {
+	case len(entries) > 0 && !current:
+		why = "it has " + entries[0].Name() + ", and no CURRENT"
+	case engine.InUse(dir):
+		why = "a process has this database open"
+	default:
+		return dir, nil
 	}
-	return dir, err
-}
-
-func notBackup(dir, why string) error {
-	return engine.NewError("ERR", "backup-dir "+dir+" is not a backup, which would replace it: "+why)
-}
-
-// leftByTool reports whether a file of this name is left in a backup by tools that open it, such as ldb.
-func leftByTool(name string) bool {
-	return name == "LOCK" || name == "LOG" || strings.HasPrefix(name, "LOG.old.")
+	return "", engine.NewError("ERR", "backup-dir "+dir+" is not a backup, which would replace it: "+why)
 }
 
 // save makes a checkpoint of the database next to the backup directory, with hard links on the same disk, and then
