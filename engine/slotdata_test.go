@@ -121,7 +121,7 @@ func TestDeleteSlotsDuringReplace(t *testing.T) {
 		go func() { deleted <- db.DeleteSlots(cf.SlotRange{First: 0, Last: cf.NumSlots - 1}) }()
 		stacks := make([]byte, 1<<20)
 		for !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("exclusiveRetry")) {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 		return true
 	})

@@ -36,12 +36,11 @@ func Check(cfg *config.Config) error {
 
 // checkACLFile reads the aclfile, if one is set.
 func checkACLFile(cfg *config.Config) error {
-	if cfg.Text("aclfile") == "" {
+	o := accountOptions(cfg)
+	if o.File == "" {
 		return nil
 	}
-	users := accounts.NewStore(command.ACLTable(), accounts.Options{
-		File: cfg.Text("aclfile"), AllChannels: cfg.Text("acl-pubsub-default") == "allchannels"})
-	if _, err := users.Load(); err != nil {
+	if _, err := accounts.NewStore(command.ACLTable(), o).Load(); err != nil {
 		return fmt.Errorf("aclfile: %w", err)
 	}
 	return nil

@@ -159,8 +159,8 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 	}
 }
 
-// A backup replaces its directory, and the removal of a backup removes the directory. A directory with other files than
-// those of a backup therefore stays as it is: photos, or the database itself.
+// A backup replaces its directory, and the removal of a backup removes the directory. A directory that is no backup
+// therefore stays as it is: photos, or the database itself.
 func TestBackupDirectoryIsNoBackup(t *testing.T) {
 	f := newFixture(t)
 	photos := filepath.Join(t.TempDir(), "photos")
