@@ -36,7 +36,7 @@ func Check(cfg *config.Config) error {
 
 // checkACLFile reads the aclfile, if one is set.
 func checkACLFile(cfg *config.Config) error {
-	o := accountOptions(cfg)
+	o := options.Accounts(cfg)
 	if o.File == "" {
 		return nil
 	}

@@ -6,10 +6,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/server/acl"
-	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/config/conffile"
 	"github.com/basaltdb/basalt/server/options"
 )
@@ -19,7 +17,7 @@ func (s *Server) newAuth() *auth.Auth {
 	return auth.New(auth.Options{
 		Settings: s.cfg,
 		Log:      s.log,
-		ACL:      accountOptions(s.cfg),
+		ACL:      options.Accounts(s.cfg),
 		FromMaster: func() bool {
 			_, _, replica := s.cfg.Master()
 			return replica && s.cfg.Bool("repl-namespace-enabled")
@@ -27,15 +25,6 @@ func (s *Server) newAuth() *auth.Auth {
 		OnChannelsLost: func(user string) { s.sessions.CloseSubscribers(user) },
 		Describe:       func(id int64) string { return s.sessions.Describe(id) },
 	})
-}
-
-// accountOptions returns the settings of the users and their log.
-func accountOptions(cfg *config.Config) accounts.Options {
-	return accounts.Options{
-		File:        cfg.Text("aclfile"),
-		AllChannels: cfg.Text("acl-pubsub-default") == "allchannels",
-		LogEntries:  int(cfg.Int("acllog-max-len")),
-	}
 }
 
 // presentUsers returns the users for CONFIG REWRITE: none if they are in the aclfile, and the default user only if

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/config/setting"
@@ -23,6 +24,15 @@ func Commands(cfg *config.Config) (*command.Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// Accounts returns the settings of the users and of the log of refusals.
+func Accounts(cfg *config.Config) accounts.Options {
+	return accounts.Options{
+		File:        cfg.Text("aclfile"),
+		AllChannels: cfg.Text("acl-pubsub-default") == "allchannels",
+		LogEntries:  int(cfg.Int("acllog-max-len")),
+	}
 }
 
 // Users returns the users declared by the configuration.
