@@ -307,6 +307,7 @@ func TestMarksEnd(t *testing.T) {
 		},
 	} {
 		m, s := opened(t, idA)
+		must(t, m.Forbid(span(0, 9)))
 		must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 		must(t, change(m))
 		if got := text(m.Topology().Route(3, topology.Access{Write: true})); got != "" {
@@ -349,6 +350,7 @@ func TestPersistence(t *testing.T) {
 	s := &server{}
 	m := open(t, s, dir)
 	must(t, m.SetNodes([]byte(fourNodes), 7, false))
+	must(t, m.Forbid(span(0, 9)))
 	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD), nil))
 	must(t, m.Imported(span(100, 101)))
 	path := filepath.Join(dir, "nodes.conf")
@@ -467,6 +469,7 @@ func TestMigrate(t *testing.T) {
 	}
 	g := &migrator{}
 	m.SetMigrator(g)
+	must(t, m.Forbid(span(9, 9)))
 	must(t, m.Migrated(span(9, 9), m.Topology().Node(idD), nil))
 	replica, _ := opened(t, idC)
 	for _, test := range []struct {
@@ -638,9 +641,41 @@ func TestMigratedTooLate(t *testing.T) {
 		want bool
 	}{{span(0, 9), true}, {span(90, 100), false}, {span(100, 109), false}} {
 		told := false
+		must(t, m.Forbid(test.r))
 		must(t, m.Migrated(test.r, m.Topology().Node(idD), func() { told = true }))
 		if told != test.want {
 			t.Errorf("%v: told: %v, want %v", test.r, told, test.want)
+		}
+	}
+}
+
+// A change of the topology ends the pause of writes and leaves the slots here: what clients have written since is not at
+// the destination, so clients are not redirected to it.
+func TestMigratedAfterWrites(t *testing.T) {
+	for what, change := range map[string]func(m *Map) error{
+		"force": func(m *Map) error { return m.SetNodes([]byte(fourNodes), 1, true) },
+		"given away and given back": func(m *Map) error {
+			away := strings.Replace(fourNodes, "100-199", "5 100-199", 1)
+			return errors.Join(m.SetNodes([]byte(strings.Replace(away, "0-99", "0-4 6-99", 1)), 2, false),
+				m.SetNodes([]byte(fourNodes), 3, false))
+		},
+	} {
+		m, s := opened(t, idA)
+		to := m.Topology().Node(idD)
+		must(t, m.Leaving(span(5, 9), to))
+		must(t, m.Forbid(span(5, 9)))
+		must(t, change(m))
+		write := func(slot uint16) string { return text(m.Topology().Route(slot, topology.Access{Write: true})) }
+		if got := write(5); got != "" {
+			t.Errorf("%s: before: %s", what, got)
+		}
+		if err := m.Migrated(span(5, 9), to, func() { t.Error(what, ": the destination was told") }); err == nil {
+			t.Error(what, ": clients are redirected")
+		}
+		m.Allow(span(5, 9))
+		m.Stays(span(5, 9))
+		if write(5) != "" || write(9) != "" || s.record != "" {
+			t.Errorf("%s: %q, %q, kept %q", what, write(5), write(9), s.record)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var (
 	ErrNotMaster      = engine.NewError("ERR", "The node isn't a master")
 	errReplicaTakes   = engine.NewError("ERR", "Slave can't import slot")
 	errNoMigrator     = engine.NewError("ERR", "slot migration is not available")
+	errAllowed        = errors.New("the topology has changed, and clients may have written")
 )
 
 // Options are what a Map needs of the server. All functions are set.
@@ -383,11 +384,21 @@ func (m *Map) Forbid(r cf.SlotRange) error {
 func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, topology.Forbidden) }
 
 // Migrated redirects all commands for slots of this node to another node, until the controller names the owner. The
-// redirection is in force even if the error says that it could not be written to the disk. first, unless it is nil, is
-// called after that write and before clients are redirected; other changes wait for it. It is not called when the
-// controller has given one of the slots to another node meanwhile: then this node redirects nobody to the destination.
+// redirection is in force even if it could not be written to the disk. first, unless it is nil, is called after that
+// write and before clients are redirected; other changes wait for it. It is not called when the controller has given
+// one of the slots to another node meanwhile: then this node redirects nobody to the destination. After an error nothing
+// has changed: the topology has been replaced since Forbid in a manner that allowed writes, which the destination lacks.
 func (m *Map) Migrated(r cf.SlotRange, to *topology.Node, first func()) error {
-	return m.markAfter(r, topology.Migrated, to.ID, first)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.now.Load()
+	for slot := range r.All() {
+		if is, _ := t.Mark(slot); t.Owns(slot) && is != topology.Forbidden && is != topology.Doubtful {
+			return errAllowed
+		}
+	}
+	m.markLocked(r, topology.Migrated, to.ID, first)
+	return nil
 }
 
 // Importing lets the migrator's commands, and commands after ASKING, run for slots of other nodes.
@@ -432,14 +443,14 @@ func (m *Map) Revoked(r cf.SlotRange) {
 // mark marks those slots of a range that have an owner: this node's slots or the slots of other nodes, depending on the
 // mark.
 func (m *Map) mark(r cf.SlotRange, as topology.Mark, to string) (err error) {
-	return m.markAfter(r, as, to, nil)
-}
-
-// markAfter is mark with a function that is called when the mark is on disk and not yet in force, unless the owner of a
-// slot has changed.
-func (m *Map) markAfter(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.markLocked(r, as, to, nil)
+}
+
+// markLocked is mark with a function that is called when the mark is on disk and not yet in force, unless the owner of a
+// slot has changed. mu must be held.
+func (m *Map) markLocked(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	t := m.now.Load().Copy()
 	all := true
 	for slot := range r.All() {

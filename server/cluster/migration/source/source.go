@@ -56,7 +56,7 @@ type Target struct {
 	Leaving func(r cf.SlotRange) error
 	Stays   func(r cf.SlotRange)
 	// Moved redirects all commands for the slots to the target, also after a restart of the server. It calls first when
-	// the redirection is certain.
+	// the redirection is certain. After an error the slots are here.
 	Moved func(r cf.SlotRange, first func()) error
 }
 
@@ -432,8 +432,7 @@ func (j *job) end() error {
 	j.Step(stage.Moved)
 	taken := j.Clock.Now()
 	if err := j.to.Moved(j.slots, j.confirm); err != nil {
-		// Clients are redirected already. Only a crash would undo the redirection.
-		j.log.Error("writing to the disk that the slots have moved failed", zap.Error(err))
+		return fmt.Errorf("redirecting clients: %w", err)
 	}
 	now := j.Clock.Now()
 	j.log.Info("writes of the slots have paused", zap.Duration("for", now.Sub(began)),

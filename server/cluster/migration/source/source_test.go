@@ -43,25 +43,29 @@ func TestMigrate(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer func(cmd []string) (string, bool)
+		moved  error
 		want   []string
 		err    string
 	}{
-		{"success", func([]string) (string, bool) { return "", true },
+		{"success", func([]string) (string, bool) { return "", true }, nil,
 			[]string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "moved",
 				"IMPORT 65"}, ""},
+		{"not redirected", func([]string) (string, bool) { return "", true }, errors.New("written"),
+			[]string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "moved",
+				"allow", "stays", "IMPORT 2"}, "written"},
 		{"refused", func(cmd []string) (string, bool) {
 			if cmd[len(cmd)-1] == "0" {
 				return "-ERR no\r\n", true
 			}
 			return "", true
-		}, []string{"IMPORT 0", "IMPORT 2"}, "ERR no"},
+		}, nil, []string{"IMPORT 0", "IMPORT 2"}, "ERR no"},
 		{"failed at the end", func(cmd []string) (string, bool) {
 			if cmd[len(cmd)-1] == "1" {
 				return "-ERR the import of the slots has ended\r\n", true
 			}
 			return "", true
-		}, []string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "allow", "stays",
-			"IMPORT 2"}, "has ended"},
+		}, nil, []string{"IMPORT 0", "IMPORT 64", "APPLYBATCH", "APPLYBATCH", "leaving", "forbid", "IMPORT 1", "allow",
+			"stays", "IMPORT 2"}, "has ended"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
@@ -93,7 +97,13 @@ func TestMigrate(t *testing.T) {
 			to := Target{ID: "d", Addr: "d:1",
 				Leaving: func(cf.SlotRange) error { s.note("leaving"); return nil },
 				Stays:   func(cf.SlotRange) { s.note("stays") },
-				Moved:   func(_ cf.SlotRange, first func()) error { s.note("moved"); first(); return nil }}
+				Moved: func(_ cf.SlotRange, first func()) error {
+					s.note("moved")
+					if tt.moved == nil {
+						first()
+					}
+					return tt.moved
+				}}
 			require.NoError(t, src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }))
 			err := <-done
 			state := StateFailed
