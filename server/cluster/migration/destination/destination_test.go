@@ -114,7 +114,10 @@ func TestImport(t *testing.T) {
 	n.check("arrived", Success, "arrived", true, false)
 	n.must(n.Confirm(a, foo))
 	n.check("confirmed", Success, "imported", true, false)
-	n.slots.is = ""
+	n.slots.is = "" // the topology has given them to another node
+	if err := n.Succeed(newLink(1), foo); err == nil {
+		t.Error("who asks is told that the slots are here")
+	}
 
 	n.must(n.Start(a, foo))
 	n.set()

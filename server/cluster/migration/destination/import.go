@@ -213,8 +213,6 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	}
 	now := i.now.Load()
 	switch {
-	case now.state == Success:
-		return nil
 	case now.stale(link, r):
 		return errStale
 	case now.state == Started && now.link != link:
