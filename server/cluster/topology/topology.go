@@ -360,25 +360,27 @@ func (m Mark) OfSource() bool { return m != Importing && m != Imported && m != A
 
 // Arrival returns a range of arrived slots with one owner, and the owner.
 func (t *Topology) Arrival() (r cf.SlotRange, from *Node, ok bool) {
-	for first, m := range t.marks {
-		if m != Arrived || t.rules[first] != unsure {
-			continue
-		}
-		last := first
-		for last+1 < cf.NumSlots && t.marks[last+1] == Arrived && t.owners[last+1] == t.owners[first] {
-			last++
-		}
-		return cf.SlotRange{First: uint16(first), Last: uint16(last)}, t.Owner(uint16(first)), true
-	}
-	return r, nil, false
+	r, ok = t.unsureAs(Arrived, func(a, b uint16) bool { return t.owners[a] == t.owners[b] })
+	return r, t.Owner(r.First), ok
 }
 
 // Doubt returns a range of doubtful slots, and the destination of their migration.
 func (t *Topology) Doubt() (r cf.SlotRange, to *Node, ok bool) {
-	for r := range t.marked(Leaving) {
-		if t.rules[r.First] == unsure {
-			return r, t.MovedTo(r.First), true
+	r, ok = t.unsureAs(Doubtful, func(a, b uint16) bool { return t.moved[a] == t.moved[b] })
+	return r, t.MovedTo(r.First), ok
+}
+
+// unsureAs returns the first range of unsure slots with a mark that are alike.
+func (t *Topology) unsureAs(m Mark, alike func(a, b uint16) bool) (r cf.SlotRange, ok bool) {
+	for slot := range uint16(cf.NumSlots) {
+		switch is := t.marks[slot] == m && t.rules[slot] == unsure; {
+		case is && !ok:
+			r, ok = cf.SlotRange{First: slot, Last: slot}, true
+		case is && alike(r.First, slot):
+			r.Last = slot
+		case ok:
+			return r, ok
 		}
 	}
-	return r, nil, false
+	return r, ok
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -51,6 +52,35 @@ func TestParseNodes(t *testing.T) {
 		if got := text(err); got != want {
 			t.Errorf("%q: %q, want %q", nodes, got, want)
 		}
+	}
+}
+
+// TestDoubt: a range in doubt ends where a running migration to the same node begins, and where the other side changes.
+func TestDoubt(t *testing.T) {
+	fill := strings.NewReplacer("A", idA, "B", idB, "C", strings.Repeat("c", IDLen)).Replace
+	top, err := Parse([]byte(fill("A h 1 master - 0-9\nB h 2 master - 20-29\nC h 3 master - 30-39")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top.ID = idA
+	top.SetMark(cf.SlotRange{First: 1, Last: 3}, Doubtful, idB)
+	top.SetMark(cf.SlotRange{First: 4, Last: 6}, Leaving, idB)
+	top.SetMark(cf.SlotRange{First: 7, Last: 7}, Doubtful, fill("C"))
+	top.SetMark(cf.SlotRange{First: 28, Last: 31}, Arrived, "")
+	top.Settle()
+	for _, last := range []uint16{3, 7} {
+		r, to, ok := top.Doubt()
+		if !ok || r.Last != last || to.ID != map[uint16]string{3: idB, 7: fill("C")}[last] {
+			t.Errorf("in doubt up to %d: %v %v %v", last, r, to, ok)
+		}
+		top.SetMark(r, Unmarked, "")
+		top.Settle()
+	}
+	if r, from, ok := top.Arrival(); !ok || r != (cf.SlotRange{First: 28, Last: 29}) || from.ID != idB {
+		t.Errorf("arrived: %v %v %v", r, from, ok)
+	}
+	if _, _, ok := top.Doubt(); ok {
+		t.Error("still in doubt")
 	}
 }
 
