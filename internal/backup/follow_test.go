@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,34 @@ func after(t time.Time) time.Time {
 	for {
 		if now := time.Now(); now.UnixMilli() > t.UnixMilli() {
 			return now
+		}
+	}
+}
+
+// TestRefusedStream: only a server that lacks the writes makes a new timeline with a full backup necessary.
+func TestRefusedStream(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	s := &Server{Addr: l.Addr().String()}
+	for reply, full := range map[string]bool{
+		"-ERR sequence out of range, please use fullsync":                                 true,
+		"-ERR wrong replication id of the last log":                                       true,
+		"-ERR max number of clients reached":                                              false,
+		"-NOAUTH Authentication required.":                                                false,
+		"-LOADING kvrocks is restoring the db from backup":                                false,
+		"-MASTERDOWN Link with MASTER is down and slave-serve-stale-data is set to 'no'.": false,
+	} {
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				io.WriteString(c, reply+"\r\n")
+				io.Copy(io.Discard, c)
+				c.Close()
+			}
+		}()
+		_, err := s.stream(t.Context(), 7)
+		if err == nil || errors.Is(err, errRange) != full {
+			t.Errorf("%s: %v", reply, err)
 		}
 	}
 }

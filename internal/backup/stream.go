@@ -40,7 +40,7 @@ func (s *Server) stream(ctx context.Context, next uint64) (*stream, error) {
 	}
 	if err != nil {
 		c.Close()
-		if r := proto.ReplyError(""); errors.As(err, &r) && !r.Loading() {
+		if r := proto.ReplyError(""); errors.As(err, &r) && r.NeedsFull() {
 			return nil, fmt.Errorf("%w: %s: PSYNC %d: %w", errRange, s.Addr, next, err)
 		}
 		return nil, fmt.Errorf("%s: PSYNC: %w", s.Addr, err)

@@ -50,6 +50,11 @@ func (e ReplyError) Loading() bool {
 	return strings.HasPrefix(string(e), "LOADING") || strings.Contains(string(e), "is restoring the db from backup")
 }
 
+// NeedsFull reports whether the master lacks the writes that PSYNC has asked for, or has others instead.
+func (e ReplyError) NeedsFull() bool {
+	return strings.HasSuffix(string(e), string(ErrOutOfRange)) || strings.HasSuffix(string(e), string(ErrWrongID))
+}
+
 // UnknownOption reports whether the master does not know an option of REPLCONF.
 func (e ReplyError) UnknownOption() bool {
 	return strings.Contains(strings.ToLower(string(e)), string(ErrUnknownOption))
