@@ -162,10 +162,10 @@ func (s *Server) recorded(key string) (text string, err error) {
 // would also lose that many seconds of writes if it became the master.
 const replicasLearn = 5 * time.Second
 
-// awaitReplicas waits until all replicas that acknowledge writes have acknowledged the writes so far, but no longer
-// than replicasLearn.
-func (s *Server) awaitReplicas() {
-	if !s.master.AwaitAcks(s.db.LatestSequence(), replicasLearn) {
+// awaitReplicas waits until n replicas are connected, and all that acknowledge writes have acknowledged the writes so
+// far, but no longer than replicasLearn.
+func (s *Server) awaitReplicas(n int) {
+	if !s.master.AwaitAcks(s.db.LatestSequence(), n, replicasLearn) {
 		s.log.Warn("replicas lag behind: a replica that becomes the master now would not know of the migration")
 	}
 }

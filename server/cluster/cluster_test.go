@@ -38,6 +38,7 @@ type server struct {
 	barriers int
 	deleted  []string
 	changes  int
+	replicas int    // that Leaving has waited for
 	record   string // of the marks, in the database
 	keys     bool
 	barrier  error
@@ -63,7 +64,7 @@ func open(t *testing.T, s *server, dir string) *Map {
 		Changed:     func(_, _ *topology.Topology) { s.changes++ },
 		Record:      func(marks string) error { s.record = marks; return nil },
 		Recorded:    func() (string, error) { return s.record, nil },
-		Replicated:  func() {},
+		Replicated:  func(n int) { s.replicas = n },
 	})
 	must(t, m.Start())
 	return m
@@ -318,11 +319,29 @@ func TestMarksEnd(t *testing.T) {
 		}
 	}
 	m, _ := opened(t, idD)
+	must(t, m.Imported(span(100, 109)))
+	failover := strings.NewReplacer("7002 master - 100-199", "7002 slave "+idC, "7003 slave "+idB, "7003 master - 100-199")
+	must(t, m.SetNodes([]byte(failover.Replace(fourNodes)), 2, false))
+	if _, from, ok := m.Topology().Arrival(); !ok || from.ID != idC { // which may not know of the migration
+		t.Error("the new owner is not asked")
+	}
+	m, _ = opened(t, idD)
 	must(t, m.Imported(span(0, 9)))
 	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "0-99", "10-99", 1)), 2, false))
 	must(t, m.SetNodes([]byte(fourNodes), 3, false))
 	if got := text(m.Topology().Route(3, topology.Access{})); got != "MOVED 3 127.0.0.1:7001" {
 		t.Error(got)
+	}
+}
+
+// Before slots leave, all replicas are waited for that the controller takes for alive.
+func TestLeavingAwaitsReplicas(t *testing.T) {
+	m, s := opened(t, idB)
+	nodes := fourNodes + "\n" + strings.Repeat("e", topology.IDLen) + " 127.0.0.1 7005 slave,fail " + idB
+	must(t, m.SetNodes([]byte(nodes), 2, false))
+	must(t, m.Leaving(span(100, 109), m.Topology().Node(idD)))
+	if s.replicas != 1 {
+		t.Errorf("%d replicas", s.replicas)
 	}
 }
 

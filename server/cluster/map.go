@@ -40,10 +40,11 @@ type Options struct {
 	// DeleteSlots deletes the keys of slots, after a barrier.
 	DeleteSlots func(r cf.SlotRange) error
 	// Record stores the marks in the database, from where replicas learn them; "" = no marks. Recorded returns the
-	// stored marks. Replicated returns when the replicas have all earlier writes, or after a timeout.
+	// stored marks. Replicated returns when this node's replicas, of which the topology has n, have all earlier writes, or
+	// after a timeout.
 	Record     func(marks string) error
 	Recorded   func() (marks string, err error)
-	Replicated func()
+	Replicated func(n int)
 	// Empty reports whether the database holds no key.
 	Empty func() bool
 	// Changed is called after each change has come into force. Clients may be waiting for keys, or be subscribed to
@@ -341,14 +342,21 @@ func (m *Map) setRole(t *topology.Topology) error {
 }
 
 // Leaving records that another node may soon own slots of this node. From then on a process that starts, and a replica
-// that becomes a master, ask the destination first. When Leaving returns, the replicas have the record. After an error
-// nothing has changed.
+// that becomes a master, ask the destination first. When Leaving returns, the replicas have the record. A replica that is
+// not connected may have become the master: before the slots leave, this node has had the time to learn of that. After
+// an error nothing has changed.
 func (m *Map) Leaving(r cf.SlotRange, to *topology.Node) error {
 	if err := m.mark(r, topology.Leaving, to.ID); err != nil {
 		m.Stays(r)
 		return err
 	}
-	m.opt.Replicated()
+	n := 0
+	for replica := range m.now.Load().Replicas(m.now.Load().Self) {
+		if !replica.Failed {
+			n++
+		}
+	}
+	m.opt.Replicated(n)
 	return nil
 }
 

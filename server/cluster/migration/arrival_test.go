@@ -36,7 +36,7 @@ func TestSilentOwnerOfArrivals(t *testing.T) {
 			IsReplica: func() bool { return false }, Follow: func(string, int) error { return nil }, Lead: nothing,
 			Barrier: nothing, DeleteSlots: func(cf.SlotRange) error { return nil },
 			Record: func(string) error { return nil }, Recorded: func() (string, error) { return "", nil },
-			Replicated: func() {}, Empty: func() bool { return true }, Changed: func(_, _ *topology.Topology) {},
+			Replicated: func(int) {}, Empty: func() bool { return true }, Changed: func(_, _ *topology.Topology) {},
 		})
 		require.NoError(t, slots.SetNodeID(a))
 		require.NoError(t, slots.SetNodes([]byte(a+" 127.0.0.1 7001 master - 0-99\n"+b+" 127.0.0.1 7002 master - 100-199"),

@@ -338,6 +338,9 @@ func (t *Topology) TakeMarks(old *Topology) {
 		if ours := t.Owner(s) == self; m.OfSource() != ours {
 			continue
 		}
+		if m == Imported && old.Owner(s) != nil && old.Owner(s).ID != t.Owner(s).ID {
+			m = Arrived // a replica that has become the owner may not know of the migration
+		}
 		t.SetMark(cf.SlotRange{First: s, Last: s}, m, old.moved[s])
 	}
 }

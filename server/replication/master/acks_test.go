@@ -82,7 +82,7 @@ func TestAcks(t *testing.T) {
 	}
 }
 
-// TestAwaitAcks: only connected replicas that acknowledge are waited for.
+// TestAwaitAcks: all connected replicas that acknowledge are waited for, and those that are to be connected.
 func TestAwaitAcks(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 3, 10)
@@ -90,23 +90,38 @@ func TestAwaitAcks(t *testing.T) {
 		m, _ := newMaster(t, db, defaults)
 		defer m.Close()
 		old := connect(t, m, 4, proto.Conf{})
-		if !m.AwaitAcks(3, time.Second) {
+		if !m.AwaitAcks(3, 1, time.Second) {
 			t.Error("somebody was waited for who acknowledges nothing")
 		}
+		if m.AwaitAcks(3, 2, time.Second) {
+			t.Error("another one is not connected")
+		}
+		first := make(chan bool)
+		go func() { first <- m.AwaitAcks(3, 2, 5*time.Second) }()
+		synctest.Wait()
 		var replicas []*replica
 		for range 2 {
 			r := connect(t, m, 4, proto.Conf{Ack: true})
-			r.ack(1)
 			replicas = append(replicas, r)
 			go r.untilEnd()
 		}
 		synctest.Wait()
+		select {
+		case <-first:
+			t.Error("two have not acknowledged anything yet")
+		default:
+		}
+		for _, r := range replicas {
+			r.ack(1)
+		}
+		<-first
+		synctest.Wait()
 		began := time.Now()
-		if m.AwaitAcks(3, 5*time.Second) || time.Since(began) != 5*time.Second {
+		if m.AwaitAcks(3, 2, 5*time.Second) || time.Since(began) != 5*time.Second {
 			t.Errorf("it took %v", time.Since(began))
 		}
 		all := make(chan bool)
-		go func() { all <- m.AwaitAcks(3, 5*time.Second) }()
+		go func() { all <- m.AwaitAcks(3, 2, 5*time.Second) }()
 		replicas[0].ack(3)
 		synctest.Wait()
 		select {

@@ -220,8 +220,8 @@ func (m *Master) Suspend() (resume func()) {
 func (m *Master) Followed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	return m.users > 0 || slices.ContainsFunc(m.lost, func(p position) bool { return now.Before(p.until) })
+	m.forget(time.Now())
+	return m.users > 0 || len(m.lost) > 0
 }
 
 // Peer is what a replica has announced.
@@ -311,6 +311,7 @@ func (m *Master) Feed(link Link, peer Peer, p proto.PSync) {
 	}
 	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", p.Next),
 		zap.Uint64("behind", f.lag()))
+	m.noteAck()
 	go f.send()
 	err := f.receive()
 	f.end(err)
@@ -363,7 +364,7 @@ func (m *Master) detach(f *feeder) {
 		m.db.Follow(nil)
 		m.backlog.Clear()
 	}
-	m.lost = append(m.lost, position{f.needs(), time.Now().Add(lostKept)})
+	m.lose(f.needs(), time.Now())
 	m.countGood()
 	m.leave()
 	m.mu.Unlock()
@@ -421,8 +422,8 @@ func (m *Master) noteAck() {
 	m.acked()
 }
 
-// hear returns a channel that gets a value when a replica has acknowledged more than before, and when a replica has
-// disconnected, until stop is called.
+// hear returns a channel that gets a value when a replica has connected or disconnected, or has acknowledged more than
+// before, until stop is called.
 func (m *Master) hear() (c <-chan struct{}, stop func()) {
 	heard := make(chan struct{}, 1)
 	m.mu.Lock()
@@ -435,23 +436,25 @@ func (m *Master) hear() (c <-chan struct{}, stop func()) {
 	}
 }
 
-// AwaitAcks waits until all replicas that acknowledge have acknowledged a sequence number. It reports whether they did
-// so in time.
-func (m *Master) AwaitAcks(seq uint64, timeout time.Duration) bool {
+// AwaitAcks waits until at least n replicas are connected, and all that acknowledge have acknowledged a sequence number.
+// It reports whether they did so in time.
+func (m *Master) AwaitAcks(seq uint64, n int, timeout time.Duration) bool {
 	heard, stop := m.hear()
 	defer stop()
 	t := time.NewTimer(timeout)
 	defer t.Stop()
-	m.AskAck(seq)
-	lacks := func(f *feeder) bool { return f.ackedAt.Load() != 0 && f.acked.Load() < seq }
-	for slices.ContainsFunc(*m.feeders.Load(), lacks) {
+	lacks := func(f *feeder) bool { return f.answers.Load() && f.acked.Load() < seq }
+	for {
+		if all := *m.feeders.Load(); len(all) >= n && !slices.ContainsFunc(all, lacks) {
+			return true
+		}
+		m.AskAck(seq)
 		select {
 		case <-heard:
 		case <-t.C:
 			return false
 		}
 	}
-	return true
 }
 
 // AckedBy returns the number of replicas that have acknowledged a sequence number.
@@ -568,7 +571,9 @@ func (m *Master) keepHouse() {
 		case now := <-t.C:
 			m.cutSilent(now)
 			if next, ok := m.files.Expire(now); ok {
+				m.mu.Lock()
 				m.lose(next, now)
+				m.mu.Unlock()
 			}
 			if every > 0 && now.Sub(kept) >= every {
 				kept = now
@@ -589,11 +594,15 @@ func (m *Master) cutSilent(now time.Time) {
 	}
 }
 
-// lose records the sequence number from which a disconnected replica will need the log.
+// lose records the sequence number from which a disconnected replica will need the log. m.mu must be held.
 func (m *Master) lose(next uint64, now time.Time) {
-	m.mu.Lock()
+	m.forget(now)
 	m.lost = append(m.lost, position{next, now.Add(lostKept)})
-	m.mu.Unlock()
+}
+
+// forget drops replicas that were lost long ago. m.mu must be held.
+func (m *Master) forget(now time.Time) {
+	m.lost = slices.DeleteFunc(m.lost, func(p position) bool { return now.After(p.until) })
 }
 
 // keepLogs keeps the log files that connected replicas, replicas that fetch files, and recently lost replicas need.
@@ -603,7 +612,7 @@ func (m *Master) keepLogs(now time.Time) {
 		oldest = min(oldest, f.needs())
 	}
 	m.mu.Lock()
-	m.lost = slices.DeleteFunc(m.lost, func(p position) bool { return now.After(p.until) })
+	m.forget(now)
 	for _, p := range m.lost {
 		oldest = min(oldest, p.next)
 	}
