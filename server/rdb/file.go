@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/basaltdb/basalt/server/rdb/internal/raw"
@@ -215,7 +216,9 @@ func (f *File) next(i *Item) error {
 				i.Expire = 0
 			}
 		case opSelectDB:
-			f.db = r.Length()
+			if f.db = r.Length(); f.db > math.MaxInt32 { // an int of Redis
+				r.Failf("database %d", f.db)
+			}
 		case opResizeDB:
 			r.Length()
 			r.Length()

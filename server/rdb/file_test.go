@@ -209,6 +209,7 @@ func TestFileErrors(t *testing.T) {
 		{"damaged listpack", "REDIS0009" + "\x10\x01b\x03abc", ErrFormat, 16, "b", 0},
 		{"a length of 2^62", "REDIS0009" + good + "\x00\x01b\x81\x40" + strings.Repeat("\x00", 7), ErrFormat, 26, "b", 1},
 		{"2^62 members", "REDIS0009" + good + "\x02\x01b\x81\x40" + strings.Repeat("\x00", 7), ErrFormat, 26, "b", 1},
+		{"database 2^64-1", "REDIS0009" + good + "\xfe\x81" + strings.Repeat("\xff", 8) + good, ErrFormat, 24, "", 1},
 		{"a value beyond the limit", "REDIS0009" + good + "\x00\x01b\x80\x00\x20\x00\x00" +
 			strings.Repeat("x", 1<<21), ErrTooLarge, 22, "b", 1},
 	} {
