@@ -421,7 +421,7 @@ func TestLoad(t *testing.T) {
 		"version 1\nid A\n": "Invalid cluster nodes info", "epoch 1\n": "unknown key: epoch",
 	} {
 		must(t, os.WriteFile(path, []byte(strings.NewReplacer("A", idA, "B", idB).Replace(file)), 0o600))
-		_, err := load(path)
+		_, _, err := load(path)
 		if got := fmt.Sprint(err); (err != nil || want != "") && got != path+": "+want {
 			t.Errorf("%q: %v", file, err)
 		}
@@ -648,6 +648,29 @@ func TestReplicaInherits(t *testing.T) {
 				t.Errorf("deleted %q, kept %q", got, s.record)
 			}
 		})
+	}
+}
+
+// What a replica knows of its master's migrations outlives its process, also one that ends while it becomes the master,
+// before it has written the marks to its file.
+func TestReplicaStartsAgain(t *testing.T) {
+	fill := strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace
+	for nodes, want := range map[string]string{
+		"B 127.0.0.1 7002 master - 100-199\nnode C 127.0.0.1 7003 slave B":  "MOVED 100 127.0.0.1:7004",
+		"C 127.0.0.1 7003 master - 100-199\nnode B 127.0.0.1 7002 slave C":  "MOVED 100 127.0.0.1:7004",
+		"C 127.0.0.1 7003 master - 110-199\nnode B 127.0.0.1 7002 master -": "CLUSTERDOWN Hash slot not served",
+	} {
+		dir := t.TempDir()
+		file := "version 2\nid C\nnode D 127.0.0.1 7004 master -\nnode " + nodes + "\n"
+		must(t, os.WriteFile(filepath.Join(dir, "nodes.conf"), []byte(fill(file)), 0o600))
+		s := &server{record: fill("migrated 100-109 D\n")}
+		m := open(t, s, dir)
+		if got := text(m.Topology().Route(100, topology.Access{ReadOnly: true})); got != want {
+			t.Errorf("%s: %q, want %q", nodes, got, want)
+		}
+		if deleted := want[0] == 'C'; deleted != slices.Equal(s.deleted, []string{"100-109"}) {
+			t.Errorf("%s: deleted %q", nodes, s.deleted)
+		}
 	}
 }
 

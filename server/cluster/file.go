@@ -96,7 +96,7 @@ func removeFile(path string) error {
 
 // Master returns this node's master according to the topology in a file. known is false when the file has no topology.
 func Master(path string) (master *topology.Node, known bool, err error) {
-	t, err := load(path)
+	t, _, err := load(path)
 	if err != nil || t.Version < 0 {
 		return nil, false, err
 	}
@@ -106,27 +106,28 @@ func Master(path string) (master *topology.Node, known bool, err error) {
 	return master, true, nil
 }
 
-// load reads a file that save or Kvrocks has written.
-func load(path string) (*topology.Topology, error) {
+// load reads a file that save or Kvrocks has written. marked reports whether there is a file of marks.
+func load(path string) (t *topology.Topology, marked bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return topology.None(""), nil
+		return topology.None(""), false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	t, err := topology.ParseFile(text)
+	t, err = topology.ParseFile(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, false, fmt.Errorf("%s: %w", path, err)
 	}
 	marks, err := os.ReadFile(path + marksSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, false, nil
+	}
 	if err == nil {
 		err = t.ParseMarks(marks)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s%s: %w", path, marksSuffix, err)
+		return nil, false, fmt.Errorf("%s%s: %w", path, marksSuffix, err)
 	}
-	return t, nil
+	return t, true, nil
 }

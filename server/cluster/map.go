@@ -105,13 +105,15 @@ func (m *Map) Start() error {
 	if !m.opt.Keep {
 		return nil
 	}
-	t, err := load(m.opt.Path)
+	t, marked, err := load(m.opt.Path)
 	if err != nil {
 		return err
 	}
-	if t.IsReplica() {
+	// A replica that was killed while it became the master has not written its master's marks to the file yet.
+	if t.Settle(); t.IsReplica() || !marked {
 		err = m.learn(t)
-	} else {
+	}
+	if !t.IsReplica() {
 		t.MakeDoubtful()
 	}
 	m.publish(t.Settle())
