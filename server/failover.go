@@ -44,6 +44,7 @@ func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
 
 // Follow implements master.FailoverServer. No one has written since the other server received everything.
 func (f failoverServer) Follow(host string, port int) error {
+	f.s.replica.HandOver()
 	return f.s.becomeReplica(host, port, false)
 }
 

@@ -101,22 +101,22 @@ func (s *Server) Follow(host string, port int) error {
 	return s.becomeReplica(host, port, !s.IsReplica())
 }
 
-// becomeReplica makes the server a replica; own as in [replica.Replica.Follow].
-func (s *Server) becomeReplica(host string, port int, own bool) error {
+// becomeReplica makes the server a replica; written as in [replica.Replica.Follow].
+func (s *Server) becomeReplica(host string, port int, written bool) error {
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
 	s.applyRole()
 	s.sessions.Demoted()
-	s.beginFollowing(host, port, own)
+	s.beginFollowing(host, port, written)
 	return nil
 }
 
-// beginFollowing starts following a master that the settings name; own as in [replica.Replica.Follow].
-func (s *Server) beginFollowing(host string, port int, own bool) {
+// beginFollowing starts following a master that the settings name; written as in [replica.Replica.Follow].
+func (s *Server) beginFollowing(host string, port int, written bool) {
 	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
 	s.applyReplica()
-	s.replica.Follow(host, port, own)
+	s.replica.Follow(host, port, written)
 	s.refreshStale()
 }
 

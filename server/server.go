@@ -184,9 +184,10 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		return err
 	}
 	if host, port, ok := s.followed(); ok {
-		s.beginFollowing(host, port, false) // the server followed this master when it was stopped
+		s.beginFollowing(host, port, false) // what was written before it was stopped, a file tells
 	} else {
 		s.beginHistory()
+		s.replica.Lead()
 		if err := redistarget.Forget(s.db); err != nil {
 			listeners.Close()
 			return err

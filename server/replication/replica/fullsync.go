@@ -35,11 +35,20 @@ func (l *link) fullSync() error {
 		return errors.Join(proto.Refuse("replacing the database", err), l.files.Clear())
 	}
 	l.files.Taken()
-	l.forceFull, l.own = false, false
-	l.r.ownHistory.Store(false)
+	l.forceFull = false
+	l.equal()
 	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
 		zap.Uint64("sequence", l.db.LatestSequence()))
 	return nil
+}
+
+// equal records that all writes of the database are the master's, unless another master or none is followed meanwhile.
+func (l *link) equal() {
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	if l.r.link == l {
+		l.r.own.set(false)
+	}
 }
 
 // replace replaces the database, unless another master or none is followed meanwhile: clients may then have written

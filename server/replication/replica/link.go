@@ -29,7 +29,6 @@ type link struct {
 	port int
 	ctx  context.Context
 	stop context.CancelFunc
-	own  bool // see Replica.Follow; until the first connection
 	// written: clients may have written to the database before.
 	written bool
 	before  <-chan struct{} // closed when the previous link has ended
@@ -103,7 +102,7 @@ func (l *link) once() error {
 		return err
 	}
 	l.log.Info("connected with the master", zap.Uint64("sequence", l.db.LatestSequence()))
-	l.own = false
+	l.equal()
 	l.setState(Connected)
 	l.db.NewMaster()
 	return l.stream(c, capable)
@@ -151,7 +150,7 @@ func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 func (l *link) psync(c *lineconn.Conn) error {
 	l.setState(SendingPSync)
 	id, next := l.lastWritten()
-	if l.own && id == "" && next > 1 {
+	if l.r.own.get() && id == "" && next > 1 {
 		l.log.Warn("clients have written to this database: nothing tells whether the master has its history (use-rsid-psync)")
 		return errNeedsFull
 	}

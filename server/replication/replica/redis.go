@@ -41,7 +41,7 @@ func (l *link) followRedis(c *lineconn.Conn) error {
 	}
 	s := l.r.settings.Load()
 	l.redis.Store(true)
-	l.r.ownHistory.Store(true)
+	l.r.own.set(true)
 	defer l.meter.End()
 	return redislink.Run(l.ctx, redislink.Options{
 		Conn: c, In: c.In, Log: l.log, Port: s.Port, Address: s.Address,
@@ -72,7 +72,6 @@ var redisSteps = [...]LinkState{redislink.Introducing: SendingConf, redislink.As
 
 func (l *link) redisStep(step redislink.Step) {
 	if step == redislink.Streaming {
-		l.own = false
 		if err := l.goOnHistory(); err != nil {
 			l.log.Error("the replication id cannot be stored", zap.Error(err))
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -65,8 +66,7 @@ type Replica struct {
 	changed  chan struct{} // holds a token when the settings have changed since the last attempt to connect
 	fulls    atomic.Int64  // successful full syncs
 	received atomic.Int64  // bytes received from masters
-	// ownHistory: the sequence numbers are not those of a master, because a Redis master is or was followed.
-	ownHistory atomic.Bool
+	own      *ownWrites
 
 	mu     sync.Mutex
 	link   *link         // nil = no master
@@ -96,7 +96,8 @@ func New(o Options, s Settings) *Replica {
 	if err := os.RemoveAll(o.Dir); err != nil {
 		o.Log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
-	r := &Replica{o: o, ended: make(chan struct{}), changed: make(chan struct{}, 1)}
+	r := &Replica{o: o, ended: make(chan struct{}), changed: make(chan struct{}, 1),
+		own: openOwnWrites(filepath.Join(filepath.Dir(o.Dir), "own_writes"), o.Log)}
 	close(r.ended)
 	r.settings.Store(&s)
 	return r
@@ -116,9 +117,9 @@ func (r *Replica) Set(s Settings) {
 // Follow makes the database the replica of a master, which replaces the previous one. It returns at once; transactions
 // that hold locks are committed before the database refuses writes.
 //
-// own: clients may have written to the database since it was a replica, or it never was one. Sequence numbers alone
-// then do not show whether it shares a history with the master, so a full sync follows without replication ids.
-func (r *Replica) Follow(host string, port int, own bool) {
+// written: clients may have written to the database before. Without replication ids a full sync then follows, also in
+// the next process if this one ends before.
+func (r *Replica) Follow(host string, port int, written bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -127,8 +128,10 @@ func (r *Replica) Follow(host string, port int, own bool) {
 	if r.link != nil {
 		r.link.stop()
 	}
-	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own || r.ownHistory.Load(), written: own, before: r.ended,
-		done: make(chan struct{})}
+	if written {
+		r.own.set(true)
+	}
+	l := &link{r: r, db: r.o.DB, host: host, port: port, written: written, before: r.ended, done: make(chan struct{})}
 	l.log = r.o.Log.With(zap.String("master", l.addr()))
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.files = fullsync.New(fullsync.Options{Dir: r.o.Dir, Log: l.log, Meter: &l.meter, Dial: l.dial})
@@ -136,6 +139,12 @@ func (r *Replica) Follow(host string, port int, own bool) {
 	r.link, r.ended = l, l.done
 	go l.run()
 }
+
+// Lead records that the server begins as a master: clients may write to the database from now on.
+func (r *Replica) Lead() { r.own.set(true) }
+
+// HandOver records that another server, which this one will follow, has all that clients have written.
+func (r *Replica) HandOver() { r.own.set(false) }
 
 // Unfollow ends the link and makes the database writable again. It calls begin, for the id of a new history, at the
 // moment when the master's replication id is no longer written and no client can have written yet.
@@ -147,6 +156,7 @@ func (r *Replica) Unfollow(begin func()) {
 		r.link = nil
 	}
 	begin()
+	r.own.set(true)
 	r.o.DB.SetMaster() // from now on a link to a Redis master writes nothing
 	// While the database is being replaced that is impossible, and left to the next Follow.
 	if err := redistarget.Forget(r.o.DB); err != nil && !errors.Is(err, engine.ErrLoading) {

@@ -764,3 +764,49 @@ func TestCopyRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnWrites: a database to which clients have written takes a copy of its master, also when the process that was
+// told to follow has ended before. Sequence numbers alone would let it go on with a history that is not the master's.
+func TestOwnWrites(t *testing.T) {
+	original := enginetest.OpenWith(t, calm(t, false))
+	fillMaster(t, original)
+	fillMaster(t, original) // the log has what the replica would ask for
+	m := master.New(master.Options{DB: original, CheckpointDir: t.TempDir() + "/checkpoint"},
+		master.Settings{BacklogBytes: 1 << 20, ShareFor: time.Hour})
+	defer m.Close()
+	for name, tt := range map[string]struct {
+		before func(r *replica.Replica) // in the process before
+		fulls  int64
+	}{
+		"told before":     {func(r *replica.Replica) { r.Follow("master", 1, true) }, 1},
+		"was a master":    {func(r *replica.Replica) { r.Lead() }, 1},
+		"was promoted":    {func(r *replica.Replica) { r.Unfollow(func() {}) }, 1},
+		"handed over":     {func(r *replica.Replica) { r.Lead(); r.HandOver() }, 0},
+		"was a replica":   {func(r *replica.Replica) { r.Follow("master", 1, false) }, 0},
+		"nothing is told": {func(*replica.Replica) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollower(t)
+			f.db.SetMaster()
+			fillMaster(t, f.db)
+			f.start(func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }, followerSettings)
+			tt.before(f.Replica)
+			f.Close()
+			dial := served(t, m, func(c net.Conn) net.Conn { return c })
+			f.start(dial, followerSettings)
+			defer func() { f.Close() }()
+			waitFor(t, "the replica has caught up", func() bool {
+				return f.Up() && f.db.LatestSequence() == original.LatestSequence()
+			})
+			if st, _ := f.Status(); st.FullSyncs != tt.fulls {
+				t.Errorf("%d full synchronisations, want %d", st.FullSyncs, tt.fulls)
+			}
+			f.Close()
+			f.start(dial, followerSettings) // what it has is the master's now
+			waitFor(t, "the replica is connected again", f.Up)
+			if st, _ := f.Status(); st.FullSyncs != 0 {
+				t.Errorf("%d full synchronisations more", st.FullSyncs)
+			}
+		})
+	}
+}
