@@ -691,8 +691,8 @@ func TestMigratedTooLate(t *testing.T) {
 	}
 }
 
-// A change of the topology ends the pause of writes and leaves the slots here: what clients have written since is not at
-// the destination, so clients are not redirected to it.
+// A change of the topology ends the pause of writes and leaves the slots here: what clients have written since is not
+// at the destination, so clients are not redirected to it.
 func TestMigratedAfterWrites(t *testing.T) {
 	for what, change := range map[string]func(m *Map) error{
 		"force": func(m *Map) error { return m.SetNodes([]byte(fourNodes), 1, true) },

@@ -343,10 +343,10 @@ func (m *Map) setRole(t *topology.Topology) error {
 	return nil
 }
 
-// Leaving records that another node may soon own slots of this node. From then on a process that starts, and a replica
-// that becomes a master, ask the destination first. When Leaving returns, the replicas have the record. A replica that is
-// not connected may have become the master: before the slots leave, this node has had the time to learn of that. After
-// an error nothing has changed.
+// Leaving records that another node may soon own slots of this node. From then on a process that starts, and a
+// replica that becomes a master, ask the destination first. When Leaving returns, the replicas have the record. A
+// replica that is not connected may have become the master: before the slots leave, this node has had the time to
+// learn of that. After an error nothing has changed.
 func (m *Map) Leaving(r cf.SlotRange, to *topology.Node) error {
 	if err := m.mark(r, topology.Leaving, to.ID); err != nil {
 		m.Stays(r)
@@ -396,8 +396,9 @@ func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, topology.Forbidden) }
 // Migrated redirects all commands for slots of this node to another node, until the controller names the owner. The
 // redirection is in force even if it could not be written to the disk. first, unless it is nil, is called after that
 // write and before clients are redirected; other changes wait for it. It is not called when the controller has given
-// one of the slots to another node meanwhile: then this node redirects nobody to the destination. After an error nothing
-// has changed: the topology has been replaced since Forbid in a manner that allowed writes, which the destination lacks.
+// one of the slots to another node meanwhile: then this node redirects nobody to the destination. After an error
+// nothing has changed: the topology has been replaced since Forbid in a manner that allowed writes, which the
+// destination lacks.
 func (m *Map) Migrated(r cf.SlotRange, to *topology.Node, first func()) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -458,8 +459,8 @@ func (m *Map) mark(r cf.SlotRange, as topology.Mark, to string) (err error) {
 	return m.markLocked(r, as, to, nil)
 }
 
-// markLocked is mark with a function that is called when the mark is on disk and not yet in force, unless the owner of a
-// slot has changed. mu must be held.
+// markLocked is mark with a function that is called when the mark is on disk and not yet in force, unless the owner
+// of a slot has changed. mu must be held.
 func (m *Map) markLocked(r cf.SlotRange, as topology.Mark, to string, first func()) (err error) {
 	t := m.now.Load().Copy()
 	all := true

@@ -436,8 +436,8 @@ func (m *Master) hear() (c <-chan struct{}, stop func()) {
 	}
 }
 
-// AwaitAcks waits until at least n replicas are connected, and all that acknowledge have acknowledged a sequence number.
-// It reports whether they did so in time.
+// AwaitAcks waits until at least n replicas are connected, and all that acknowledge have acknowledged a sequence
+// number. It reports whether they did so in time.
 func (m *Master) AwaitAcks(seq uint64, n int, timeout time.Duration) bool {
 	heard, stop := m.hear()
 	defer stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/internal/durable"
 )
 
-// ownWrites is whether the database may have writes that its last master did not send: those of clients, or of a link to
-// a Redis master. Sequence numbers alone then do not show whether it shares a history with a master. A file tells
+// ownWrites is whether the database may have writes that its last master did not send: those of clients, or of a link
+// to a Redis master. Sequence numbers alone then do not show whether it shares a history with a master. A file tells
 // processes to come: one that is killed before it has synchronised may be told to follow a master at its start.
 type ownWrites struct {
 	path string
