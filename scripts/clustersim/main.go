@@ -90,7 +90,7 @@ func newSim(nodes int) *sim {
 			DeleteSlots: func(cf.SlotRange) error { return nil },
 			Record:      func(string) error { return nil },
 			Recorded:    func() (string, error) { return "", nil },
-			Replicated:  func() {},
+			Replicated:  func(int) {},
 			Empty:       func() bool { return true },
 			Changed:     func(_, _ *topology.Topology) {},
 		}))
