@@ -273,6 +273,7 @@ func putExpired(t testing.TB, db *engine.DB, key string, all bool) {
 
 // TestExpiredFieldIsNotThere runs every hash command on a hash with an expired field.
 func TestExpiredFieldIsNotThere(t *testing.T) {
+	db := enginetest.Open(t)
 	pair := func(head string) string {
 		return head + bulkReply("kept") + bulkReply("7") + bulkReply("late") + bulkReply("7")
 	}
@@ -323,7 +324,7 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 		{exchange{"EXISTS h", ":1\r\n", ""}, "TYPE h", "+hash\r\n"},
 	} {
 		for _, proto := range []int{2, 3} {
-			db := enginetest.Open(t)
+			do(t, db, "DEL", "h", "copy")
 			putExpired(t, db, "h", false)
 			want := e.resp2
 			if proto == 3 && e.resp3 != "" {
