@@ -148,8 +148,8 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 	tx.over.cached += int(unsafe.Sizeof(e)) + len(key) + len(value)
 }
 
-// cacheHead remembers the beginning of a value of size bytes in the overlay. The head is kept beyond maxCachedReads too:
-// prefetch takes what is not known afterwards for missing.
+// cacheHead remembers the beginning of a value of size bytes in the overlay. The head is kept beyond maxCachedReads
+// too: prefetch takes what is not known afterwards for missing.
 func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
 	if e := tx.over.find(id, key); e == nil {
 		tx.over.insert(entry{id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
