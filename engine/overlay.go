@@ -19,6 +19,7 @@ type overlay struct {
 	batch  *batch.Builder
 	writes [cf.Index + 1]int // how many keys of each family were written
 	ranges []rangeDelete
+	cached int // bytes of the cached reads
 }
 
 type entryKind uint8
@@ -75,7 +76,7 @@ func (o *overlay) reset() {
 		clear(o.ents)
 		o.ents = o.ents[:0]
 	}
-	o.ranges, o.last = o.ranges[:0], 0
+	o.ranges, o.last, o.cached = o.ranges[:0], 0, 0
 	o.writes = [cf.Index + 1]int{}
 }
 

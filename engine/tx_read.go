@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unsafe"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
@@ -122,12 +124,19 @@ func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
 	return value
 }
 
+// maxCachedReads is the max size in bytes of the reads that a transaction remembers: a script, or EXEC, may read all
+// of the database.
+const maxCachedReads = 16 << 20
+
 // cache remembers the result of a read in the overlay.
 func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
+	if tx.over.cached+len(value) > maxCachedReads {
+		return
+	}
 	if e := tx.over.find(id, key); e != nil {
-		switch {
-		case e.kind == cachedHead && found:
+		if e.kind == cachedHead && found {
 			e.kind, e.value = cachedValue, value
+			tx.over.cached += len(value)
 		}
 		return
 	}
@@ -136,9 +145,11 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 		e.kind = cachedValue
 	}
 	tx.over.insert(e)
+	tx.over.cached += int(unsafe.Sizeof(e)) + len(key) + len(value)
 }
 
-// cacheHead remembers the beginning of a value of size bytes in the overlay.
+// cacheHead remembers the beginning of a value of size bytes in the overlay. The head is kept beyond maxCachedReads
+// too: prefetch takes what is not known afterwards for missing.
 func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
 	if e := tx.over.find(id, key); e == nil {
 		tx.over.insert(entry{id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})

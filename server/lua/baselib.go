@@ -133,8 +133,12 @@ func chunkName(name string) string {
 	return `[string "` + line + `"]`
 }
 
+// compileMemory is the approximate memory that compiling takes, in bytes for each byte of the source. The compiler is
+// not stopped while it works.
+const compileMemory = 64
+
 func loadChunk(L *vm.LState, source, name string) int {
-	charge(L, 8*len(source)) // approximate memory of its code
+	charge(L, compileMemory*len(source))
 	c, err := compile([]byte(source), chunkName(name), stateOf(L).calls)
 	if err != nil {
 		return push(L, vm.LNil, vm.LString(err.Error()))
@@ -159,8 +163,8 @@ func baseLoadString(L *vm.LState) int {
 }
 
 func baseLoad(L *vm.LState) int {
+	name := optString(L, 2, "=(load)") // Lua looks at the name first
 	f := checkFunction(L, 1)
-	name := optString(L, 2, "=(load)")
 	var source strings.Builder
 	for {
 		results, err := stateOf(L).protected(L, f)
