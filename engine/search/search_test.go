@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -232,6 +233,71 @@ func TestOldEntries(t *testing.T) {
 	} {
 		if got := f.run(search.Parse("i", tt.text, nil)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestExpiredField: a write removes the entries of a field that has expired, whose record stays. A later write of the
+// same value makes the entries again.
+func TestExpiredField(t *testing.T) {
+	f := open(t)
+	ix := &search.Index{Namespace: ns, Name: "i", On: cf.TypeHash}
+	vector := cf.SearchVectorParams{VectorType: search.Float64Vector, Dim: 1, M: 2, EFConstruction: 10, EFRuntime: 10}
+	for name, field := range map[string]cf.SearchField{"t": {Type: cf.SearchTag, Separator: ','},
+		"n": {Type: cf.SearchNumeric}, "v": {Type: cf.SearchVector, Vector: vector}} {
+		if err := ix.Add(search.Field{Name: name, SearchField: field}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.r.Create(ix, f.update); err != nil {
+		t.Fatal(err)
+	}
+	pairs := []string{"t", "a,b", "n", "7", "v", "\x00\x00\x00\x00\x00\x00\xf0?", "other", "0"}
+	fields := enginetest.Bytes("t", "n", "v")
+	now := time.Now().UnixMilli()
+	for _, do := range []func(tx *engine.Tx, key []byte) error{
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes(pairs...))
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Expire(tx, key, fields, now+300, hash.Always)
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes("other", "1"))
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes(pairs...))
+			return err
+		},
+	} {
+		key := []byte("h")
+		err := f.update([][]byte{key}, false, func(tx *engine.Tx) error {
+			tx.Tick(now)
+			var w search.Watch
+			err := f.r.Before(tx, &w, key)
+			if err == nil {
+				err = do(tx, key)
+			}
+			if err == nil {
+				err = w.After(tx)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now += 400
+	}
+	for _, text := range []string{"@t:{a}", "@t:{b}", "@n:[7 7]", "*=>[KNN 1 @v $v]"} {
+		q, err := search.Parse("i", text, map[string]string{"v": pairs[5]})
+		if q != nil {
+			q.Return = []string{"n"}
+		}
+		if got := f.run(q, err); got != "h(n=7)" {
+			t.Errorf("%s: %q", text, got)
 		}
 	}
 }
