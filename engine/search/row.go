@@ -174,11 +174,11 @@ func (v *Value) parse(f *Field, b []byte) bool {
 	return true
 }
 
-// split cuts a text at the separators. Empty parts are left out.
+// split cuts a text at the separators, and removes blanks around the parts. Empty parts are left out.
 func split(b []byte, separator byte) [][]byte {
 	var parts [][]byte
 	for p := range bytes.SplitSeq(b, []byte{separator}) {
-		if len(p) > 0 {
+		if p = bytes.Trim(p, " \t\r\n\v\f"); len(p) > 0 {
 			parts = append(parts, p)
 		}
 	}

@@ -147,7 +147,7 @@ func sortBy(q *search.Query, err error, field string, desc bool, offset, count i
 func (f fixture) hashes() {
 	f.create("i", cf.TypeHash, "h:")
 	f.hset("h:1", "t", "a,B", "n", "1", "c", "X|y", "x", "7")
-	f.hset("h:2", "t", "b,,c d", "n", "2.5")
+	f.hset("h:2", "t", " b,, ,\tc d ", "n", "2.5")
 	f.hset("h:3", "n", "-3", "m", "1e20")
 	f.hset("h:4", "t", "a", "n", "not a number") // not indexed
 	f.hset("other", "t", "a", "n", "1")
