@@ -302,6 +302,37 @@ func TestExpiredField(t *testing.T) {
 	}
 }
 
+// TestEntriesOfDroppedField: a compaction of the search family drops the entries of a field that has expired and whose
+// record another compaction has dropped.
+func TestEntriesOfDroppedField(t *testing.T) {
+	f := open(t)
+	f.create("i", cf.TypeHash)
+	f.hset("h", "t", "a,b", "n", "1", "other", "1")
+	f.hset("plain", "t", "a", "n", "1")
+	f.write(func(tx *engine.Tx) error {
+		_, err := hash.Expire(tx, []byte("h"), enginetest.Bytes("t"), tx.Now()+1e9, hash.Always)
+		return err
+	}, "h")
+	err := f.update(enginetest.Bytes("h"), false, func(tx *engine.Tx) error { // as a compaction does after the expiry
+		rec, err := tx.Load([]byte("h"), cf.TypeHash)
+		tx.Delete(cf.Default, tx.Subkey(&rec, []byte("t")))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := strings.Count(f.dump(), "\n")
+	if err := errors.Join(f.db.FlushMemtable(cf.Search), f.db.CompactRange(cf.Search, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(f.dump(), "\n"); got != entries-2 {
+		t.Errorf("%d records, want %d:\n%s", got+1, entries-1, f.dump())
+	}
+	if got := f.run(search.ParseSQL("select n from i where n = 1", nil)); got != "h(n=1) plain(n=1)" {
+		t.Error(got)
+	}
+}
+
 func TestQueryErrors(t *testing.T) {
 	f := open(t)
 	f.hashes()
