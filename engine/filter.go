@@ -129,8 +129,8 @@ func (db *DB) hasLabel(nsKey, record []byte, k *cf.IndexKey) bool {
 	return err != nil || found && bytes.Equal(value, k.Value)
 }
 
-// fieldGone reports whether a hash, whose fields may expire, has no record of a field. Then a compaction has dropped the
-// record, and no writer of the hash knows any more which entries the search family has of it.
+// fieldGone reports whether a hash, whose fields may expire, has no record of a field: it was deleted with its entries
+// in the search family, or a compaction has dropped it, and no writer of the hash knows any more which entries it had.
 func (db *DB) fieldGone(nsKey, record, field []byte) bool {
 	m, tail, err := cf.DecodeMeta(record)
 	if err != nil || m.Type != cf.TypeHash {
