@@ -56,9 +56,12 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		field.Raw, field.Found, field.Err = db.rocks.Get(db.fam[cf.Search], k.FieldKey(), nil)
 		v, userKey := compaction.SearchVerdict(&k, field)
 		if userKey != nil {
-			l, unlock := db.lookup(cf.AppendNSKey(nil, string(k.Namespace), userKey, db.slots))
+			nsKey := cf.AppendNSKey(nil, string(k.Namespace), userKey, db.slots)
+			l, unlock := db.lookup(nsKey)
 			defer unlock()
-			v = compaction.IndexVerdict(l, now)
+			if v = compaction.IndexVerdict(l, now); v == compaction.Keep && l.Err == nil && db.fieldGone(nsKey, l.Raw, k.Field) {
+				v = compaction.Drop
+			}
 		}
 		return native(v), 0, 0
 	case rocks.Index:
@@ -124,6 +127,21 @@ func (db *DB) hasLabel(nsKey, record []byte, k *cf.IndexKey) bool {
 	label := append(cf.AppendSubkeyPrefix(nil, nsKey, db.slots, m.Version), byte(cf.SeriesLabel))
 	value, found, err := db.rocks.Get(db.fam[cf.Default], append(label, k.Label...), nil)
 	return err != nil || found && bytes.Equal(value, k.Value)
+}
+
+// fieldGone reports whether a hash, whose fields may expire, has no record of a field: it was deleted with its entries
+// in the search family, or a compaction has dropped it, and no writer of the hash knows any more which entries it had.
+func (db *DB) fieldGone(nsKey, record, field []byte) bool {
+	m, tail, err := cf.DecodeMeta(record)
+	if err != nil || m.Type != cf.TypeHash {
+		return false
+	}
+	if _, on, err := cf.DecodeHashTail(tail); err != nil || !on {
+		return false
+	}
+	sub := append(cf.AppendSubkeyPrefix(nil, nsKey, db.slots, m.Version), field...)
+	_, found, err := db.rocks.Get(db.fam[cf.Default], sub, nil)
+	return err == nil && !found
 }
 
 var errLocked = errors.New("a writer has the lock")

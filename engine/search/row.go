@@ -24,7 +24,7 @@ type Row struct {
 	Key    []byte
 	Values []Value // by the order of Index.Fields
 
-	ended bool // the key has expired
+	ended bool // the key, or a field of it, has expired: its entries may be missing
 }
 
 // Value returns the value of a field of the index.
@@ -121,15 +121,15 @@ func (ix *Index) rows(tx *engine.Tx, snap *engine.Snapshot, now int64, keys [][]
 	}
 	kept := rows[:0]
 	for i, row := range rows {
-		if ix.fromHash(&row, values[i*len(ix.Fields):], ttl[i], now) {
+		if ix.fromHash(&row, values[i*len(ix.Fields):], ttl[i], now, tx.Now()) {
 			kept = append(kept, row)
 		}
 	}
 	return kept, nil
 }
 
-// fromHash fills in a row from the records of the fields. It reports whether the key is indexed.
-func (ix *Index) fromHash(row *Row, values [][]byte, ttl bool, now int64) bool {
+// fromHash fills in a row from the records of the fields, as of the time now. It reports whether the key is indexed.
+func (ix *Index) fromHash(row *Row, values [][]byte, ttl bool, now, present int64) bool {
 	for i, f := range ix.Fields {
 		b := values[i]
 		if b == nil {
@@ -143,6 +143,7 @@ func (ix *Index) fromHash(row *Row, values [][]byte, ttl bool, now int64) bool {
 			if cf.FieldExpired(expire, now) {
 				continue
 			}
+			row.ended = row.ended || cf.FieldExpired(expire, present)
 			b = v
 		}
 		if !row.Values[i].parse(f, b) && !f.NoIndex {
@@ -173,11 +174,11 @@ func (v *Value) parse(f *Field, b []byte) bool {
 	return true
 }
 
-// split cuts a text at the separators. Empty parts are left out.
+// split cuts a text at the separators, and removes blanks around the parts. Empty parts are left out.
 func split(b []byte, separator byte) [][]byte {
 	var parts [][]byte
 	for p := range bytes.SplitSeq(b, []byte{separator}) {
-		if len(p) > 0 {
+		if p = bytes.Trim(p, " \t\r\n\v\f"); len(p) > 0 {
 			parts = append(parts, p)
 		}
 	}

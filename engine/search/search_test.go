@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -146,7 +147,7 @@ func sortBy(q *search.Query, err error, field string, desc bool, offset, count i
 func (f fixture) hashes() {
 	f.create("i", cf.TypeHash, "h:")
 	f.hset("h:1", "t", "a,B", "n", "1", "c", "X|y", "x", "7")
-	f.hset("h:2", "t", "b,,c d", "n", "2.5")
+	f.hset("h:2", "t", " b,, ,\tc d ", "n", "2.5")
 	f.hset("h:3", "n", "-3", "m", "1e20")
 	f.hset("h:4", "t", "a", "n", "not a number") // not indexed
 	f.hset("other", "t", "a", "n", "1")
@@ -233,6 +234,102 @@ func TestOldEntries(t *testing.T) {
 		if got := f.run(search.Parse("i", tt.text, nil)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.text, got, tt.want)
 		}
+	}
+}
+
+// TestExpiredField: a write removes the entries of a field that has expired, whose record stays. A later write of the
+// same value makes the entries again.
+func TestExpiredField(t *testing.T) {
+	f := open(t)
+	ix := &search.Index{Namespace: ns, Name: "i", On: cf.TypeHash}
+	vector := cf.SearchVectorParams{VectorType: search.Float64Vector, Dim: 1, M: 2, EFConstruction: 10, EFRuntime: 10}
+	for name, field := range map[string]cf.SearchField{"t": {Type: cf.SearchTag, Separator: ','},
+		"n": {Type: cf.SearchNumeric}, "v": {Type: cf.SearchVector, Vector: vector}} {
+		if err := ix.Add(search.Field{Name: name, SearchField: field}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.r.Create(ix, f.update); err != nil {
+		t.Fatal(err)
+	}
+	pairs := []string{"t", "a,b", "n", "7", "v", "\x00\x00\x00\x00\x00\x00\xf0?", "other", "0"}
+	fields := enginetest.Bytes("t", "n", "v")
+	now := time.Now().UnixMilli()
+	for _, do := range []func(tx *engine.Tx, key []byte) error{
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes(pairs...))
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Expire(tx, key, fields, now+300, hash.Always)
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes("other", "1"))
+			return err
+		},
+		func(tx *engine.Tx, key []byte) error {
+			_, err := hash.Set(tx, key, enginetest.Bytes(pairs...))
+			return err
+		},
+	} {
+		key := []byte("h")
+		err := f.update([][]byte{key}, false, func(tx *engine.Tx) error {
+			tx.Tick(now)
+			var w search.Watch
+			err := f.r.Before(tx, &w, key)
+			if err == nil {
+				err = do(tx, key)
+			}
+			if err == nil {
+				err = w.After(tx)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now += 400
+	}
+	for _, text := range []string{"@t:{a}", "@t:{b}", "@n:[7 7]", "*=>[KNN 1 @v $v]"} {
+		q, err := search.Parse("i", text, map[string]string{"v": pairs[5]})
+		if q != nil {
+			q.Return = []string{"n"}
+		}
+		if got := f.run(q, err); got != "h(n=7)" {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}
+
+// TestEntriesOfDroppedField: a compaction of the search family drops the entries of a field that has expired and whose
+// record another compaction has dropped.
+func TestEntriesOfDroppedField(t *testing.T) {
+	f := open(t)
+	f.create("i", cf.TypeHash)
+	f.hset("h", "t", "a,b", "n", "1", "other", "1")
+	f.hset("plain", "t", "a", "n", "1")
+	f.write(func(tx *engine.Tx) error {
+		_, err := hash.Expire(tx, []byte("h"), enginetest.Bytes("t"), tx.Now()+1e9, hash.Always)
+		return err
+	}, "h")
+	err := f.update(enginetest.Bytes("h"), false, func(tx *engine.Tx) error { // as a compaction does after the expiry
+		rec, err := tx.Load([]byte("h"), cf.TypeHash)
+		tx.Delete(cf.Default, tx.Subkey(&rec, []byte("t")))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := strings.Count(f.dump(), "\n")
+	if err := errors.Join(f.db.FlushMemtable(cf.Search), f.db.CompactRange(cf.Search, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(f.dump(), "\n"); got != entries-2 {
+		t.Errorf("%d records, want %d:\n%s", got+1, entries-1, f.dump())
+	}
+	if got := f.run(search.ParseSQL("select n from i where n = 1", nil)); got != "h(n=1) plain(n=1)" {
+		t.Error(got)
 	}
 }
 

@@ -74,7 +74,7 @@ func (w *Watch) After(tx *engine.Tx) error {
 }
 
 // update writes how the entries of a key have changed. A compaction may have dropped those of a key that had expired,
-// so such a key gets all its entries anew.
+// and another write those of a field that had expired, so such a key gets all its entries anew.
 func (ix *Index) update(tx *engine.Tx, key []byte, before, after *contents) error {
 	anew := before.row == nil || before.row.ended
 	for _, e := range before.entries {

@@ -427,6 +427,9 @@ func (q *tsQuery) groups(c *Ctx) error {
 		if q.Reverse {
 			slices.Reverse(samples)
 		}
+		if q.Count > 0 { // the time series together may have more; the last ones lack values that Range did not read
+			samples = samples[:min(uint64(len(samples)), q.Count)]
+		}
 		c.Out.Array(len(samples))
 		for _, sample := range samples {
 			writeSample(c, sample)

@@ -60,7 +60,7 @@ func TestTimeSeries(t *testing.T) {
 		{"TS.MREVRANGE - + AGGREGATION count 10 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n4\n", "-"},
 		{"TS.MREVRANGE - + COUNT 1 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
-			"$12\nroom=kitchen\n*0\n*2\n*2\n:15\n$1\n4\n*2\n:14\n$4\n21.5\n", "-"},
+			"$12\nroom=kitchen\n*0\n*1\n*2\n:15\n$1\n4\n", "-"},
 		{"TS.MRANGE - + FILTER room=kitchen GROUPBY floor REDUCE max", "*0\n", ""},
 
 		{"TS.RANGE b 0 20 AGGREGATION sum 4 ALIGN start EMPTY", "*3\n*2\n:4\n$1\n5\n*2\n:8\n$1\n0\n*2\n:12\n$1\n4\n", "-"},
