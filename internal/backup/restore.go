@@ -200,7 +200,7 @@ func (p *plan) complete() (*plan, error) {
 	return p, nil
 }
 
-// prepareTarget makes the directory, and opens it. Until it is closed, no other process restores into it: that one would
+// prepareTarget makes the directory, and opens it. Until it is closed, no other process restores into it, which would
 // write into files that this one has already compared.
 func prepareTarget(dir string) (target *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

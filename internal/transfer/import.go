@@ -754,8 +754,8 @@ func loadState(o *ImportOptions, files []File) (*importState, error) {
 		same = same && old.Sizes[i] == s.Sizes[i] && old.Times[i].Equal(s.Times[i])
 	}
 	if !same {
-		return nil, fmt.Errorf("%s is of an import of other files or another --db, or to another server; --restart begins anew",
-			s.where)
+		return nil, fmt.Errorf("%s is of an import of other files or another --db, or to another server; "+
+			"--restart begins anew", s.where)
 	}
 	old.where, old.saved = s.where, s.saved
 	return old, nil
