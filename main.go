@@ -152,9 +152,7 @@ func run(cfg *config.Config) (err error) {
 		select {
 		case <-reload:
 			log.Reopen()
-			if err := s.ReloadTLS(); err == nil {
-				log.Info("certificates read again", zap.String("signal", syscall.SIGHUP.String()))
-			}
+			s.ReloadTLS() // which logs what came of it
 		case sig := <-stop:
 			log.Info("stopping", zap.String("signal", sig.String()))
 			running = false
@@ -165,8 +163,9 @@ func run(cfg *config.Config) (err error) {
 	}
 	notifySystemd("STOPPING=1", log.Logger)
 	s.Close()
-	removePid()
-	if err := db.Close(); err != nil {
+	err = db.Close()
+	removePid() // whoever waits for that may start the next server
+	if err != nil {
 		return err
 	}
 	if n := engine.LiveObjects(); n != 0 {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/offline"
@@ -91,6 +92,11 @@ func TestDoctor(t *testing.T) {
 		!strings.Contains(out, "\nadvice (settings): everybody who reaches admin-listen 0.0.0.0:9121 may ") ||
 		!strings.Contains(out, "\nadvice (settings): log-level is debug: the log grows fast\n  set log-level info\n") {
 		t.Errorf("%d, %s%s", code, out, stderr)
+	}
+	p.stop(syscall.SIGTERM)
+	code, out, _ = call(t, "doctor", "-c", file, "--root", dir+"/root", "--server", p.addr)
+	if code != 3 || !strings.Contains(out, "(settings)") || !strings.Contains(out, "wrong (server): "+p.addr) {
+		t.Errorf("%d, %s", code, out)
 	}
 	code, out, _ = call(t, "doctor", "--json", "-c", file, "--root", dir+"/root")
 	var found []map[string]string

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -186,19 +187,64 @@ func TestClusterEnabledFitsTheDatabase(t *testing.T) {
 	}
 }
 
+// restricted makes commands of a user to whom the permissions of files in dir apply: not root.
+func restricted(t *testing.T, dir string) func(args ...string) *exec.Cmd {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func(args ...string) *exec.Cmd { return basalt(t, args...) }
+	}
+	copied := filepath.Join(filepath.Dir(dir), "basalt") // within reach
+	require.NoError(t, os.WriteFile(copied, require.File(t, basalt(t).Path), 0o755))
+	t.Cleanup(func() { os.Remove(copied) })
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	return func(args ...string) *exec.Cmd {
+		cmd := basalt(t, args...)
+		cmd.Path = copied
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return cmd
+	}
+}
+
+// TestUnreadableFile: a file of another owner is neither damaged nor in use, and a repair does not drop it.
+func TestUnreadableFile(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--dir", dir)
+	p.want("OK", "SET", "k", "v")
+	p.want("OK", "FLUSHMEMTABLE")
+	p.stop(os.Interrupt)
+	run := restricted(t, dir)
+	if os.Getuid() == 0 {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, 65534, 65534))
+		}))
+	}
+	for _, pattern := range []string{"db/CURRENT", "db/MANIFEST-*", "db/*.sst", "db/LOCK", "db", "."} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		info, err := os.Stat(found[0])
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(found[0], 0))
+		for _, args := range [][]string{{"--port", "0", "--dir", dir}, {"check", "--repair", dir}} {
+			out, err := run(args...).CombinedOutput()
+			text := string(out)
+			if err == nil || !strings.Contains(strings.ToLower(text), "permission denied") &&
+				!strings.Contains(text, "not writable") || strings.Contains(text, "damaged") || strings.Contains(text, "locked") {
+				t.Errorf("%s, %s: %v, %s", pattern, args[0], err, text)
+			}
+		}
+		require.NoError(t, os.Chmod(found[0], info.Mode().Perm()))
+	}
+	p = start(t, "--dir", dir)
+	p.want("v", "GET", "k")
+	p.stop(os.Interrupt)
+}
+
 func TestUnwritableDirectory(t *testing.T) {
 	dir := t.TempDir()
-	cmd := basalt(t, "--port", "0", "--dir", dir)
-	if os.Getuid() == 0 { // which may write everywhere: another user runs a copy that is within reach
-		program := require.File(t, cmd.Path)
-		cmd.Path = filepath.Join(filepath.Dir(dir), "basalt")
-		require.NoError(t, os.WriteFile(cmd.Path, program, 0o755))
-		t.Cleanup(func() { os.Remove(cmd.Path) })
-		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	}
 	require.NoError(t, os.Chmod(dir, 0o555))
-	out, err := cmd.CombinedOutput()
+	out, err := restricted(t, dir)("--port", "0", "--dir", dir).CombinedOutput()
 	if err == nil || string(out) != "basalt: dir: "+dir+": is not writable\n" {
 		t.Errorf("%q, %v", out, err)
 	}

@@ -99,7 +99,10 @@ func (r *ReadOnly) open(damaged bool) error {
 	names := m.Families()
 	r.rocks, err = rocks.Open(links, names, ro)
 	if err != nil && damaged {
-		if r.findLost(m); len(r.lost) > 0 {
+		if err := r.findLost(m); err != nil {
+			return err
+		}
+		if len(r.lost) > 0 {
 			tables := make([]manifest.Table, len(r.lost))
 			for i, t := range r.lost {
 				tables[i] = t.Table
@@ -137,8 +140,9 @@ type LostTable struct {
 // Lost returns the table files that [OpenDamaged] has left out.
 func (r *ReadOnly) Lost() []LostTable { return r.lost }
 
-// findLost finds the table files that keep RocksDB from opening the database.
-func (r *ReadOnly) findLost(m *manifest.Manifest) {
+// findLost finds the table files that keep RocksDB from opening the database. A file that this user may not read is an
+// error: it is not lost.
+func (r *ReadOnly) findLost(m *manifest.Manifest) error {
 	for _, t := range m.Tables() {
 		path := filepath.Join(r.dir, t.Name())
 		info, err := os.Stat(path)
@@ -148,12 +152,18 @@ func (r *ReadOnly) findLost(m *manifest.Manifest) {
 		case err == nil && uint64(info.Size()) != t.Size:
 			err = fmt.Errorf("the file has %d bytes instead of %d", info.Size(), t.Size)
 		case err == nil:
+			if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
+				return err
+			} else if err == nil {
+				f.Close()
+			}
 			err = rocks.OpenTable(path)
 		}
 		if err != nil {
 			r.lost = append(r.lost, LostTable{t, err})
 		}
 	}
+	return nil
 }
 
 // named makes an error of RocksDB name the original files, not the links.

@@ -109,6 +109,9 @@ func familiesToOpen(dir string) ([]string, error) {
 	if errors.Is(err, manifest.ErrNewer) {
 		return nil, fmt.Errorf("%w; this version reads what RocksDB 7.8 reads", err)
 	}
+	if errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; restore the directory from a backup: docs/recovery.md", ErrDamaged, err)
 	}
@@ -248,7 +251,7 @@ func (db *DB) skipDamaged() bool {
 // openError translates an error of RocksDB's open.
 func openError(dir string, err error) error {
 	switch text := err.Error(); {
-	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK"):
+	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK") && !strings.Contains(text, "Permission denied"):
 		return fmt.Errorf("%w: %s", ErrLocked, dir)
 	case strings.Contains(text, "unsupported format_version"):
 		return fmt.Errorf("open %s: %w", newerTable(dir), err)

@@ -40,5 +40,6 @@ func (s *Server) ReloadTLS() error {
 		s.log.Warn(w)
 	}
 	s.tls.Store(c)
+	s.log.Info("certificates read again")
 	return nil
 }

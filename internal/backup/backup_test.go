@@ -266,6 +266,18 @@ func TestTarget(t *testing.T) {
 	if _, err := r.Restore(t.Context(), dir, RestoreOptions{}); !errors.Is(err, ErrNotEmpty) {
 		t.Error(err)
 	}
+	busy := t.TempDir()
+	other, err := prepareTarget(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Restore(t.Context(), busy, RestoreOptions{}); err == nil || !strings.Contains(err.Error(), "another") {
+		t.Error(err)
+	}
+	require.NoError(t, other.Close())
+	if _, err := r.Restore(t.Context(), busy, RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
 	if _, err := r.Restore(t.Context(), t.TempDir(), RestoreOptions{ID: "20260101T000000Z-abcd"}); !errors.Is(err,
 		ErrNoBackup) {
 		t.Error(err)

@@ -114,8 +114,8 @@ func (r *Repo) followed(ctx context.Context, own string) (live map[string]bool, 
 }
 
 // keep returns the backups that are kept. Backups are sorted, the oldest first. Those with which the times within
-// KeepLog begin are kept too, and so is the newest one of a timeline that grows: without it the newest writes could not
-// be restored.
+// KeepLog begin are kept too, and so are the one that leads to the newest state, and the newest one of a timeline that
+// grows.
 func keep(backups []*Backup, lines []*Timeline, live map[string]bool, o PruneOptions, now time.Time) (kept []*Backup) {
 	days := map[string]bool{}
 	for i := len(backups) - 1; i >= 0; i-- {
@@ -138,6 +138,9 @@ func keep(backups []*Backup, lines []*Timeline, live map[string]bool, o PruneOpt
 				break
 			}
 		}
+	}
+	if newest := choose(backups, lines, time.Time{}); newest != nil && !slices.Contains(kept, newest.backup) {
+		kept = append(kept, newest.backup)
 	}
 	if o.KeepLog <= 0 {
 		return kept

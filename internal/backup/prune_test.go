@@ -110,26 +110,36 @@ func TestPrune(t *testing.T) {
 	}
 	r.Store = whole
 	f.end()
+	// The log is newer than the newest backup, though nobody stores it any more.
+	p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+	if err != nil || len(p.Kept) != 2 || p.Segments != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	again, _ := restore(t, r, RestoreOptions{})
+	check(again.dial(t), "b")
+	if second, err = r.CreateFromDir(t.Context(), s.dir, CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	dry, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if backups, err := r.Backups(t.Context()); err != nil || len(backups) != 2 {
+	if backups, err := r.Backups(t.Context()); err != nil || len(backups) != 3 {
 		t.Errorf("a dry run has left %d backups, %v", len(backups), err)
 	}
-	p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+	p, err = r.Prune(t.Context(), PruneOptions{KeepLast: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Kept) != 1 || p.Kept[0] != second.ID || len(p.Removed) != 1 || p.Files < 2 || p.Segments == 0 ||
+	if len(p.Kept) != 1 || p.Kept[0] != second.ID || len(p.Removed) != 2 || p.Files < 2 || p.Segments == 0 ||
 		dry.Files != p.Files || dry.Bytes != p.Bytes {
 		t.Errorf("%+v, dry %+v", p, dry)
 	}
 	if v, err := r.Verify(t.Context(), VerifyOptions{}); err != nil || len(v.Damage) > 0 || v.Segments != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	again, _ := restore(t, r, RestoreOptions{})
-	check(again.dial(t), "a")
+	again, _ = restore(t, r, RestoreOptions{})
+	check(again.dial(t), "b")
 	p, err = r.Prune(t.Context(), PruneOptions{KeepLast: 1})
 	if err != nil || p.Files != 0 || len(p.Removed) != 0 || p.Segments != 0 {
 		t.Errorf("a second time: %+v, %v", p, err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -57,9 +58,11 @@ func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Rest
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareTarget(dir); err != nil {
+	target, err := prepareTarget(dir)
+	if err != nil {
 		return nil, err
 	}
+	defer target.Close()
 	tmp := filepath.Join(dir, restoring)
 	if err := r.fetchAll(ctx, p.backup, tmp, o); err != nil {
 		return nil, err
@@ -197,20 +200,34 @@ func (p *plan) complete() (*plan, error) {
 	return p, nil
 }
 
-func prepareTarget(dir string) error {
+// prepareTarget makes the directory, and opens it. Until it is closed, no other process restores into it, which would
+// write into files that this one has already compared.
+func prepareTarget(dir string) (target *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	if target, err = os.Open(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			target.Close()
+		}
+	}()
+	// A file system without locks is used without them.
+	if err := syscall.Flock(int(target.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("another process restores into %s", dir)
+	}
+	entries, err := target.Readdirnames(-1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, e := range entries {
-		if e.Name() != restoring {
-			return fmt.Errorf("%w: %s holds %s", ErrNotEmpty, dir, e.Name())
+	for _, name := range entries {
+		if name != restoring {
+			return nil, fmt.Errorf("%w: %s holds %s", ErrNotEmpty, dir, name)
 		}
 	}
-	return os.MkdirAll(filepath.Join(dir, restoring), 0o755)
+	return target, os.MkdirAll(filepath.Join(dir, restoring), 0o755)
 }
 
 // fetchAll downloads the files of a backup to a directory, and removes all other files there.

@@ -67,6 +67,9 @@ DIR is the directory of the setting dir, or the database in it, or a backup. The
 // database returns the directory of the database in an argument: the argument itself, or the directory in it.
 func database(arg string) (string, error) {
 	for _, dir := range []string{arg, filepath.Join(arg, "db")} { // a data directory may contain checkpoints, too
+		if _, err := os.ReadDir(dir); errors.Is(err, os.ErrPermission) {
+			return "", err
+		}
 		for _, files := range []string{"CURRENT", "*.sst", "MANIFEST-*"} { // a damaged one may lack some
 			if found, _ := filepath.Glob(filepath.Join(dir, files)); len(found) > 0 {
 				return dir, nil

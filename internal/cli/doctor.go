@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/basaltdb/basalt/internal/doctor"
+	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -42,16 +45,7 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 			}
 			found := append(doctor.Machine(facts), doctor.Settings(facts)...)
 			if addr != "" {
-				c, err := who.dial(cmd.Context(), addr)
-				if err != nil {
-					return err
-				}
-				defer c.Close()
-				v, err := c.Do("INFO")
-				if err != nil {
-					return err
-				}
-				found = append(found, doctor.Server(doctor.ParseInfo(string(v.Text)))...)
+				found = append(found, serverFindings(cmd.Context(), &who, addr)...)
 			}
 			return printFindings(env, found, asJSON)
 		},
@@ -62,6 +56,21 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.flags(c.Flags())
 	return c
+}
+
+// serverFindings asks a server. That it does not answer is a finding, too.
+func serverFindings(ctx context.Context, who *login, addr string) []doctor.Finding {
+	c, err := who.dial(ctx, addr)
+	var v transfer.Reply
+	if err == nil {
+		defer c.Close()
+		v, err = c.Do("INFO")
+	}
+	if err != nil {
+		return []doctor.Finding{{Level: doctor.Wrong, About: "server", What: addr + " did not tell its state: " + err.Error(),
+			Do: cmp.Or(hint(err), "look into its log")}}
+	}
+	return doctor.Server(doctor.ParseInfo(string(v.Text)))
 }
 
 func printFindings(env *Env, found []doctor.Finding, asJSON bool) error {

@@ -125,6 +125,9 @@ func printImport(env *Env, r *transfer.ImportResult) {
 	fmt.Fprint(w, strings.Join(counts, ", "))
 	fmt.Fprintf(w, " in %.1f s (%.0f keys and commands a second)\n", r.Seconds,
 		float64(r.Keys+r.Commands)/max(r.Seconds, 1e-9))
+	if r.Resumed > 0 {
+		fmt.Fprintf(w, "went on at byte %d, where an earlier import was interrupted (--restart begins anew)\n", r.Resumed)
+	}
 	for _, s := range r.Warnings {
 		fmt.Fprintln(w, "warning:", s)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
@@ -665,6 +666,7 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 type importState struct {
 	Path   string      `json:"path"`
 	To     string      `json:"to"`
+	Only   int         `json:"only"`  // ImportOptions.DB
 	Sizes  []int64     `json:"sizes"` // of the files
 	Times  []time.Time `json:"times"` // modification times
 	File   int         `json:"file"`
@@ -702,11 +704,7 @@ func (s *importState) save() error {
 	if err != nil {
 		return err
 	}
-	tmp := s.where + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.where)
+	return durable.Write(s.where, append(b, '\n'), 0o600)
 }
 
 func (s *importState) remove() error {
@@ -724,7 +722,7 @@ func (s *importState) remove() error {
 
 // loadState returns the start position of an import: that of an earlier run, or the beginning.
 func loadState(o *ImportOptions, files []File) (*importState, error) {
-	s := &importState{Path: o.Path, To: o.Server.String()}
+	s := &importState{Path: o.Path, To: o.Server.String(), Only: o.DB}
 	if o.Path == "-" {
 		return s, nil
 	}
@@ -751,12 +749,13 @@ func loadState(o *ImportOptions, files []File) (*importState, error) {
 	if err := json.Unmarshal(b, old); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.where, err)
 	}
-	same := old.To == s.To && len(old.Sizes) == len(s.Sizes) && old.File < len(s.Sizes)
+	same := old.To == s.To && old.Only == s.Only && len(old.Sizes) == len(s.Sizes) && old.File < len(s.Sizes)
 	for i := range s.Sizes {
 		same = same && old.Sizes[i] == s.Sizes[i] && old.Times[i].Equal(s.Times[i])
 	}
 	if !same {
-		return nil, fmt.Errorf("%s is of an import of other files, or to another server; --restart begins anew", s.where)
+		return nil, fmt.Errorf("%s is of an import of other files or another --db, or to another server; "+
+			"--restart begins anew", s.where)
 	}
 	old.where, old.saved = s.where, s.saved
 	return old, nil

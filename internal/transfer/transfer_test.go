@@ -506,6 +506,27 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeOtherDatabase: an import of another database of the same file begins at its beginning.
+func TestResumeOtherDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "commands")
+	require.NoError(t, os.WriteFile(path, appendCommand(nil, "INCR", "n"), 0o600))
+	o := ImportOptions{Path: path, Server: &Address{}, DB: 1}
+	files := []File{{Path: path}}
+	s, err := loadState(&o, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Offset = 5
+	require.NoError(t, s.save())
+	if s, err = loadState(&o, files); err != nil || s.Offset != 5 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	o.DB = 0
+	if _, err := loadState(&o, files); err == nil || !strings.Contains(err.Error(), "--restart") {
+		t.Error(err)
+	}
+}
+
 // TestResumeInDatabase: an import that goes on does so in the database that was selected, not in that of the address.
 func TestResumeInDatabase(t *testing.T) {
 	const n = 100_000 // more than is read at once

@@ -117,8 +117,8 @@ func Open(o Options) (*Logger, error) {
 
 // sink opens a target.
 func (l *Logger) sink(o Options, name string) (zapcore.WriteSyncer, error) {
-	std := map[string]io.Writer{Stdout: cmp.Or[io.Writer](o.stdout, os.Stdout),
-		Stderr: cmp.Or[io.Writer](o.stderr, os.Stderr)}
+	std := map[string]io.Writer{Stdout: cmp.Or[io.Writer](o.stdout, &stream{File: os.Stdout}),
+		Stderr: cmp.Or[io.Writer](o.stderr, &stream{File: os.Stderr})}
 	if w := std[name]; w != nil {
 		return zapcore.Lock(zapcore.AddSync(w)), nil
 	}

@@ -2,6 +2,7 @@ package logging
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,6 +102,34 @@ func TestReopen(t *testing.T) {
 		if now, err := os.Stat(name); err != nil || now.Mode() != first.Mode() {
 			t.Errorf("the mode of the file was %v, now %v, %v", first.Mode(), now.Mode(), err)
 		}
+	}
+}
+
+// TestStalledReader: lines that nobody reads are lost, and no one waits for the reader.
+func TestStalledReader(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	s := &stream{File: w}
+	line := bytes.Repeat([]byte("x"), 4096)
+	write := func() {
+		t.Helper()
+		if n, err := s.Write(line); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for !s.stalled {
+		write()
+	}
+	write()
+	if _, err := io.ReadFull(r, line); err != nil {
+		t.Fatal(err)
+	}
+	if write(); s.stalled {
+		t.Error("the reader goes on, the log does not")
 	}
 }
 

@@ -155,16 +155,19 @@ func (w *Work) LastSave() time.Time { return time.Unix(w.lastSave.Load(), 0) }
 
 // FlushBackup deletes the backup in the background.
 func (w *Work) FlushBackup() {
-	w.spawn(func() { w.removeBackup("FLUSHBACKUP") })
+	w.spawn(func() {
+		w.backup.Lock()
+		defer w.backup.Unlock()
+		w.removeBackup("FLUSHBACKUP")
+	})
 }
 
+// removeBackup removes the backup. The lock backup must be held.
 func (w *Work) removeBackup(why string) {
 	dir := w.Settings().BackupDir
 	if dir == "" {
 		return
 	}
-	w.backup.Lock()
-	defer w.backup.Unlock()
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -183,9 +186,10 @@ func (w *Work) removeBackup(why string) {
 func (w *Work) purgeBackup(now time.Time) {
 	settings := w.Settings()
 	dir := settings.BackupDir
-	if dir == "" || w.saving.Load() {
+	if dir == "" || !w.backup.TryLock() { // or it is being replaced: what comes may be kept
 		return
 	}
+	defer w.backup.Unlock()
 	info, err := os.Stat(dir + "/CURRENT")
 	if err != nil {
 		return

@@ -104,9 +104,9 @@ func New(o Options) *Work {
 	})
 	w.Every(sizeEvery, func(time.Time) { w.CheckSize() })
 	w.Every(tombstonesEvery, w.checkTombstones)
-	// in the background, because it may take longer than a tick
+	// in the background, because these may take longer than a tick
 	w.Every(trimEvery, func(time.Time) { w.spawn(func() { engine.TrimMemory() }) })
-	w.Every(purgeEvery, w.purgeBackup)
+	w.Every(purgeEvery, func(now time.Time) { w.spawn(func() { w.purgeBackup(now) }) })
 	w.Every(cronsEvery, w.schedules)
 	return w
 }

@@ -68,6 +68,12 @@ func TestBackups(t *testing.T) {
 	if !exists() {
 		t.Error("a backup of 23 hours was removed; 24 are allowed")
 	}
+	f.backup.Lock() // as a backup that replaces this one
+	f.purgeBackup(time.Now().Add(25 * time.Hour))
+	f.backup.Unlock()
+	if !exists() {
+		t.Error("a backup was removed while it was replaced")
+	}
 	f.purgeBackup(time.Now().Add(25 * time.Hour))
 	if exists() {
 		t.Error("a backup of 25 hours was kept")
