@@ -66,9 +66,9 @@ func (c *run) enqueue(r *request) {
 	} else if r.spec.IsSelect() {
 		m.switches = true
 	}
-	mark := c.out.Mark()
-	c.out.SimpleString(queuedReply)
-	c.replied(r, mark)
+	if !c.sess.DropReply() {
+		c.out.SimpleString(queuedReply)
+	}
 	c.publish()
 }
 
