@@ -101,18 +101,35 @@ func TestBlockedClientsLoseTheirRights(t *testing.T) {
 	}
 }
 
-// A subscriber that loses the permission for its channels is disconnected.
+// A subscriber that loses the permission for one of its channels is disconnected, and no other one, as in Redis.
 func TestUserLosesChannels(t *testing.T) {
 	h := servertest.Start(t)
-	admin, s := h.Dial(t), h.Dial(t)
-	admin.Want("ACL SETUSER bob on nopass &a &b +@all", "+OK\r\n")
-	s.Want("AUTH bob any", "+OK\r\n")
-	s.Do("SUBSCRIBE", "a")
+	admin := h.Dial(t)
+	admin.Want("ACL SETUSER bob on nopass &a &b &p* +@all", "+OK\r\n")
+	admin.Want("ACL SETUSER eve on nopass &a +@all", "+OK\r\n")
+	subscribe := func(user, command, channel string) *servertest.Client {
+		s := h.Dial(t)
+		s.Want("AUTH "+user+" any", "+OK\r\n")
+		s.Do(command, channel)
+		return s
+	}
+	lost := []*servertest.Client{subscribe("bob", "SUBSCRIBE", "a"), subscribe("bob", "SSUBSCRIBE", "a")}
+	kept := []*servertest.Client{subscribe("bob", "SUBSCRIBE", "b"), subscribe("bob", "PSUBSCRIBE", "p*"),
+		subscribe("bob", "SUBSCRIBE", "p1"), subscribe("bob", "SSUBSCRIBE", "b"), subscribe("eve", "SUBSCRIBE", "a")}
 	admin.Want("ACL SETUSER bob &c", "+OK\r\n")
-	admin.Want("PUBLISH a x", ":1\r\n")
-	s.Reply()
-	admin.Want("ACL SETUSER bob resetchannels &b", "+OK\r\n")
-	s.Closed()
+	admin.Want("PUBLISH a x", ":2\r\n")
+	lost[0].Reply()
+	admin.Want("ACL SETUSER bob resetchannels &b &p*", "+OK\r\n")
+	for _, s := range lost {
+		s.Closed()
+	}
+	for _, s := range kept {
+		s.Send("PING\r\n")
+	}
+	kept[4].Expect("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n")
+	for _, s := range kept {
+		s.Expect("*2\r\n$4\r\npong\r\n$0\r\n\r\n")
+	}
 }
 
 // requirepass is the password of the default user. Setting it replaces the passwords that ACL SETUSER has added.

@@ -22,7 +22,7 @@ func (s *Server) newAuth() *auth.Auth {
 			_, _, replica := s.cfg.Master()
 			return replica && s.cfg.Bool("repl-namespace-enabled")
 		},
-		OnChannelsLost: func(user string) { s.sessions.CloseSubscribers(user) },
+		OnChannelsLost: func(user *acl.User) { s.sessions.CloseSubscribers(user) },
 		Describe:       func(id int64) string { return s.sessions.Describe(id) },
 	})
 }

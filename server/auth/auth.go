@@ -34,8 +34,8 @@ type Options struct {
 	ACL accounts.Options
 	// FromMaster reports whether the namespaces are a master's, so that they cannot be changed here.
 	FromMaster func() bool
-	// OnChannelsLost is called when a user has lost access to channels: its clients may be subscribed to them.
-	OnChannelsLost func(user string)
+	// OnChannelsLost is called with a user that may have lost access to channels: its clients may be subscribed to them.
+	OnChannelsLost func(user *acl.User)
 	// Describe returns the CLIENT INFO line of a client, for ACL LOG.
 	Describe func(id int64) string
 }
@@ -102,7 +102,7 @@ func (a *Auth) set(requirepass string, tokens map[string]string) {
 
 func (a *Auth) userChanged(old, next *acl.User) {
 	if old != nil && next != nil && old.LosesChannels(next) {
-		a.options.OnChannelsLost(old.Name())
+		a.options.OnChannelsLost(next)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 )
@@ -59,7 +60,7 @@ func newFixture(pass string, o accounts.Options) *fixture {
 	f := &fixture{settings: &settings{pass, map[string]string{}}, logs: logs}
 	f.Auth = New(Options{Settings: f.settings, Log: zap.New(core), ACL: o,
 		FromMaster:     func() bool { return f.fromMaster },
-		OnChannelsLost: func(user string) { f.lost = append(f.lost, user) },
+		OnChannelsLost: func(user *acl.User) { f.lost = append(f.lost, user.Name()) },
 		Describe:       func(id int64) string { return "client" },
 	})
 	f.Refresh()

@@ -262,6 +262,23 @@ func (h *Hub) Channels(kind command.SubscriptionKind, match func(name []byte) bo
 	return names
 }
 
+// Select returns the clients with a subscription that match accepts.
+func (h *Hub) Select(match func(kind command.SubscriptionKind, name string) bool) map[*Client]bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	found := map[*Client]bool{}
+	for kind, topics := range h.topics {
+		for name, t := range topics {
+			if match(command.SubscriptionKind(kind), name) {
+				for _, c := range t.clients {
+					found[c] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
 // Subscribers returns how many clients are subscribed to a channel.
 func (h *Hub) Subscribers(kind command.SubscriptionKind, name []byte) int {
 	h.mu.RLock()

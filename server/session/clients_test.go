@@ -126,6 +126,31 @@ func TestClientBuffers(t *testing.T) {
 	want(slow, "omem=0", "oll=0", "events=r")
 }
 
+// CLIENT LIST shows the last command that a client has sent, also one that was refused or queued.
+func TestLastCommandOfPipeline(t *testing.T) {
+	h := servertest.Start(t)
+	asker, of := h.Dial(t), h.Dial(t)
+	for _, c := range []struct{ pipeline, want string }{
+		{"GET k|SET k v|GET k", "get"},
+		{"PING|GET", "get"},
+		{"PING|NOSUCH", "NULL"},
+		{"PING|CLIENT NOSUCH", "NULL"},
+		{"NOSUCH|PING", "ping"},
+		{"MULTI|PING|GET k", "get"},
+		{"ECHO x|EXEC", "exec"},
+		{"EXEC|CLIENT ID", "client|id"},
+	} {
+		commands := strings.Split(c.pipeline, "|")
+		of.Send(servertest.Pipeline(commands...))
+		for range commands {
+			of.Reply()
+		}
+		servertest.Eventually(t, c.pipeline+": "+c.want, func() bool {
+			return clientFields(t, asker, of)["cmd"] == c.want
+		})
+	}
+}
+
 // The filters of CLIENT KILL, and the connections that are left. a and b are connections of the user bob, and b has
 // subscribed to a channel; e is a connection of the user eve. n and me are of the default user, and me sends the
 // command.

@@ -374,9 +374,10 @@ func (c *run) flush() bool {
 		c.batch.Flush()
 	}
 	n := c.out.Len()
-	if n == 0 {
+	if n == 0 && !c.holding { // CLIENT REPLY may have dropped the reply that messages wait for
 		return true
 	}
+	c.holding = false
 	if c.out.Overflowed() {
 		c.out.Release(keepReplies)
 		return c.sent(0, errReplyLimit)

@@ -32,7 +32,8 @@ func (c *run) execute() {
 	reqs := c.reqs
 	c.begin()
 	c.moved()
-	for i := 0; i < len(reqs) && !c.closeAfterReply; {
+	i := 0
+	for i < len(reqs) && !c.closeAfterReply {
 		if c.over() {
 			c.closeAfterReply = true
 			c.script.forget()
@@ -63,7 +64,18 @@ func (c *run) execute() {
 		}
 		c.flushMany()
 	}
+	if i > 0 {
+		c.info.lastCmd.Store(reqs[i-1].shownSpec())
+	}
 	c.readClock(nil)
+}
+
+// shownSpec returns the command that CLIENT LIST shows, nil when the name or the subcommand does not exist.
+func (r *request) shownSpec() *command.Spec {
+	if r.spec != nil && len(r.spec.Sub) > 0 && len(r.args) > 1 {
+		return nil
+	}
+	return r.spec
 }
 
 // dispatch runs the first command, and the following commands that can run together with it. It returns how many have
@@ -142,11 +154,6 @@ func (c *run) rejected(r *request) {
 	mark := c.out.Mark()
 	command.WriteError(&c.out, r.err)
 	c.srv.Stats.Rejected(r.spec, r.err)
-	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // the subcommand does not exist
-		c.info.lastCmd.Store(nil)
-	} else {
-		c.info.lastCmd.Store(spec)
-	}
 	c.replied(r, mark)
 	if c.track != nil {
 		c.endCaching(r)

@@ -142,6 +142,7 @@ func (c *conn) noteCall(client *command.Session, r *request, took time.Duration)
 // account adds the counts since its last call to the server's counters.
 func (c *run) account() {
 	s := &c.calls
+	c.info.lastActive.Store(c.srv.started.Add(c.clock).UnixMilli())
 	if len(s.touched) == 0 {
 		return
 	}
@@ -154,8 +155,6 @@ func (c *run) account() {
 	}
 	c.srv.Stats.Commands.Add(total)
 	c.info.cmds.Add(total)
-	c.info.lastCmd.Store(command.ByID(int(s.touched[len(s.touched)-1])))
-	c.info.lastActive.Store(c.srv.started.Add(c.clock).UnixMilli())
 	s.touched = s.touched[:0]
 }
 

@@ -53,7 +53,6 @@ func (c *run) enqueue(r *request) {
 		return
 	}
 	m.bytes += size
-	c.info.lastCmd.Store(r.spec)
 	args := make([][]byte, len(r.args)) // the read buffer is reused before EXEC
 	text := make([]byte, 0, size)
 	for i, a := range r.args {
@@ -67,9 +66,9 @@ func (c *run) enqueue(r *request) {
 	} else if r.spec.IsSelect() {
 		m.switches = true
 	}
-	mark := c.out.Mark()
-	c.out.SimpleString(queuedReply)
-	c.replied(r, mark)
+	if !c.sess.DropReply() {
+		c.out.SimpleString(queuedReply)
+	}
 	c.publish()
 }
 

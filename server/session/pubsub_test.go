@@ -128,6 +128,30 @@ func TestSubscribeInTransaction(t *testing.T) {
 	c.Want("EXEC", "*2\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n:0\r\n")
 }
 
+// What others publish while a transaction with SUBSCRIBE runs comes behind its reply, also if CLIENT REPLY drops that.
+func TestMessagesFollowTheTransaction(t *testing.T) {
+	h := servertest.Start(t)
+	p := h.Dial(t)
+	message := servertest.Bulk("message", "a", "x")
+	for _, c := range []struct {
+		before string
+		want   []string
+	}{
+		{"PING", []string{"+PONG\r\n", "+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n",
+			"*2\r\n" + confirmed("*", "subscribe", "a", 1) + "+OK\r\n", message}},
+		{"CLIENT REPLY OFF", []string{message}},
+	} {
+		s := h.Dial(t)
+		s.Send(servertest.Pipeline(c.before, "MULTI", "SUBSCRIBE a", "DEBUG SLEEP 0.05", "EXEC"))
+		servertest.Eventually(t, "the subscription", func() bool { return p.Do("PUBLISH", "a", "x") == ":1\r\n" })
+		for _, want := range c.want {
+			s.Expect(want)
+		}
+		s.Close()
+		servertest.Eventually(t, "its end", func() bool { return h.Sessions().Hub.Len() == 0 })
+	}
+}
+
 // After the confirmation a subscriber gets messages, and before it none.
 func TestConfirmationComesFirst(t *testing.T) {
 	h := servertest.Start(t)

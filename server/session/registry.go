@@ -1,6 +1,11 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+)
 
 // add registers a connection as a client, and left counts it until its session ends. It returns false when the server
 // is being closed.
@@ -61,12 +66,15 @@ func (s *Shared) WakeIdle() {
 	}
 }
 
-// CloseSubscribers closes the connections of a user that have subscriptions.
-func (s *Shared) CloseSubscribers(user string) {
+// CloseSubscribers closes the connections of a user with subscriptions that the user may no longer have.
+func (s *Shared) CloseSubscribers(user *acl.User) {
+	denied := s.Hub.Select(func(kind command.SubscriptionKind, name string) bool {
+		return !user.MayAccessChannel([]byte(name), kind == command.Pattern)
+	})
 	s.mu.Lock()
 	var lost []*conn
 	for _, c := range s.conns {
-		if v := c.info.view.Load(); v.user == user && v.subs != [3]int{} {
+		if denied[&c.subs] && c.info.view.Load().user == user.Name() {
 			lost = append(lost, c)
 		}
 	}

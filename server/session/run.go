@@ -49,6 +49,7 @@ type run struct {
 	profiled  bool               // the run is one command, which is profiled
 	streams   bool               // the reply of the running command may be sent in parts
 	streamed  bool               // the reply was sent in parts, except for its end
+	holding   bool               // the messages of other clients wait for the replies so far
 	judged    bool               // verdict holds: a transaction or script is running
 	verdict   verdict
 

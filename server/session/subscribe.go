@@ -8,13 +8,17 @@ import (
 )
 
 // Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of
-// this kind; outside of transactions the confirmation is sent before the first message.
+// this kind, which is sent before the first message: inside EXEC with the whole reply.
 func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
 	defer func() {
 		if kind == command.ShardChannel && c.moved() {
 			c.srv.dropShardChannels(c.topology)
 		}
 	}()
+	if c.inTx() {
+		c.holding = true
+		c.wire.HoldMessages()
+	}
 	c.srv.Hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
 		confirm(count)
 		if added && !c.inTx() {

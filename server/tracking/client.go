@@ -229,6 +229,13 @@ func (n *notice) body(w *resp.Writer) {
 	}
 }
 
+// ended reports whether the connection no longer tracks.
+func (c *Client) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer == nil
+}
+
 // self returns the connection; ok is false when it no longer tracks.
 func (c *Client) self() (p Peer, ok bool) {
 	c.mu.Lock()

@@ -88,7 +88,7 @@ func (t *Table) Add(id int64, how command.Tracking, peer func() Peer) *Client {
 }
 
 // Remove ends the tracking of a client, and sends the messages held back; batch belongs to the connection's run, nil
-// = no batch. The table drops its entries of the client when the keys change.
+// = no batch. The table drops its entries of the client when the keys change, or when more clients read the keys.
 func (t *Table) Remove(c *Client, batch *wire.Batch) {
 	c.Idle(batch)
 	c.mu.Lock()
@@ -195,6 +195,10 @@ func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 	if slices.Contains(k.clients, c) {
 		s.mu.Unlock()
 		return
+	}
+	if n := len(k.clients); n == cap(k.clients) { // clients that have ended: else a key that nobody writes collects them
+		k.clients = slices.DeleteFunc(k.clients, (*Client).ended)
+		t.items.Add(int64(len(k.clients) - n))
 	}
 	k.clients = append(k.clients, c)
 	t.items.Add(1)

@@ -280,3 +280,25 @@ func TestHeldBackIsBounded(t *testing.T) {
 		p.quiet(t)
 	}
 }
+
+// A key that nobody writes does not collect the clients that have read it and have ended.
+func TestEndedClientsAreForgotten(t *testing.T) {
+	b := newBench(t)
+	b.connect(1, 3)
+	stays := b.track(1, command.Tracking{})
+	b.read(stays, "k", 0)
+	for range 1000 {
+		b.connect(2, 3)
+		c := b.track(2, command.Tracking{})
+		b.read(c, "k", 0)
+		b.Remove(c, nil)
+	}
+	if n := b.Items(); n > 4 {
+		t.Errorf("%d clients are remembered, of which 1 still tracks", n)
+	}
+	b.commit(nil, "k")
+	b.peers[1].expect(t, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n")
+	if n := b.Items(); n != 0 {
+		t.Errorf("%d clients are remembered of no key", n)
+	}
+}

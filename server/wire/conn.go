@@ -131,6 +131,13 @@ func (c *Conn) Reply(b []byte, owned bool) error { return c.out.sendReply(b, own
 // some time, ReplyPart no longer waits, and only the limit applies.
 func (c *Conn) ReplyPart(b []byte) error { return c.out.sendReply(b, false, true) }
 
+// HoldMessages makes the messages of other clients wait for the next Reply, and follow it.
+func (c *Conn) HoldMessages() {
+	c.out.mu.Lock()
+	c.out.partial = true
+	c.out.mu.Unlock()
+}
+
 // Write sends b for an owner that produces as much as the client can take. It waits, as long as the connection lives,
 // until at most 4 MiB are queued, and then queues a copy of the bytes that the socket does not take.
 func (c *Conn) Write(b []byte) (int, error) {

@@ -32,7 +32,7 @@ type outbox struct {
 	grace   int     // bytes that may be queued beyond the limit: for one reply longer than the limit
 	added   *[]byte // of addedBuffers: messages of add for the next flush or send; nil = none
 	writing bool
-	partial bool // a reply has begun, and its end comes with a later call of sendReply
+	partial bool // a reply has begun, and its end comes with a later call of sendReply; see also HoldMessages
 	stuck   bool // a reply is sent in parts, and the client has taken nothing of it for some time
 	err     error
 	idle    sync.Cond   // signalled when the socket has taken bytes of the queue, or has failed
