@@ -96,7 +96,7 @@ func TestPrune(t *testing.T) {
 	fill(c, "a")
 	s.stored(r)
 	require.NoError(t, s.db.CompactNamespace(""))
-	second := s.create(r)
+	s.create(r)
 	fill(c, "b")
 	s.stored(r)
 	// Files of a backup that was cut.
@@ -117,7 +117,8 @@ func TestPrune(t *testing.T) {
 	}
 	again, _ := restore(t, r, RestoreOptions{})
 	check(again.dial(t), "b")
-	if second, err = r.CreateFromDir(t.Context(), s.dir, CreateOptions{}); err != nil {
+	newest, err := r.CreateFromDir(t.Context(), s.dir, CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	dry, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1, DryRun: true})
@@ -131,7 +132,7 @@ func TestPrune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Kept) != 1 || p.Kept[0] != second.ID || len(p.Removed) != 2 || p.Files < 2 || p.Segments == 0 ||
+	if len(p.Kept) != 1 || p.Kept[0] != newest.ID || len(p.Removed) != 2 || p.Files < 2 || p.Segments == 0 ||
 		dry.Files != p.Files || dry.Bytes != p.Bytes {
 		t.Errorf("%+v, dry %+v", p, dry)
 	}
