@@ -28,7 +28,8 @@ func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 	t.Helper()
 	before := engine.LiveObjects()
 	t.Cleanup(func() {
-		if n := engine.LiveObjects(); n != before {
+		// Fewer are no leak: another database of the test, which stays open, had an iterator for a moment.
+		if n := engine.LiveObjects(); n > before {
 			t.Errorf("%d native objects were left open", n-before)
 		}
 	})
