@@ -102,7 +102,6 @@ dpkg --force-confold -i /root/new.deb >/dev/null
 systemctl start basalt
 systemd-analyze verify --man=no /lib/systemd/system/basalt.service /lib/systemd/system/basalt-backup.service
 for unit in basalt basalt-backup; do systemd-analyze security --no-pager $unit | tail -n 1; done
-install -d -o basalt -g basalt /var/backups/basalt
 printf '%s\n' SERVER=127.0.0.1:6666 REPOSITORY=/var/backups/basalt REDISCLI_AUTH=sample-admin >/etc/basalt/backup.env
 systemctl start basalt-backup
 for _ in $(seq 100); do
