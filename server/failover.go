@@ -45,7 +45,11 @@ func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
 // Follow implements master.FailoverServer. No one has written since the other server received everything.
 func (f failoverServer) Follow(host string, port int) error {
 	f.s.replica.HandOver()
-	return f.s.becomeReplica(host, port, false)
+	err := f.s.becomeReplica(host, port, false)
+	if err != nil { // this server stays the master
+		f.s.replica.Lead()
+	}
+	return err
 }
 
 // promoteTimeout is the timeout of connecting to a replica, and of making it a master.
