@@ -61,22 +61,31 @@ func names(t *testing.T, dir string) []string {
 // k = v into each.
 func native(t *testing.T, dir string, families ...string) {
 	t.Helper()
+	w := grocksdb.NewDefaultWriteOptions()
+	defer w.Destroy()
+	inNative(t, dir, families, func(db *grocksdb.DB, h *grocksdb.ColumnFamilyHandle) {
+		require.NoError(t, db.PutCF(w, h, []byte("k"), []byte("v")))
+	})
+}
+
+// emptyNative is native without the records.
+func emptyNative(t *testing.T, dir string, families ...string) {
+	t.Helper()
+	inNative(t, dir, families, func(*grocksdb.DB, *grocksdb.ColumnFamilyHandle) {})
+}
+
+func inNative(t *testing.T, dir string, families []string, each func(*grocksdb.DB, *grocksdb.ColumnFamilyHandle)) {
+	t.Helper()
 	o := grocksdb.NewDefaultOptions()
 	defer o.Destroy()
 	o.SetCreateIfMissing(true)
 	o.SetCreateIfMissingColumnFamilies(true)
 	opts := slices.Repeat([]*grocksdb.Options{o}, len(families))
 	db, handles, err := grocksdb.OpenDbColumnFamilies(o, dir, families, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
-	w := grocksdb.NewDefaultWriteOptions()
-	defer w.Destroy()
 	for _, h := range handles {
-		if err := db.PutCF(w, h, []byte("k"), []byte("v")); err != nil {
-			t.Error(err)
-		}
+		each(db, h)
 		h.Destroy()
 	}
 }
@@ -170,6 +179,31 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			if n := engine.LiveObjects(); n != live {
 				t.Errorf("%d native objects were left open", n-live)
+			}
+		})
+	}
+}
+
+// TestCreationInterrupted: a directory in which a kill has interrupted the creation of the database is opened as a new
+// one.
+func TestCreationInterrupted(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T, dir string){
+		"before CURRENT": func(t *testing.T, dir string) {
+			write(t, dir, "IDENTITY", "x")
+			write(t, dir, "MANIFEST-000001", "half of a")
+			write(t, dir, "000001.dbtmp", "MANI")
+			require.NoError(t, os.Mkdir(dir+"/archive", 0o755))
+		},
+		"before the other families": func(t *testing.T, dir string) { emptyNative(t, dir, "default") },
+		"between the families":      func(t *testing.T, dir string) { emptyNative(t, dir, "default", "metadata") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/db"
+			make(t, dir)
+			for range 2 {
+				db := enginetest.OpenWith(t, engine.Options{Dir: dir})
+				setHash(t, db, "h", "f")
+				require.NoError(t, db.Close())
 			}
 		})
 	}

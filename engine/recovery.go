@@ -99,7 +99,7 @@ func familiesToOpen(dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			if n := e.Name(); !leftBehind(n) {
+			if n := e.Name(); !leftBehind(dir, n) {
 				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrNotDatabase, dir, n)
 			}
 		}
@@ -116,7 +116,7 @@ func familiesToOpen(dir string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %w; restore the directory from a backup: docs/recovery.md", ErrDamaged, err)
 	}
 	have := m.Families()
-	if !slices.Contains(have, cf.Metadata.String()) {
+	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && emptyLogs(dir)) {
 		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrNotDatabase, dir,
 			strings.Join(have, ", "))
 	}
@@ -147,10 +147,28 @@ func noCurrent(dir string) error {
 		dir, hint)
 }
 
-// leftBehind reports whether a file may be left by RocksDB when it fails before it has created the database.
-func leftBehind(name string) bool {
-	return name == "LOCK" || name == "LOG" || name == "IDENTITY" ||
-		strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
+// leftBehind reports whether a file may be left by RocksDB when it fails, or is killed, before it has created the
+// database. The first MANIFEST has the number 1. IDENTITY and CURRENT are renamed from 000000.dbtmp and 000001.dbtmp.
+func leftBehind(dir, name string) bool {
+	if name == "archive" {
+		logs, err := os.ReadDir(filepath.Join(dir, name))
+		return err == nil && len(logs) == 0
+	}
+	return slices.Contains([]string{"LOCK", "LOG", "IDENTITY", "MANIFEST-000001"}, name) ||
+		strings.HasSuffix(name, ".dbtmp") || strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
+}
+
+// emptyLogs reports whether the logs in dir are empty. A database so, with no table file and only the default family,
+// is one whose creation was interrupted.
+func emptyLogs(dir string) bool {
+	logs, err := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
+	for _, l := range logs {
+		info, e := os.Stat(l)
+		if e != nil || info.Size() > 0 {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // prepareFiles checks the MANIFEST and the logs. It refuses ([ErrDamaged]) or repairs files that RocksDB would not

@@ -34,6 +34,9 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -126,6 +129,8 @@ func (d *DB) open(dir string, families []string, opt *Options) error {
 	openFamilies := grocksdb.OpenDbColumnFamilies
 	if opt.ReadOnly {
 		openFamilies = openReadOnly
+	} else if _, err := os.Stat(filepath.Join(dir, "CURRENT")); errors.Is(err, fs.ErrNotExist) {
+		openFamilies = create
 	}
 	db, handles, err := openFamilies(d.opts, dir, names, cfOpts)
 	if err != nil {
@@ -152,6 +157,38 @@ func (d *DB) open(dir string, families []string, opt *Options) error {
 	d.ro = grocksdb.NewDefaultReadOptions()
 	d.roPtr = raw(d.ro)
 	return nil
+}
+
+// create creates a database: first with the default family, the first one, then the others in one call. RocksDB's Open
+// would create each missing family by itself and each time write all options to a file, read this file back and compare
+// it: a first start took 52 ms of processor time instead of 31, and 300 ms instead of 180 on a busy disk.
+func create(opts *grocksdb.Options, dir string, names []string, families []*grocksdb.Options) (*grocksdb.DB,
+	[]*grocksdb.ColumnFamilyHandle, error) {
+	db, handles, err := grocksdb.OpenDbColumnFamilies(opts, dir, names[:1], families[:1])
+	if err != nil || len(names) == 1 {
+		return db, handles, err
+	}
+	rest := len(names) - 1
+	cNames := make([]*C.char, rest)
+	cOpts := make([]unsafe.Pointer, rest)
+	made := make([]unsafe.Pointer, rest)
+	for i := range rest {
+		cNames[i], cOpts[i] = C.CString(names[1+i]), raw(families[1+i])
+		defer C.free(unsafe.Pointer(cNames[i]))
+	}
+	var cerr *C.char
+	C.bk_create_families(raw(db), C.int(rest), &cNames[0], &cOpts[0], &made[0], &cerr)
+	if err := takeErr(cerr); err != nil {
+		handles[0].Destroy()
+		db.Close()
+		return nil, nil, err
+	}
+	for _, m := range made {
+		h := new(grocksdb.ColumnFamilyHandle)
+		*(*unsafe.Pointer)(unsafe.Pointer(h)) = m // its first field, see raw
+		handles = append(handles, h)
+	}
+	return db, handles, nil
 }
 
 // Reopen opens a database in the place of the one that [DB.Shut] has closed. It cannot be used before [DB.Admit].

@@ -189,6 +189,11 @@ int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const cha
 // files of the given level, into files of about file_size bytes in that level. It returns 1; 0 if a file is gone or is
 // being compacted; -1 on an error.
 int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level, uint64_t file_size, char** err);
+// bk_create_families creates n column families, whose numbers count up, and writes the OPTIONS file once. The options
+// are rocksdb_options_t. The caller owns the n handles and frees them with rocksdb_column_family_handle_destroy. After
+// an error there are none, and some of the families may exist.
+void bk_create_families(void* db, int n, char** names, void** options, void** handles, char** err);
+
 // bk_cancel_compactions cancels running calls of bk_compact_range, waits for their end, and makes later calls fail.
 void bk_cancel_compactions(void* db);
 // Ends flushes and compactions, and lets no more begin; the database can only be closed then.

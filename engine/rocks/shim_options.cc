@@ -10,6 +10,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "shim_cache.h"
 
@@ -44,6 +45,17 @@ const ZSetScoreOrder* order() {
 }  // namespace
 
 extern "C" {
+
+void bk_create_families(void* db, int n, char** names, void** options, void** handles, char** err) {
+  std::vector<ColumnFamilyDescriptor> families;
+  for (int i = 0; i < n; i++) families.emplace_back(names[i], bk::opts(options[i]));
+  std::vector<ColumnFamilyHandle*> made;
+  if (bk::set_err(err, bk::db(db)->CreateColumnFamilies(families, &made))) {
+    for (ColumnFamilyHandle* h : made) delete h;
+    return;
+  }
+  for (int i = 0; i < n; i++) handles[i] = new rocksdb_column_family_handle_t{made[i]};
+}
 
 void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache_index_and_filter,
                           int partition_filters, int count) {
