@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds the tests of the native code (engine/rocks/native_test) and runs them: with a sanitizer, or for arm64 under
+# Builds the tests of the native code (engine/rocks/shim/native_test) and runs them: with a sanitizer, or for arm64 under
 # qemu's emulation.
 #
 # usage: scripts/native.sh asan|tsan|arm64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly shim=engine/rocks tests=engine/rocks/native_test out=build/native
+readonly shim=engine/rocks/shim lib=engine/rocks/lib out=build/native
+readonly tests=$shim/native_test
 readonly flags=(-std=c++17 -O1 -g -Wall -Wextra -fno-omit-frame-pointer)
 mkdir -p $out
 
@@ -20,7 +21,7 @@ asan)
 	sanitize=(-fsanitize=address,undefined -fno-sanitize-recover=all)
 	compile g++ tree_asan "${sanitize[@]}" $tests/tree_test.cc
 	compile g++ shim_asan -Wno-unused-parameter "${sanitize[@]}" $tests/shim_test.cc \
-		$shim/shim_cache.cc $shim/shim_compaction.cc $shim/shim_options.cc -L$shim/lib -lrocksdb
+		$shim/shim.cc -L$lib -lrocksdb
 	$out/tree_asan
 	# RocksDB is not instrumented: containers that it fills do not carry the marks of those that are.
 	ASAN_OPTIONS=detect_container_overflow=0 $out/shim_asan
@@ -32,7 +33,7 @@ tsan)
 arm64) # after scripts/arm64/env.sh; RocksDB is that of the arm64 packages
 	compile "$CXX" tree_arm64 $tests/tree_test.cc
 	compile "$CXX" shim_arm64 -Wno-unused-parameter $tests/shim_test.cc \
-		$shim/shim_cache.cc $shim/shim_compaction.cc $shim/shim_options.cc -L$shim/lib -lrocksdb
+		$shim/shim.cc -L$lib -lrocksdb
 	go_linux_arm64_exec $out/tree_arm64
 	go_linux_arm64_exec $out/shim_arm64
 	;;

@@ -1,6 +1,6 @@
 package rocks
 
-// #include "shim.h"
+// #include "shim/shim.h"
 import "C"
 
 import "fmt"

@@ -2,7 +2,7 @@
 
 package rocks
 
-// #include "shim_crc32c.h"
+// #include "shim/crc32c.h"
 import "C"
 
 // crc32c extends the CRC-32C of a string by b. RocksDB uses this checksum for its WAL and its blocks. With table it

@@ -1,7 +1,7 @@
 package rocks
 
 // #include <stdint.h>
-// #include "shim.h"
+// #include "shim/shim.h"
 import "C"
 
 import (

@@ -3,7 +3,7 @@ package rocks
 /*
 #cgo noescape bk_get_parts
 #cgo nocallback bk_get_parts
-#include "shim_parts.h"
+#include "shim/parts.h"
 */
 import "C"
 

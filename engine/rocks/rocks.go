@@ -1,12 +1,11 @@
-// Package rocks is the only package that calls RocksDB: through grocksdb, and through a small C++ shim (shim.h) for
-// what grocksdb lacks or what must be a single cgo call.
+// Package rocks is the only package that calls RocksDB: through grocksdb, and through the C++ of package shim for what
+// grocksdb lacks, and what must be a single cgo call.
 //
 // The package knows nothing about Redis. Raw handles never leave package engine. Every native object has one owner and
 // one Close; [LiveObjects] counts the open ones, so that a test can detect a leak.
 package rocks
 
 /*
-#cgo CXXFLAGS: -std=c++17 -O2
 #cgo LDFLAGS: -L${SRCDIR}/lib -lrocksdb -lstdc++ -lm
 #cgo noescape bk_get
 #cgo nocallback bk_get
@@ -27,7 +26,7 @@ package rocks
 #cgo noescape bk_count
 #cgo nocallback bk_count
 #include <stdlib.h>
-#include "shim.h"
+#include "shim/shim.h"
 */
 import "C"
 
@@ -44,6 +43,8 @@ import (
 	"unsafe"
 
 	"github.com/linxGnu/grocksdb"
+
+	_ "github.com/basaltdb/basalt/engine/rocks/shim" // the functions of shim.h
 )
 
 // live is the number of open native objects.

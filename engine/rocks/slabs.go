@@ -1,6 +1,6 @@
 package rocks
 
-// #include "shim.h"
+// #include "shim/shim.h"
 import "C"
 
 // SlabUsage returns the total size in bytes of the slabs in use by memtables of this process, and of those kept for

@@ -7,7 +7,7 @@
 // of the cost of a SET). This file defines the three functions of RocksDB's crc32c.o under their original names: the
 // linker finds them first and does not use that member of librocksdb.a. On other CPUs this file is not compiled, and
 // RocksDB's functions are used.
-#include "shim_crc32c.h"
+#include "crc32c.h"
 
 #ifdef __x86_64__
 #include <nmmintrin.h>

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <string>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 

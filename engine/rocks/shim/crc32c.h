@@ -1,4 +1,4 @@
-// Functions of shim_crc32c.cc for tests. They borrow their arguments for the duration of the call.
+// Functions of crc32c.hpp for tests. They borrow their arguments for the duration of the call.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include <rocksdb/memtablerep.h>
 
 #include "memtable_tree.h"
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 

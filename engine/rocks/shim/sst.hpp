@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 struct bk_sst {
   rocksdb::SstFileWriter w;

@@ -3,7 +3,7 @@
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/table.h>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "../shim_internal.h"
+#include "../internal.h"
 #include "check.h"
 
 using namespace rocksdb;

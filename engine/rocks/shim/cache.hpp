@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "shim_cache.h"
+#include "cache.h"
 
 using namespace rocksdb;
 

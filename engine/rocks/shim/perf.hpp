@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 extern "C" {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 

@@ -1,8 +1,8 @@
-// The block cache, for the C++ files of this package.
+// The block cache, for the other parts of the shim.
 #pragma once
 #include <memory>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 struct bk_cache { std::shared_ptr<rocksdb::Cache> rep; };
 

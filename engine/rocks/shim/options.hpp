@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shim_cache.h"
+#include "cache.h"
 
 using namespace rocksdb;
 

@@ -1,11 +1,11 @@
-#include "shim_parts.h"
+#include "parts.h"
 
 #include <rocksdb/iterator.h>
 
 #include <memory>
 #include <string>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 

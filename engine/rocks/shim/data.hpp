@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shim_internal.h"
+#include "internal.h"
 
 using namespace rocksdb;
 
