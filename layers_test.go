@@ -56,7 +56,6 @@ var inside = map[string][][]string{
 	},
 	"server/lua": {
 		{"luac"},
-		{"syntax"},
 	},
 	"server/cluster": {
 		{"migration"},

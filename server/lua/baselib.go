@@ -9,7 +9,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // maxStack is how many values a library function can have on the stack in Lua 5.1, including its arguments.
@@ -121,7 +121,7 @@ func chunkName(name string) string {
 		}
 		return name
 	}
-	name = syntax.CString(name)
+	name = luac.CString(name)
 	line := name
 	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
 		line = line[:i]
@@ -343,7 +343,7 @@ func baseToNumber(L *vm.LState) int {
 // the greatest one.
 func parseUnsigned(s string, base int) (float64, bool) {
 	const spaces = " \t\n\v\f\r"
-	s = syntax.CString(s)
+	s = luac.CString(s)
 	s = strings.TrimLeft(s, spaces)
 	negative := strings.HasPrefix(s, "-")
 	if negative || strings.HasPrefix(s, "+") {

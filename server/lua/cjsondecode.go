@@ -6,7 +6,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // jsonDecoder reads JSON token by token, like lua-cjson: which extensions of JSON it accepts, and the texts of its
@@ -77,7 +77,7 @@ func jsonDecode(L *vm.LState) int {
 		raise(L, "JSON parser does not support UTF-16 or UTF-32")
 	}
 	charge(L, 2*len(d.s))
-	d.s = syntax.CString(d.s)
+	d.s = luac.CString(d.s)
 	d.next()
 	v := d.read()
 	d.next()

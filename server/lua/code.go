@@ -23,9 +23,6 @@ func compile(source []byte, name string, calls int) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto.IsVarArg &^= vm.VarArgNeedsArg // the chunk has no arg variable, which would be a table with ...
-	bindOperators(proto)
-	fitConstructors(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 
@@ -52,9 +49,6 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	}
 	return slices.ContainsFunc(p.FunctionPrototypes, setsGlobals)
 }
-
-// same returns its arguments.
-func same(L *vm.LState) int { return L.GetTop() }
 
 // join concatenates values from right to left. It returns the index of an invalid value, -1 if all are valid.
 func join(L *vm.LState, values []vm.LValue) (v vm.LValue, bad int) {

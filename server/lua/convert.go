@@ -9,7 +9,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -202,13 +202,13 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		text := strings.TrimRight(syntax.CString(string(s)), "\r\n")
+		text := strings.TrimRight(luac.CString(string(s)), "\r\n")
 		st.run.Host.Failed(text, isCounted(t))
 		w.Error("", text)
 		return nil
 	}
 	if s, ok := t.RawGetString("ok").(vm.LString); ok {
-		w.SimpleString(syntax.CString(string(s)))
+		w.SimpleString(luac.CString(string(s)))
 		return nil
 	}
 	if f, ok := t.RawGetString("double").(vm.LNumber); ok {
@@ -223,7 +223,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		format, ok1 := m.RawGetString("format").(vm.LString)
 		text, ok2 := m.RawGetString("string").(vm.LString)
 		if ok1 && ok2 {
-			w.Verbatim(syntax.CString(string(format)), string(text))
+			w.Verbatim(luac.CString(string(format)), string(text))
 			return nil
 		}
 	}

@@ -3,6 +3,8 @@ package lua
 import (
 	_ "unsafe" // for go:linkname
 
+	"github.com/basaltdb/basalt/server/lua/luac"
+
 	vm "github.com/yuin/gopher-lua"
 )
 
@@ -25,11 +27,12 @@ func init() {
 	}
 	copy(instructions[:], jumpTable[:])
 	for op, f := range map[int]instruction{
-		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName,
+		vm.OP_NEWTABLE: makeTable, vm.OP_GETGLOBAL: getGlobal, vm.OP_GETTABLE: getTable, vm.OP_GETTABLEKS: getTable,
+		vm.OP_SELF: self, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName,
 		vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat, vm.OP_ADD: add,
 		vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
 		vm.OP_FORPREP: forPrep, vm.OP_EQ: comparison(equal), vm.OP_LT: comparison(lessThan),
-		vm.OP_LE: comparison(lessOrEqual), vm.OP_TAILCALL: tailCall,
+		vm.OP_LE: comparison(lessOrEqual), vm.OP_TAILCALL: tailCall, vm.OP_VARARG: varArg,
 	} {
 		instructions[op] = f
 	}
@@ -116,6 +119,23 @@ func getTable(L *vm.LState, inst uint32, base *frame) int {
 		return jumpTable[vm.OP_GETTABLE](L, inst, base)
 	}
 	m.setRegister(argA(inst), index(L, t, m.operand(argC(inst))))
+	return 0
+}
+
+// getGlobal is R(A) = G[K(Bx)], where G is the table of globals of the function.
+func getGlobal(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	f := m.currentFrame.Fn
+	m.setRegister(argA(inst), index(L, f.Env, f.Proto.Constants[argBx(inst)]))
+	return 0
+}
+
+// self is R(A+1) = R(B) and R(A) = R(B)[RK(C)].
+func self(L *vm.LState, inst uint32, base *frame) int {
+	m := machineOf(L)
+	object := m.register(argB(inst))
+	getTable(L, inst, base)
+	m.setRegister(argA(inst)+1, object)
 	return 0
 }
 
@@ -238,7 +258,7 @@ func setField(L *vm.LState, object, key, value vm.LValue, register int) {
 	raiseAt(L, 0, "loop in settable")
 }
 
-// setList is R(A)[(C-1)*50+i] = R(A+i) for i from 1 to B; B 0 = all remaining values.
+// setList is R(A)[(C-1)*50+i] = R(A+i) for i from 1 to B; B 0 = all remaining values, C 0 = C is the next instruction.
 func setList(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
 	f := m.currentFrame
@@ -246,7 +266,11 @@ func setList(L *vm.LState, inst uint32, _ *frame) int {
 	if n == 0 {
 		n = m.reg.top - a - 1
 	}
-	appendList(L, m.reg.array[a].(*vm.LTable), (group-1)*perFlush, m.reg.array[a+1:a+1+n])
+	if group == 0 { // it is too large for the instruction
+		group = int(f.Fn.Proto.Code[f.Pc])
+		f.Pc++
+	}
+	appendList(L, m.reg.array[a].(*vm.LTable), (group-1)*luac.PerFlush, m.reg.array[a+1:a+1+n])
 	return 0
 }
 
@@ -298,6 +322,24 @@ func tailCall(L *vm.LState, inst uint32, base *frame) int {
 		return jumpTable[vm.OP_CALL](L, inst&^results, base)
 	}
 	return jumpTable[vm.OP_TAILCALL](L, inst, base)
+}
+
+// varArg is R(A), R(A+1), ..., R(A+B-2) = ...; B 0 = all values. The virtual machine's own drops the registers above,
+// among them those of variables.
+func varArg(L *vm.LState, inst uint32, base *frame) int {
+	m := machineOf(L)
+	f := m.currentFrame
+	for i := range argB(inst) - 1 {
+		v := vm.LValue(vm.LNil)
+		if n := int(f.Fn.Proto.NumParameters) + i; n < f.NArgs {
+			v = m.reg.array[f.Base+1+n]
+		}
+		m.setRegister(argA(inst)+i, v)
+	}
+	if argB(inst) == 0 {
+		return jumpTable[vm.OP_VARARG](L, inst, base)
+	}
+	return 0
 }
 
 // forPrep starts a numeric loop from R(A) to R(A+1) in steps of R(A+2). Strings that are numbers are converted.

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/server/lua/luac"
-	"github.com/basaltdb/basalt/server/lua/syntax"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -87,19 +86,10 @@ func (s site) name(reg, pc int) (kind, name string) {
 			return "upvalue", s.proto.DbgUpvalues[n]
 		}
 	case vm.OP_GETTABLE, vm.OP_GETTABLEKS:
-		key := s.key(argC(inst), set)
-		if rest, ok := strings.CutPrefix(key, luac.NamedMark); ok && strings.Contains(rest, "\x00") {
-			rest, _, _ = strings.Cut(rest, "\x00")
-			kind, name, _ = strings.Cut(rest, " ")
-			if of, _ := s.name(argB(inst), set); of == "upvalue" {
-				kind = of
-			}
-			return kind, name
-		}
-		return "field", syntax.CString(key)
+		return "field", luac.CString(s.key(argC(inst), set))
 	case vm.OP_SELF:
 		if reg == argA(inst) {
-			return "method", syntax.CString(s.key(argC(inst), set))
+			return "method", luac.CString(s.key(argC(inst), set))
 		}
 	}
 	return "", ""
@@ -136,7 +126,12 @@ func (s site) setter(reg, pc int) int {
 			}
 			continue
 		case vm.OP_SETGLOBAL, vm.OP_SETUPVAL, vm.OP_SETTABLE, vm.OP_SETTABLEKS, vm.OP_EQ, vm.OP_LT, vm.OP_LE,
-			vm.OP_RETURN, vm.OP_SETLIST, vm.OP_CLOSE, vm.OP_NOP:
+			vm.OP_RETURN, vm.OP_CLOSE:
+			continue
+		case vm.OP_SETLIST:
+			if argC(inst) == 0 {
+				i++ // the number is the next instruction
+			}
 			continue
 		case vm.OP_LOADNIL:
 			end = argB(inst)

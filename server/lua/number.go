@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // appendNumber appends a number as Lua 5.1 prints it: %.14g of C.
@@ -68,7 +68,7 @@ func parseNumber(s string) (float64, bool) {
 	if f, n := plainInteger(s); n > 0 && n == len(s) {
 		return f, true
 	}
-	s = strings.Trim(syntax.CString(s), " \t\n\v\f\r")
+	s = strings.Trim(luac.CString(s), " \t\n\v\f\r")
 	if s == "" || strings.IndexByte(s, '_') >= 0 {
 		return 0, false
 	}

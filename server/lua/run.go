@@ -12,7 +12,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // job is the state of a run besides the virtual machine.
@@ -392,7 +392,7 @@ func (st *state) scriptError(r *Run, err error) error {
 	} else {
 		text = "ERR " + plainText(translate(ae.Object))
 	}
-	return &Error{Text: strings.TrimRight(syntax.CString(text), "\r\n") + st.suffix(r), Counted: counted}
+	return &Error{Text: strings.TrimRight(luac.CString(text), "\r\n") + st.suffix(r), Counted: counted}
 }
 
 func plainText(v vm.LValue) string {

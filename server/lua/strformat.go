@@ -9,7 +9,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // verb is one conversion of string.format: %[flags][width][.precision]letter.
@@ -64,7 +64,7 @@ func strFormat(L *vm.LState) int {
 				b = append(b, s...)
 				break
 			}
-			s = syntax.CString(s)
+			s = luac.CString(s)
 			if v.precision >= 0 && v.precision < len(s) {
 				s = s[:v.precision]
 			}

@@ -7,7 +7,7 @@ import (
 
 	vm "github.com/yuin/gopher-lua"
 
-	"github.com/basaltdb/basalt/server/lua/syntax"
+	"github.com/basaltdb/basalt/server/lua/luac"
 )
 
 // maxIntSize is the max size in bytes of an integer in a format of the struct library.
@@ -28,7 +28,7 @@ type structFormat struct {
 }
 
 func newStructFormat(L *vm.LState) *structFormat {
-	return &structFormat{L: L, text: syntax.CString(checkString(L, 1)), align: 1}
+	return &structFormat{L: L, text: luac.CString(checkString(L, 1)), align: 1}
 }
 
 func (f *structFormat) more() bool { return f.at < len(f.text) }

@@ -3,236 +3,213 @@ package luac
 import (
 	"slices"
 
-	"github.com/yuin/gopher-lua/ast"
-
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler does not record correctly where the local variables of a function are in scope. But it copies the line
-// of each node of the syntax tree to the instructions. So the scope is passed through the compiler with the line: in a
-// marked tree, each line is 32 bits of line, and above them the number of a scope.
+// function is one that is being read.
+type function struct {
+	outer  *function
+	number int32 // for symbol.function
+	proto  *vm.FunctionProto
+	block  *block
 
-const (
-	lineBits = 32
-	lineMask = 1<<lineBits - 1
-)
+	// locals are the variables in scope, by register, and behind them those that will be when their statement was read.
+	locals    []symbolID
+	active    int     // how many are in scope
+	variables int     // how many local variables there were
+	upvalues  []int32 // variables of outer functions, as indexes of parser.variables
 
-// scopes are the scopes of a source. Scope n has all variables of scope parent and one more; scope 0 has none.
-type scopes []scopeOf
+	firstChange int // parser.changes: those of this function
+	// The indexes of constants.
+	nilConstant, trueConstant, falseConstant int32
 
-type scopeOf struct {
-	parent int
-	name   string
+	free       int32 // the first register that is
+	pending    jumps // to the next instruction
+	lastTarget int32 // the last instruction that is known to be jumped to
 }
 
-// kind returns the kind of a variable's name in a scope ("local", "upvalue" or "global"), given the scopes of the
-// enclosing functions.
-func (s scopes) kind(name string, scope int, outer []int) string {
-	for kind := "local"; ; kind = "upvalue" {
-		for ; scope != 0; scope = s[scope].parent {
-			if s[scope].name == name {
-				return kind
-			}
-		}
-		if len(outer) == 0 {
-			return "global"
-		}
-		scope, outer = outer[len(outer)-1], outer[:len(outer)-1]
+// variable is a local variable in scope.
+type variable struct {
+	symbol   symbolID
+	shadows  int32 // the variable of that name which it hides; -1 = none
+	function *function
+	register int32
+	info     *vm.DbgLocalInfo
+}
+
+// block is a sequence of statements, or a loop.
+type block struct {
+	outer  *block
+	active int // local variables of the function outside
+	// captured: a function has one of its variables.
+	captured bool
+	isLoop   bool
+	breaks   jumps
+}
+
+// change is what a constant has overwritten in its symbol.
+type change struct {
+	symbol             symbolID
+	function, constant int32
+}
+
+func (p *parser) openFunction(line int) {
+	p.functions++
+	p.fn = &function{outer: p.fn, number: p.functions, firstChange: len(p.changes), pending: noJumps, lastTarget: none,
+		nilConstant: none, trueConstant: none, falseConstant: none,
+		proto: &vm.FunctionProto{SourceName: p.chunk, LineDefined: line, NumUsedRegisters: 2}}
+}
+
+// closeFunction ends a function and returns its code. Its constants become those of the outer one again.
+func (p *parser) closeFunction() *vm.FunctionProto {
+	p.leaveScope(0)
+	p.emit(abc(vm.OP_RETURN, 0, 1, 0))
+	for i := len(p.changes) - 1; i >= p.fn.firstChange; i-- {
+		c := p.changes[i]
+		s := &p.symbols.list[c.symbol]
+		s.function, s.constant = c.function, c.constant
+	}
+	p.changes = p.changes[:p.fn.firstChange]
+	proto := p.fn.proto
+	proto.Code, proto.DbgSourcePositions = clip(proto.Code), clip(proto.DbgSourcePositions)
+	proto.Constants, proto.FunctionPrototypes = clip(proto.Constants), clip(proto.FunctionPrototypes)
+	proto.NumUsedRegisters++ // a tail call of the function loses the last one
+	proto.NumUpvalues = uint8(len(p.fn.upvalues))
+	p.fn = p.fn.outer
+	return proto
+}
+
+// failLimit ends the parsing since a function has more than it may have.
+func (p *parser) failLimit(fn *function, limit int, what string) {
+	if fn.proto.LineDefined == 0 {
+		p.failf(0, "main function has more than %d %s", limit, what)
+	}
+	p.failf(0, "function at line %d has more than %d %s", fn.proto.LineDefined, limit, what)
+}
+
+// newLocal makes a local variable that is not in scope yet; before it there are n such.
+func (p *parser) newLocal(name symbolID, n int) {
+	fn := p.fn
+	if fn.active+n+1 > maxLocals {
+		p.failLimit(fn, maxLocals, "local variables")
+	}
+	if fn.variables == maxVariables {
+		p.failWhole("too many local variables")
+	}
+	fn.variables++
+	fn.locals = append(fn.locals[:fn.active+n], name)
+}
+
+// enterScope puts n new variables into scope.
+func (p *parser) enterScope(n int) {
+	fn := p.fn
+	for range n {
+		id := fn.locals[fn.active]
+		s := &p.symbols.list[id]
+		info := &vm.DbgLocalInfo{Name: s.text, StartPc: int(p.pc())}
+		fn.proto.DbgLocals = append(fn.proto.DbgLocals, info)
+		p.variables = append(p.variables, variable{id, s.declared, fn, int32(fn.active), info})
+		s.declared = int32(len(p.variables) - 1)
+		fn.active++
 	}
 }
 
-// marker marks a syntax tree.
-type marker struct {
-	scopes scopes
-	now    int // the current scope
-}
-
-// markScopes marks a syntax tree, and returns its scopes.
-func markScopes(chunk []ast.Stmt) scopes {
-	m := marker{scopes: scopes{{}}}
-	m.block(chunk)
-	return m.scopes
-}
-
-func (m *marker) declare(names ...string) {
-	for _, name := range names {
-		m.scopes = append(m.scopes, scopeOf{m.now, name})
-		m.now = len(m.scopes) - 1
+// leaveScope leaves only so many variables of the function in scope.
+func (p *parser) leaveScope(active int) {
+	for p.fn.active > active {
+		last := len(p.variables) - 1
+		v := &p.variables[last]
+		p.symbols.list[v.symbol].declared = v.shadows
+		v.info.EndPc = int(p.pc())
+		p.variables = p.variables[:last]
+		p.fn.active--
 	}
 }
 
-func (m *marker) mark(n ast.PositionHolder) {
-	scope := m.now << lineBits
-	n.SetLine(n.Line()&lineMask | scope)
-	if last := n.LastLine(); last != 0 {
-		n.SetLastLine(last&lineMask | scope)
-	}
+func (p *parser) enterBlock(b *block, isLoop bool) {
+	*b = block{outer: p.fn.block, active: p.fn.active, isLoop: isLoop, breaks: noJumps}
+	p.fn.block = b
 }
 
-func (m *marker) block(list []ast.Stmt) {
-	outer := m.now
-	for _, s := range list {
-		m.stmt(s)
+func (p *parser) leaveBlock() {
+	fn := p.fn
+	b := fn.block
+	fn.block = b.outer
+	p.leaveScope(b.active)
+	if b.captured {
+		p.emit(abc(vm.OP_CLOSE, int32(b.active), 0, 0))
 	}
-	m.now = outer
+	fn.free = int32(fn.active)
+	p.landHere(b.breaks)
 }
 
-func (m *marker) stmt(s ast.Stmt) {
-	m.mark(s)
-	outer := m.now
-	switch s := s.(type) {
-	case *ast.AssignStmt:
-		m.exprs(s.Lhs)
-		m.exprs(s.Rhs)
-	case *ast.LocalAssignStmt:
-		if isFunction(s) {
-			m.declare(s.Names...)
-			m.exprs(s.Exprs)
-			return
-		}
-		m.exprs(s.Exprs)
-		m.declare(s.Names...)
+// resolve makes an expression what a name stands for.
+func (p *parser) resolve(e *exp, name symbolID) {
+	id := p.symbols.list[name].declared
+	if id < 0 {
+		e.set(expGlobal, p.constant(name))
 		return
-	case *ast.FuncCallStmt:
-		m.expr(s.Expr)
-	case *ast.DoBlockStmt:
-		m.block(s.Stmts)
-	case *ast.WhileStmt:
-		m.expr(s.Condition)
-		m.block(s.Stmts)
-	case *ast.RepeatStmt:
-		for _, inner := range s.Stmts {
-			m.stmt(inner)
-		}
-		m.expr(s.Condition) // the condition sees the variables of the body
-	case *ast.IfStmt:
-		m.expr(s.Condition)
-		m.block(s.Then)
-		m.block(s.Else)
-	case *ast.NumberForStmt:
-		m.exprs([]ast.Expr{s.Init, s.Limit})
-		if s.Step != nil {
-			m.expr(s.Step)
-		}
-		m.declare("(for index)", "(for limit)", "(for step)", s.Name)
-		m.block(s.Stmts)
-	case *ast.GenericForStmt:
-		m.exprs(s.Exprs)
-		padNames(s)
-		m.declare("(for generator)", "(for state)", "(for control)")
-		m.declare(s.Names...)
-		m.block(s.Stmts)
-	case *ast.FuncDefStmt:
-		if s.Name.Func != nil {
-			m.expr(s.Name.Func)
-		}
-		if s.Name.Receiver != nil {
-			m.expr(s.Name.Receiver)
-		}
-		m.function(s.Func, s.Name.Func == nil)
-	case *ast.ReturnStmt:
-		m.exprs(s.Exprs)
 	}
-	m.now = outer
-}
-
-// padNames gives a loop at least three variables, unless one call supplies all its values: with fewer, the compiler
-// leaves missing values of the loop undefined, and drops those of a call at the end.
-func padNames(s *ast.GenericForStmt) {
-	if len(s.Exprs) == 1 && isMultiple(s.Exprs[0]) {
+	v := &p.variables[id]
+	if v.function == p.fn {
+		e.set(expLocal, v.register)
 		return
 	}
-	for len(s.Names) < 3 {
-		s.Names = append(s.Names, "(unused)")
-	}
-}
-
-// isFunction reports whether the compiler takes a statement for "local function", which puts the variable into scope in
-// the function.
-func isFunction(s *ast.LocalAssignStmt) bool {
-	if len(s.Names) != 1 || len(s.Exprs) != 1 {
-		return false
-	}
-	_, ok := s.Exprs[0].(*ast.FunctionExpr)
-	return ok
-}
-
-func (m *marker) exprs(list []ast.Expr) {
-	for _, e := range list {
-		m.expr(e)
-	}
-}
-
-func (m *marker) expr(e ast.Expr) {
-	m.mark(e)
-	if f, ok := e.(*ast.FunctionExpr); ok {
-		m.function(f, false)
-	}
-	eachOperand(e, func(o *ast.Expr) { m.expr(*o) })
-}
-
-// function marks a function; a method also has self.
-func (m *marker) function(f *ast.FunctionExpr, method bool) {
-	outer := m.now
-	m.mark(f)
-	m.now = 0
-	if method {
-		m.declare("self")
-	}
-	m.declare(f.ParList.Names...)
-	if f.ParList.HasVargs && vm.CompatVarArg {
-		m.declare("arg")
-	}
-	m.block(f.Stmts)
-	m.now = outer
-}
-
-// resolve replaces marked lines by lines in the code of a function and of those within it, and lists the function's
-// variables with their scopes, in the order in which they come into scope. So the first of those in scope at an
-// instruction have the first registers.
-func (s scopes) resolve(p *vm.FunctionProto) {
-	// The compiler leaves much spare capacity in these slices.
-	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
-	p.LineDefined &= lineMask
-	p.LastLineDefined &= lineMask
-	p.DbgLocals = nil
-	var active []*vm.DbgLocalInfo // by depth
-	var scope []int               // the scopes of the variables in active
-	last := -1
-	for pc, line := range p.DbgSourcePositions {
-		p.DbgSourcePositions[pc] = line & lineMask
-		now := line >> lineBits
-		if now != last {
-			active, scope = s.enter(p, active, scope, now, pc)
-			last = now
-		}
-		for _, a := range active {
-			a.EndPc = pc + 1
+	for b := v.function.block; b != nil; b = b.outer {
+		if b.active <= int(v.register) {
+			b.captured = true
+			break
 		}
 	}
-	for _, inner := range p.FunctionPrototypes {
-		s.resolve(inner)
-	}
+	e.set(expUpvalue, p.capture(p.fn, id))
 }
 
-// enter returns the variables in scope now, by depth, and their scopes. active and scope are those of the previous
-// instruction: variables that are still in scope stay, and the others are added to p's variables.
-func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo,
-	[]int) {
-	var chain []int
-	for ; now != 0; now = s[now].parent {
-		chain = append(chain, now)
+// capture gives a variable to a function that is inside of the variable's, and to all between them, from the outside
+// to the inside. It returns its index in the function.
+func (p *parser) capture(fn *function, variable int32) int32 {
+	if i := slices.Index(fn.upvalues, variable); i >= 0 {
+		return int32(i)
 	}
-	n := 0
-	for n < len(chain) && n < len(scope) && scope[n] == chain[len(chain)-1-n] {
-		n++
+	v := &p.variables[variable]
+	if fn.outer != v.function {
+		p.capture(fn.outer, variable)
 	}
-	active, scope = active[:n], scope[:n]
-	for ; n < len(chain); n++ {
-		id := chain[len(chain)-1-n]
-		info := &vm.DbgLocalInfo{Name: s[id].name, StartPc: pc}
-		p.DbgLocals = append(p.DbgLocals, info)
-		active, scope = append(active, info), append(scope, id)
+	if len(fn.upvalues) == maxUpvalues {
+		p.failLimit(fn, maxUpvalues, "upvalues")
 	}
-	return active, scope
+	fn.upvalues = append(fn.upvalues, variable)
+	fn.proto.DbgUpvalues = append(fn.proto.DbgUpvalues, v.info.Name)
+	return int32(len(fn.upvalues) - 1)
+}
+
+// constant returns the index that a text has among the constants of the function.
+func (p *parser) constant(id symbolID) int32 {
+	return p.constantOf(id, vm.LString(p.symbols.list[id].text))
+}
+
+// numberConstant returns the index that a number has among the constants of the function. 0 and -0 are one constant:
+// all of a function are the first of them.
+func (p *parser) numberConstant(f float64) int32 {
+	return p.constantOf(p.symbols.number(f), vm.LNumber(f))
+}
+
+func (p *parser) constantOf(id symbolID, v vm.LValue) int32 {
+	s := &p.symbols.list[id]
+	if s.function != p.fn.number {
+		if s.function != 0 {
+			p.changes = append(p.changes, change{id, s.function, s.constant})
+		}
+		s.function, s.constant = p.fn.number, p.newConstant(v)
+	}
+	return s.constant
+}
+
+// newConstant adds a constant and returns its index.
+func (p *parser) newConstant(v vm.LValue) int32 {
+	fn := p.fn.proto
+	if len(fn.Constants) == maxConstants {
+		p.failWhole("constant table overflow")
+	}
+	fn.Constants = append(fn.Constants, v)
+	return int32(len(fn.Constants) - 1)
 }

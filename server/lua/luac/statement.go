@@ -1,146 +1,117 @@
-package syntax
+package luac
 
-import "github.com/yuin/gopher-lua/ast"
+import vm "github.com/yuin/gopher-lua"
 
 // statement reads one statement. last: no other may follow.
-func (p *parser) statement() (s ast.Stmt, last bool) {
+func (p *parser) statement() (last bool) {
 	line := p.line
 	switch p.token.kind {
 	case tokenIf:
-		s = p.ifStatement(line)
+		p.ifStatement(line)
 	case tokenWhile:
-		s = p.whileStatement(line)
+		p.whileStatement(line)
 	case tokenDo:
 		p.next()
-		s = &ast.DoBlockStmt{Stmts: p.body()}
-		s.SetLastLine(p.line)
+		p.body()
 		p.expectClosing(tokenEnd, tokenDo, line)
 	case tokenFor:
-		return p.forStatement(line), false
+		p.forStatement(line)
 	case tokenRepeat:
-		s = p.repeatStatement(line)
+		p.repeatStatement(line)
 	case tokenFunction:
-		s = p.functionStatement(line)
+		p.functionStatement(line)
 	case tokenLocal:
 		if p.next(); p.acceptToken(tokenFunction) {
-			s = p.localFunction()
+			p.localFunction()
 		} else {
-			s = p.localStatement()
+			p.localStatement()
 		}
 	case tokenReturn:
-		s, last = p.returnStatement(), true
+		p.returnStatement()
+		return true
 	case tokenBreak:
 		p.next()
 		p.leaveLoop()
-		s, last = &ast.BreakStmt{}, true
+		return true
 	default:
-		return p.expressionStatement(), false
+		p.expressionStatement()
 	}
-	s.SetLine(line)
-	return s, last
+	return false
 }
 
 // condition reads the condition of a statement, and returns the jumps for the case that it is false.
-func (p *parser) condition() (ast.Expr, jumps) {
+func (p *parser) condition() jumps {
 	var e exp
 	p.expression(&e)
 	if e.kind == expNil {
 		e.kind = expFalse
 	}
 	p.goIfTrue(&e)
-	return e.node, e.whenFalse
+	return e.whenFalse
 }
 
-func (p *parser) ifStatement(line int) ast.Stmt {
-	deepest := p.deepest // before
-	p.deepest = 0
-	first := &ast.IfStmt{}
-	skip := p.branch(first)
+func (p *parser) ifStatement(line int) {
+	skip := p.branch()
 	out := noJumps // to the end
-	last := first
-	var branches int32
 	for p.token.kind == tokenElseif {
-		if branches++; branches > maxDepth {
-			p.failDepth()
-		}
 		out = p.join(out, p.jump())
 		p.landHere(skip)
-		s := &ast.IfStmt{}
-		s.SetLine(p.line)
-		skip = p.branch(s)
-		last.Else = []ast.Stmt{s}
-		last = s
+		skip = p.branch()
 	}
 	if p.token.kind == tokenElse {
 		out = p.join(out, p.jump())
 		p.landHere(skip)
 		p.next()
-		last.Else = p.body()
+		p.body()
 	} else {
 		out = p.join(out, skip)
 	}
 	p.landHere(out)
-	p.checkDepth(p.deepest + branches)
-	p.deepest = max(p.deepest, deepest)
-	first.SetLastLine(p.line)
 	p.expectClosing(tokenEnd, tokenIf, line)
-	return first
 }
 
 // branch reads a condition and the block behind it.
-func (p *parser) branch(s *ast.IfStmt) (skip jumps) {
+func (p *parser) branch() (skip jumps) {
 	p.next() // if or elseif
-	s.Condition, skip = p.condition()
+	skip = p.condition()
 	p.expect(tokenThen)
-	s.Then = p.body()
+	p.body()
 	return skip
 }
 
-func (p *parser) whileStatement(line int) ast.Stmt {
-	s := &ast.WhileStmt{}
+func (p *parser) whileStatement(line int) {
 	p.next()
 	start := p.label()
-	var out jumps
-	s.Condition, out = p.condition()
+	out := p.condition()
 	var loop block
 	p.enterBlock(&loop, true)
 	p.expect(tokenDo)
-	s.Stmts = p.body()
-	p.jumpBack(start)
-	s.SetLastLine(p.line)
+	p.body()
+	p.land(p.jump(), start)
 	p.expectClosing(tokenEnd, tokenWhile, line)
 	p.leaveBlock()
 	p.landHere(out)
-	return s
 }
 
-func (p *parser) repeatStatement(line int) ast.Stmt {
-	s := &ast.RepeatStmt{}
+func (p *parser) repeatStatement(line int) {
 	start := p.label()
 	var loop, scope block
 	p.enterBlock(&loop, true)
 	p.enterBlock(&scope, false)
 	p.next()
-	s.Stmts = p.statements()
+	p.statements()
 	p.expectClosing(tokenUntil, tokenRepeat, line)
-	var again jumps
-	s.Condition, again = p.condition()
-	s.SetLastLine(s.Condition.Line())
+	again := p.condition()
 	if !scope.captured {
 		p.leaveBlock()
-		if p.fn.pc == start {
-			p.landHere(again)
-		} else {
-			p.land(again, start)
-		}
+		p.land(again, start)
 	} else {
 		p.leaveLoop()
 		p.landHere(again)
 		p.leaveBlock()
-		p.jumpBack(start)
+		p.land(p.jump(), start)
 	}
 	p.leaveBlock()
-	return s
 }
 
 // leaveLoop emits what leaves the innermost loop.
@@ -155,7 +126,7 @@ func (p *parser) leaveLoop() {
 		p.failHere("no loop to break")
 	}
 	if captured {
-		p.emit()
+		p.emit(abc(vm.OP_CLOSE, int32(b.active), 0, 0))
 	}
 	b.breaks = p.join(b.breaks, p.jump())
 }
@@ -170,23 +141,21 @@ const (
 	forControl   = "(for control)"
 )
 
-func (p *parser) forStatement(line int) (s ast.Stmt) {
+func (p *parser) forStatement(line int) {
 	var loop block
 	p.enterBlock(&loop, true)
 	p.next()
 	name := p.name()
 	switch p.token.kind {
 	case '=':
-		s = p.numberFor(name)
+		p.numberFor(name, line)
 	case ',', tokenIn:
-		s = p.genericFor(name)
+		p.genericFor(name)
 	default:
 		p.failHere("'=' or 'in' expected")
 	}
-	s.SetLastLine(p.line)
 	p.expectClosing(tokenEnd, tokenFor, line)
 	p.leaveBlock()
-	return s
 }
 
 // controls makes the variables that a loop has for itself.
@@ -196,61 +165,54 @@ func (p *parser) controls(names ...string) {
 	}
 }
 
-func (p *parser) numberFor(name symbolID) ast.Stmt {
-	s := &ast.NumberForStmt{Name: p.textOf(name)}
+func (p *parser) numberFor(name symbolID, line int) {
+	base := p.fn.free
 	p.controls(forIndex, forLimit, forStep)
 	p.newLocal(name, 3)
 	p.expect('=')
-	s.Init = p.nextValue()
+	p.nextValue()
 	p.expect(',')
-	s.Limit = p.nextValue()
+	p.nextValue()
 	if p.acceptToken(',') {
-		s.Step = p.nextValue()
+		p.nextValue()
 	} else {
-		p.constant(p.symbols.number(1))
-		p.emit()
+		p.emit(abx(vm.OP_LOADK, p.fn.free, p.numberConstant(1)))
 		p.reserve(1)
 	}
-	s.Stmts = p.forBody(s, 1, true)
-	return s
+	p.forBody(base, line, 1, true)
 }
 
 // nextValue reads an expression whose value goes into the next register.
-func (p *parser) nextValue() ast.Expr {
+func (p *parser) nextValue() {
 	var e exp
 	p.expression(&e)
 	p.toNext(&e)
-	return e.node
 }
 
-func (p *parser) genericFor(name symbolID) ast.Stmt {
-	s := &ast.GenericForStmt{Names: []string{p.textOf(name)}}
+func (p *parser) genericFor(name symbolID) {
+	base, names := p.fn.free, 1
 	p.controls(forGenerator, forState, forControl)
 	p.newLocal(name, 3)
-	for p.acceptToken(',') {
-		name := p.name()
-		p.newLocal(name, 3+len(s.Names))
-		s.Names = append(s.Names, p.textOf(name))
+	for ; p.acceptToken(','); names++ {
+		p.newLocal(p.name(), 3+names)
 	}
 	p.expect(tokenIn)
-	s.SetLine(p.line)
+	line := p.line
 	var e exp
-	s.Exprs = p.expressions(&e)
-	p.adjust(3, len(s.Exprs), &e)
+	n := p.expressions(&e)
+	p.adjust(3, n, &e)
 	p.checkRegisters(3) // for the call of the generator
-	s.Stmts = p.forBody(s, len(s.Names), false)
-	return s
+	p.forBody(base, line, names, false)
 }
 
-// forBody reads the body of a loop with n variables. The line of a statement of numbers is where they are looked at.
-func (p *parser) forBody(s ast.Stmt, n int, numbers bool) []ast.Stmt {
+// forBody reads the body of a loop with n variables.
+func (p *parser) forBody(base int32, line, n int, numbers bool) {
 	p.enterScope(3)
 	p.expect(tokenDo)
-	at := p.fn.pc
+	at := p.pc()
 	var start jumps
 	if numbers {
-		start = jumpAt(p.emit(), false)
-		s.SetLine(p.lastLine)
+		start = jumpAt(p.emit(abx(vm.OP_FORPREP, base, none+maxJump)))
 	} else {
 		start = p.jump()
 	}
@@ -258,82 +220,61 @@ func (p *parser) forBody(s ast.Stmt, n int, numbers bool) []ast.Stmt {
 	p.enterBlock(&scope, false)
 	p.enterScope(n)
 	p.reserve(int32(n))
-	list := p.body()
+	p.body()
 	p.leaveBlock()
 	p.landHere(start)
-	back := jumpAt(p.emit(), false)
-	if !numbers {
+	var back jumps
+	if numbers {
+		back = jumpAt(p.emit(abx(vm.OP_FORLOOP, base, none+maxJump)))
+		p.setLine(line)
+	} else {
+		p.emit(abc(vm.OP_TFORLOOP, base, 0, int32(n)))
+		p.setLine(line)
 		back = p.jump()
 	}
 	p.land(back, at+1)
-	return list
 }
 
-func (p *parser) functionStatement(line int) ast.Stmt {
+func (p *parser) functionStatement(line int) {
 	p.next()
-	var e exp
-	p.variable(&e)
-	s := &ast.FuncDefStmt{Name: &ast.FuncName{}}
+	var e, f exp
+	p.resolve(&e, p.name())
 	for p.token.kind == '.' {
 		p.field(&e)
 	}
-	if p.token.kind == ':' {
-		object := e.node
-		s.Name.Receiver, s.Name.Method = object, p.field(&e)
-	} else {
-		s.Name.Func = e.node
+	isMethod := p.token.kind == ':'
+	if isMethod {
+		p.field(&e)
 	}
-	var f exp
-	s.Func = p.function(&f, s.Name.Receiver != nil, line)
+	p.function(&f, isMethod, line)
 	p.store(&e, &f)
-	e.node.SetLine(line) // not that of the end
-	s.SetLastLine(s.Func.LastLine())
-	return s
+	p.setLine(line) // not that of the end
 }
 
-func (p *parser) localFunction() ast.Stmt {
-	name := p.name()
-	p.newLocal(name, 0)
+func (p *parser) localFunction() {
+	p.newLocal(p.name(), 0)
 	var e, f exp
 	e.set(expLocal, p.fn.free)
 	p.reserve(1)
 	p.enterScope(1)
-	function := p.function(&f, false, p.line)
+	info := p.variables[len(p.variables)-1].info
+	p.function(&f, false, p.line)
 	p.store(&e, &f)
-	s := &ast.LocalAssignStmt{Names: []string{p.textOf(name)}, Exprs: []ast.Expr{function}}
-	s.SetLastLine(function.LastLine())
-	return s
+	info.StartPc = int(p.pc()) // only from here on it has a value
 }
 
-func (p *parser) localStatement() ast.Stmt {
-	s := &ast.LocalAssignStmt{}
-	var name symbolID
+func (p *parser) localStatement() {
+	names, values := 0, 0
 	for more := true; more; more = p.acceptToken(',') {
-		name = p.name()
-		p.newLocal(name, len(s.Names))
-		s.Names = append(s.Names, p.textOf(name))
+		p.newLocal(p.name(), names)
+		names++
 	}
 	var e exp
 	if p.acceptToken('=') {
-		uses := p.symbols.list[name].uses
-		s.Exprs = p.expressions(&e)
-		p.adjust(len(s.Names), len(s.Exprs), &e)
-		if p.symbols.list[name].uses > uses {
-			p.hideName(s)
-		}
-	} else {
-		p.adjust(len(s.Names), 0, &e)
+		values = p.expressions(&e)
 	}
-	p.enterScope(len(s.Names))
-	return s
-}
-
-// hideName keeps the compiler from taking "local f = function() return f end" for "local function f": the name within
-// is that of another variable. It does so when there is one function alone.
-func (p *parser) hideName(s *ast.LocalAssignStmt) {
-	if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok && len(s.Names) == 1 && len(s.Exprs) == 1 {
-		s.Exprs = append(s.Exprs, at(p, &ast.NilExpr{}))
-	}
+	p.adjust(names, values, &e)
+	p.enterScope(names)
 }
 
 // adjust makes as many values of a list of expressions as there are variables. e is the last one.
@@ -341,7 +282,7 @@ func (p *parser) adjust(variables, values int, e *exp) {
 	extra := int32(variables - values)
 	if e.isMultiple() {
 		extra = max(extra+1, 0)
-		p.results(e)
+		p.results(e, extra)
 		if extra > 1 {
 			p.reserve(extra - 1)
 		}
@@ -357,40 +298,42 @@ func (p *parser) adjust(variables, values int, e *exp) {
 	}
 }
 
-func (p *parser) returnStatement() ast.Stmt {
+func (p *parser) returnStatement() {
 	p.next()
-	s := &ast.ReturnStmt{}
+	first, n := int32(0), int32(0)
 	if !p.endsBlock() && p.token.kind != ';' {
 		var e exp
-		s.Exprs = p.expressions(&e)
+		n = int32(p.expressions(&e))
+		first = int32(p.fn.active)
 		switch {
 		case e.isMultiple():
-			p.results(&e)
-		case len(s.Exprs) == 1:
-			p.toAny(&e)
+			p.results(&e, allValues)
+			if call := p.at(e.info); e.kind == expCall && n == 1 {
+				*call = *call&(1<<26-1) | uint32(vm.OP_TAILCALL)<<26
+			}
+			n = allValues
+		case n == 1:
+			first = p.toAny(&e)
 		default:
 			p.toNext(&e)
 		}
 	}
-	p.emit()
-	return s
+	p.emit(abc(vm.OP_RETURN, first, n+1, 0))
 }
 
 // expressionStatement reads a call or an assignment.
-func (p *parser) expressionStatement() ast.Stmt {
+func (p *parser) expressionStatement() {
 	var e exp
 	p.primary(&e)
 	if e.kind == expCall {
-		s := &ast.FuncCallStmt{Expr: e.node}
-		s.SetLine(e.node.Line())
-		return s
+		p.results(&e, 0)
+		return
 	}
-	return p.assignment(&e)
+	p.assignment(&e)
 }
 
 // assignment reads an assignment from behind the first place on.
-func (p *parser) assignment(first *exp) ast.Stmt {
-	s := &ast.AssignStmt{}
+func (p *parser) assignment(first *exp) {
 	var few [4]exp
 	places := append(few[:0], *first)
 	for {
@@ -413,9 +356,7 @@ func (p *parser) assignment(first *exp) ast.Stmt {
 	}
 	p.expect('=')
 	var e exp
-	s.Rhs = p.expressions(&e)
-	s.Lhs = make([]ast.Expr, len(places))
-	values := len(s.Rhs)
+	values := p.expressions(&e)
 	last := len(places) - 1
 	if values == len(places) {
 		p.oneResult(&e)
@@ -432,14 +373,9 @@ func (p *parser) assignment(first *exp) ast.Stmt {
 		e.set(expRegister, p.fn.free-1)
 		p.store(&places[last], &e)
 	}
-	for i := range places {
-		s.Lhs[i] = places[i].node
-	}
-	s.SetLine(s.Lhs[0].Line())
-	return s
 }
 
-// keepLocal copies a variable that is assigned to and that places before it need, as Lua's compiler does.
+// keepLocal copies a variable that is assigned to and that places before it need.
 func (p *parser) keepLocal(places []exp, local *exp) {
 	needed := false
 	for i := range places {
@@ -455,7 +391,7 @@ func (p *parser) keepLocal(places []exp, local *exp) {
 		}
 	}
 	if needed {
-		p.emit()
+		p.emit(abc(vm.OP_MOVE, p.fn.free, local.info, 0))
 		p.reserve(1)
 	}
 }

@@ -1,20 +1,15 @@
-package syntax
+package luac
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/yuin/gopher-lua/ast"
-)
-
-// parser parses a chunk by recursive descent. It panics with an *Error where the chunk is invalid.
+// parser compiles a chunk by recursive descent. It panics with an *Error where the chunk is invalid.
 type parser struct {
 	scanner
 	token token
 	ahead token // tokenEOF = no token was read ahead
 	// lastLine is the line of the scanner when it advanced beyond the last token.
 	lastLine  int
-	level     int   // of nesting
-	deepest   int32 // depth of the deepest expression of the function, and of "else if"
+	level     int // of nesting
 	fn        *function
 	functions int32
 	variables []variable // in scope; those of the innermost function are last
@@ -78,12 +73,10 @@ func (p *parser) name() symbolID {
 	return id
 }
 
-func (p *parser) textOf(id symbolID) string { return p.symbols.list[id].text }
-
 // enterLevel counts a nesting level, for which Lua's parser recurses.
 func (p *parser) enterLevel() {
 	if p.level++; p.level > maxLevels {
-		p.failDepth()
+		p.fail("chunk has too many syntax levels", 0)
 	}
 }
 
@@ -97,25 +90,20 @@ func (p *parser) endsBlock() bool {
 }
 
 // statements parses up to the end of a block.
-func (p *parser) statements() []ast.Stmt {
+func (p *parser) statements() {
 	p.enterLevel()
-	var list []ast.Stmt
 	for last := false; !last && !p.endsBlock(); {
-		var s ast.Stmt
-		s, last = p.statement()
-		list = append(list, s)
+		last = p.statement()
 		p.acceptToken(';')
 		p.fn.free = int32(p.fn.active)
 	}
 	p.level--
-	return list
 }
 
 // body parses the statements of a block with its own variables.
-func (p *parser) body() []ast.Stmt {
+func (p *parser) body() {
 	var b block
 	p.enterBlock(&b, false)
-	list := p.statements()
+	p.statements()
 	p.leaveBlock()
-	return list
 }

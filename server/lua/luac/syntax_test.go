@@ -1,9 +1,11 @@
-package syntax
+package luac
 
 import (
 	"strconv"
 	"strings"
 	"testing"
+
+	vm "github.com/yuin/gopher-lua"
 
 	"github.com/basaltdb/basalt/internal/require"
 )
@@ -39,7 +41,7 @@ func golden(t testing.TB, f func(chunk, message string)) {
 
 // message returns what is said of a chunk, as Redis writes it, in one line; "" when it is taken.
 func message(chunk string, calls int) string {
-	if _, err := Parse(chunk, "user_script", calls); err != nil {
+	if _, err := Compile([]byte(chunk), "user_script", calls); err != nil {
 		return strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error())
 	}
 	return ""
@@ -133,39 +135,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Lua has no limit here, but those who go through the tree have.
+// Lua has no limit here, nor has the compiler.
 func TestDepth(t *testing.T) {
+	const n = 10000
 	r := strings.Repeat
-	for _, tt := range []struct {
-		most  int
-		chunk func(n int) string
-	}{
-		{maxDepth, func(n int) string { return "return a" + r("+a", n) }},
-		{maxDepth, func(n int) string { return "return a" + r(" and a", n) }},
-		{maxDepth, func(n int) string { return "return a" + r(".b", n) }},
-		{maxDepth, func(n int) string { return "return a" + r("[1]", n) }},
-		{maxDepth, func(n int) string { return "a" + r("()", n) }},
-		{maxDepth - 1, func(n int) string { return "f(a" + r("-a", n) + ")" }},
-		{maxDepth - 1, func(n int) string { return "x = {1, a" + r(":b()", n) + ", 2}" }},
-		{maxDepth - 1, func(n int) string { return "x = {[a" + r(".b", n) + "] = 2}" }},
-		{maxDepth - 1, func(n int) string { return "x = function() y = a" + r(".b", n) + " end" }},
-		{maxDepth, func(n int) string { return "if a then " + r("elseif a then ", n) + "end" }},
-		{maxDepth - 100, func(n int) string {
-			return "if a then " + r("elseif a then ", 100) + "x = a" + r(".b", n) +
-				" end"
-		}},
-	} {
-		if got := message(tt.chunk(tt.most), 0); got != "" {
-			t.Errorf("%.30q: %s", tt.chunk(tt.most), got)
-		}
-		if got := message(tt.chunk(tt.most+1), 0); got != "user_script:1: chunk has too many syntax levels" {
-			t.Errorf("%.30q: %q", tt.chunk(tt.most+1), got)
-		}
-	}
 	for _, chunk := range []string{
-		"return 1" + r("+1", 100000), "return a" + r(",a+1", 200), r("x = a.b ",
-			10000), r("if a then elseif b then end ", 10000), r("a(b + c) ", 10000), "x = {" + r("a+b,", 10000) + "}",
-		r("x = function() return a.b end ", 10000), r("function f() return a.b end ", 10000),
+		"return a" + r("+a", n), "return a" + r(" and a", n), "return a" + r(".b", n), "return a" + r("[1]", n),
+		"a" + r("()", n), "f(a" + r("-a", n) + ")", "x = {1, a" + r(":b()", n) + ", 2}", "x = {[a" + r(".b", n) + "] = 2}",
+		"x = function() y = a" + r(".b", n) + " end", "if a then " + r("elseif a then ", n) + "end",
+		"if a then " + r("elseif a then ", 100) + "x = a" + r(".b", n) + " end",
+		"return 1" + r("+1", 100000), "return a" + r(",a+1", 200), r("x = a.b ", n), r("if a then elseif b then end ", n),
+		r("a(b + c) ", n), "x = {" + r("a+b,", n) + "}",
+		r("x = function() return a.b end ", n), r("function f() return a.b end ", n),
 	} {
 		if got := message(chunk, 0); got != "" {
 			t.Errorf("%.30q: %s", chunk, got)
@@ -189,37 +170,49 @@ func TestCallsAreLevels(t *testing.T) {
 	}
 }
 
-// The lines of nodes are those of the instructions that Lua makes of them.
+// opNames are the names of instructions that TestLines has.
+var opNames = map[int]string{vm.OP_GETGLOBAL: "getglobal", vm.OP_GETTABLE: "gettable", vm.OP_GETTABLEKS: "getfield",
+	vm.OP_SETGLOBAL: "setglobal", vm.OP_SETTABLEKS: "setfield", vm.OP_SETTABLE: "settable", vm.OP_ADD: "add", vm.OP_MUL: "mul",
+	vm.OP_LT: "lt", vm.OP_JMP: "jmp", vm.OP_CONCAT: "concat", vm.OP_UNM: "unm", vm.OP_CALL: "call", vm.OP_SELF: "self",
+	vm.OP_NEWTABLE: "newtable", vm.OP_SETLIST: "setlist", vm.OP_CLOSURE: "closure", vm.OP_FORPREP: "forprep",
+	vm.OP_FORLOOP: "forloop", vm.OP_TFORLOOP: "tforloop", vm.OP_LOADK: "loadk", vm.OP_LOADNIL: "loadnil",
+	vm.OP_LOADBOOL: "loadbool", vm.OP_TEST: "test", vm.OP_TESTSET: "testset", vm.OP_RETURN: "return",
+	vm.OP_TAILCALL: "tailcall"}
+
+// The line of an instruction is that of the last token that was read before it was made, as in Lua.
 func TestLines(t *testing.T) {
 	for _, tt := range []struct{ chunk, want string }{
-		{"return\na\n.b\n.c", "(return (. (. a@2 'b')@3 'c')@4)"},
-		{"x = a.b\n", "(= x@1 (. a@1 'b')@1)"},
-		{"x\n=\ny", "(= x@3 y@3)"},
-		{"x.y,\nz =\n1, 2", "(= (. x@1 'y')@3 z@3 1 2)"},
-		{"return a\n+\nb\n*\nc", "(return (+ a@2 (* b@4 c@5)@5)@5)"},
-		{"return a.b\n< c.d\n", "(return (< (. a@1 'b')@2 (. c@2 'd')@2)@2)"},
-		{"return a\n..\nb..\nc", "(return (.. a@2 (.. b@3 c@4)@4)@4)"},
-		{"return a..(b\n..c\n)", "(return (.. a@1 (.. b@2 c@2)@2)@2)"},
-		{"return -\na", "(return (- a@2)@2)"},
-		{"f\n{\n}", "(call f@1 ({})@2)@2"},
-		{"f(\na,\nb\n)", "(call f@1 a@2 b@4)@1"},
-		{"f(a.b\n)", "(call f@1 (. a@1 'b')@2)@1"},
-		{"a\n:b(\n)\n:c()", "(call (call a@2 :b)@2 :c)@4"},
-		{"return (a\n)", "(return a@2)"},
-		{"return a\nand b.c\nor d", "(return (or (and a@2 (. b@2 'c')@2)@2 d@3)@3)"},
-		{"return {\na.b,\nc.d\n}", "(return ({} (. a@2 'b')@2 (. c@3 'd')@4)@1)"},
-		{"return {\n[a]\n=\nb}", "(return ({} [a@2 b@4])@4)"},
-		{"function a.b\n.c() end", "(function (. (. a@1 'b')@1 'c')@1)"},
-		{"for i =\n1,\n2\ndo end", "(for@4 1 2)"},
-		{"for i\nin\nx\ndo end", "(for@3 x@3)"},
-		{"if a.b\nthen end", "(if (. a@1 'b')@1)"},
+		{"return\na\n.b\n.c", "getglobal@2 getfield@3 getfield@4 return@4"},
+		{"x = a.b\n", "getglobal@1 getfield@1 setglobal@1"},
+		{"x\n=\ny", "getglobal@3 setglobal@3"},
+		{"x.y,\nz =\n1, 2", "getglobal@1 loadk@3 loadk@3 setglobal@3 setfield@3"},
+		{"return a\n+\nb\n*\nc", "getglobal@2 getglobal@4 getglobal@5 mul@5 add@5 return@5"},
+		{"return a.b\n< c.d\n", "getglobal@1 getfield@2 getglobal@2 getfield@2 lt@2 jmp@2 loadbool@2 loadbool@2 return@2"},
+		{"return a\n..\nb..\nc", "getglobal@2 getglobal@3 getglobal@4 concat@4 return@4"},
+		{"return a..(b\n..c\n)", "getglobal@1 getglobal@2 getglobal@2 concat@2 return@3"},
+		{"return -\na", "getglobal@2 unm@2 return@2"},
+		{"f\n{\n}", "getglobal@1 newtable@1 call@2"},
+		{"f(\na,\nb\n)", "getglobal@1 getglobal@2 getglobal@4 call@1"},
+		{"f(a.b\n)", "getglobal@1 getglobal@1 getfield@2 call@1"},
+		{"a\n:b(\n)\n:c()", "getglobal@2 self@2 call@2 self@4 call@4"},
+		{"return (a\n)", "getglobal@2 return@2"},
+		{"return a\nand b.c\nor d", "getglobal@2 test@2 jmp@2 getglobal@2 getfield@2 test@3 jmp@3 getglobal@3 return@3"},
+		{"return {\na.b,\nc.d\n}", "newtable@1 getglobal@2 getfield@2 getglobal@3 getfield@4 setlist@4 return@4"},
+		{"return {\n[a]\n=\nb}", "newtable@1 getglobal@2 getglobal@4 settable@4 return@4"},
+		{"function a.b\n.c() end", "getglobal@1 getfield@1 closure@2 setfield@1"},
+		{"for i =\n1,\n2\ndo end", "loadk@2 loadk@3 loadk@3 forprep@4 forloop@1"},
+		{"for i\nin\nx\ndo end", "getglobal@3 loadnil@3 jmp@4 tforloop@3 jmp@4"},
+		{"if a.b\nthen end", "getglobal@1 getfield@1 test@1 jmp@1"},
 	} {
-		stmts, err := Parse(tt.chunk, "c", 0)
+		proto, err := Compile([]byte(tt.chunk), "c", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := dumper{lines: true}
-		if got := d.stmts(stmts); got != tt.want {
+		var got []string
+		for pc, inst := range proto.Code[:len(proto.Code)-1] {
+			got = append(got, opNames[opcode(inst)]+"@"+strconv.Itoa(proto.DbgSourcePositions[pc]))
+		}
+		if got := strings.Join(got, " "); got != tt.want {
 			t.Errorf("%q\n got %s\nwant %s", tt.chunk, got, tt.want)
 		}
 	}

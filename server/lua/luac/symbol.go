@@ -1,10 +1,6 @@
-package syntax
+package luac
 
-import (
-	"math"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // symbolID names a text or a number of the chunk. Each is kept once.
 type symbolID int32
@@ -15,7 +11,6 @@ type symbol struct {
 	// function is the number of the innermost function, of those that are being read, which has it as a constant, and
 	// constant the index there. 0 = none.
 	function, constant int32
-	uses               int32 // how often a variable was called so
 	// declared is the innermost local variable of that name, as an index of parser.variables. -1 = none.
 	declared int32
 }
@@ -54,16 +49,4 @@ func (t *symbolTable) number(f float64) symbolID {
 func (t *symbolTable) add(text string) symbolID {
 	t.list = append(t.list, symbol{text: text, declared: -1})
 	return symbolID(len(t.list) - 1)
-}
-
-// numberText returns a number in a form that the compiler and strconv read as that number: the compiler tries
-// strconv.ParseInt with base 0 first, for which "010" is 8 and "-0" is 0.
-func numberText(f float64) string {
-	if f == 0 && math.Signbit(f) {
-		return "-0.0"
-	}
-	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
-		return strconv.FormatInt(int64(f), 10)
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
 }

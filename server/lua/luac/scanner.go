@@ -1,4 +1,4 @@
-package syntax
+package luac
 
 import (
 	"math"
@@ -373,7 +373,7 @@ func (s *scanner) scanNumber(t *token) {
 		i++
 	}
 	s.at, s.isRaw = i, true
-	t.kind, t.text = tokenNumber, ""
+	t.kind = tokenNumber
 	text := s.source[s.from:i]
 	if i == simple && len(text) < 10 && (text[0] != '0' || len(text) == 1) && strings.IndexByte(text, '.') < 0 {
 		n := 0
@@ -381,7 +381,6 @@ func (s *scanner) scanNumber(t *token) {
 			n = n*10 + int(c-'0')
 		}
 		t.value = float64(n)
-		t.text = text
 		return
 	}
 	var ok bool

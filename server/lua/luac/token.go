@@ -1,4 +1,4 @@
-package syntax
+package luac
 
 import "strconv"
 
@@ -62,7 +62,6 @@ type token struct {
 	kind   tokenKind
 	symbol symbolID // of a name or string
 	value  float64  // of a number
-	text   string   // of a number, as the compiler reads it; "" = it is made of the value
 }
 
 // reserved returns the token of a reserved word, tokenName for another.
