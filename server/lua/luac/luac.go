@@ -1,9 +1,9 @@
 // Package luac compiles sources of Lua 5.1 for the virtual machine of gopher-lua, whose instructions are those of Lua,
 // or gives the error that Lua 5.1.5 gives.
 //
-// Like Lua's own compiler it reads a source once and makes code as it goes. The rules are those of llex.c, lparser.c and
-// lcode.c of Lua 5.1.5, with the options that Redis builds it with: LUA_COMPAT_VARARG, LUA_COMPAT_LSTR=1 and no byte
-// code. The errors depend on the token at which the compiler notices something, on registers, constants and jumps.
+// Like Lua's own compiler it reads a source once and makes code as it goes. The rules are those of llex.c, lparser.c
+// and lcode.c of Lua 5.1.5, with the options that Redis builds it with: LUA_COMPAT_VARARG, LUA_COMPAT_LSTR=1 and no
+// byte code. The errors depend on the token at which the compiler notices something, on registers, constants and jumps.
 package luac
 
 import (
@@ -45,8 +45,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Chunk, e.Line, e.Text)
 }
 
-// Compile compiles a source. Errors are of type *Error and call the chunk by its name. calls is how many calls from C to
-// Lua the one who wants the chunk is in: they count as levels of nesting.
+// Compile compiles a source. Errors are of type *Error and call the chunk by its name. calls is how many calls from C
+// to Lua the one who wants the chunk is in: they count as levels of nesting.
 func Compile(source []byte, chunk string, calls int) (proto *vm.FunctionProto, err error) {
 	if len(source) > maxSource {
 		return nil, &Error{chunk, 1, "source is too long"}

@@ -172,8 +172,9 @@ func TestCallsAreLevels(t *testing.T) {
 
 // opNames are the names of instructions that TestLines has.
 var opNames = map[int]string{vm.OP_GETGLOBAL: "getglobal", vm.OP_GETTABLE: "gettable", vm.OP_GETTABLEKS: "getfield",
-	vm.OP_SETGLOBAL: "setglobal", vm.OP_SETTABLEKS: "setfield", vm.OP_SETTABLE: "settable", vm.OP_ADD: "add", vm.OP_MUL: "mul",
-	vm.OP_LT: "lt", vm.OP_JMP: "jmp", vm.OP_CONCAT: "concat", vm.OP_UNM: "unm", vm.OP_CALL: "call", vm.OP_SELF: "self",
+	vm.OP_SETGLOBAL: "setglobal", vm.OP_SETTABLEKS: "setfield", vm.OP_SETTABLE: "settable",
+	vm.OP_ADD: "add", vm.OP_MUL: "mul", vm.OP_LT: "lt", vm.OP_JMP: "jmp", vm.OP_CONCAT: "concat", vm.OP_UNM: "unm",
+	vm.OP_CALL: "call", vm.OP_SELF: "self",
 	vm.OP_NEWTABLE: "newtable", vm.OP_SETLIST: "setlist", vm.OP_CLOSURE: "closure", vm.OP_FORPREP: "forprep",
 	vm.OP_FORLOOP: "forloop", vm.OP_TFORLOOP: "tforloop", vm.OP_LOADK: "loadk", vm.OP_LOADNIL: "loadnil",
 	vm.OP_LOADBOOL: "loadbool", vm.OP_TEST: "test", vm.OP_TESTSET: "testset", vm.OP_RETURN: "return",
