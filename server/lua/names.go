@@ -77,7 +77,7 @@ func (s site) name(reg, pc int) (kind, name string) {
 	switch opcode(inst) {
 	case vm.OP_GETGLOBAL:
 		return "global", constant(argBx(inst))
-	case vm.OP_MOVE, vm.OP_MOVEN:
+	case vm.OP_MOVE:
 		if argB(inst) < argA(inst) {
 			return s.name(argB(inst), set)
 		}
@@ -86,27 +86,20 @@ func (s site) name(reg, pc int) (kind, name string) {
 			return "upvalue", s.proto.DbgUpvalues[n]
 		}
 	case vm.OP_GETTABLE, vm.OP_GETTABLEKS:
-		return "field", luac.CString(s.key(argC(inst), set))
+		return "field", s.key(argC(inst))
 	case vm.OP_SELF:
 		if reg == argA(inst) {
-			return "method", luac.CString(s.key(argC(inst), set))
+			return "method", s.key(argC(inst))
 		}
 	}
 	return "", ""
 }
 
 // key returns the text of a constant string key.
-func (s site) key(rk, pc int) string {
-	if rk&constantBit == 0 && s.local(rk, pc) == "" { // the compiler may have loaded a constant
-		if set := s.setter(rk, pc); set >= 0 && opcode(s.proto.Code[set]) == vm.OP_LOADK {
-			if text, ok := s.proto.Constants[argBx(s.proto.Code[set])].(vm.LString); ok {
-				return string(text)
-			}
-		}
-	}
+func (s site) key(rk int) string {
 	if rk&constantBit != 0 {
 		if text, ok := s.proto.Constants[rk&^constantBit].(vm.LString); ok {
-			return string(text)
+			return luac.CString(string(text))
 		}
 	}
 	return "?"

@@ -170,6 +170,23 @@ func TestCallsAreLevels(t *testing.T) {
 	}
 }
 
+func FuzzCompile(f *testing.F) {
+	golden(f, func(chunk, _ string) {
+		if len(chunk) < 500 {
+			f.Add(chunk)
+		}
+	})
+	f.Fuzz(func(t *testing.T, chunk string) {
+		if _, err := Compile([]byte(chunk), "c", 0); err != nil {
+			e, ok := err.(*Error)
+			if !ok || e.Line > 1+strings.Count(chunk, "\n")+strings.Count(chunk, "\r") ||
+				strings.Contains(e.Text, "runtime error") {
+				t.Errorf("%q: %#v", chunk, err)
+			}
+		}
+	})
+}
+
 // opNames are the names of instructions that TestLines has.
 var opNames = map[int]string{vm.OP_GETGLOBAL: "getglobal", vm.OP_GETTABLE: "gettable", vm.OP_GETTABLEKS: "getfield",
 	vm.OP_SETGLOBAL: "setglobal", vm.OP_SETTABLEKS: "setfield", vm.OP_SETTABLE: "settable",
