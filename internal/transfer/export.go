@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/rdb/rdbfile"
 )
@@ -433,9 +434,9 @@ func lineOf(db int, i *rdb.Item) map[string]any {
 		line["value"] = list
 	case rdb.Stream:
 		line["value"], line["groups"] = streamLine(v.Stream)
-		line["last_id"] = string(streamID(v.Stream.Last))
+		line["last_id"] = string(stream.AppendID(nil, v.Stream.Last))
 		line["entries_added"] = v.Stream.EntriesAdded
-		line["max_deleted_id"] = string(streamID(v.Stream.MaxDeleted))
+		line["max_deleted_id"] = string(stream.AppendID(nil, v.Stream.MaxDeleted))
 	case rdb.JSON:
 		line["type"] = "json"
 		line["value"] = json.RawMessage(v.String)
@@ -446,7 +447,7 @@ func lineOf(db int, i *rdb.Item) map[string]any {
 func streamLine(s *rdb.StreamValue) (entries, groups []any) {
 	entries, groups = []any{}, []any{}
 	for _, e := range s.Entries {
-		entries = append(entries, [2]any{string(streamID(e.ID)), texts(e.Fields)})
+		entries = append(entries, [2]any{string(stream.AppendID(nil, e.ID)), texts(e.Fields)})
 	}
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
@@ -455,11 +456,11 @@ func streamLine(s *rdb.StreamValue) (entries, groups []any) {
 			consumers = append(consumers, map[string]any{"name": text(c.Name), "seen_ms": c.Seen, "active_ms": c.Active})
 		}
 		for _, p := range g.Pending {
-			pending = append(pending, map[string]any{"id": string(streamID(p.ID)),
+			pending = append(pending, map[string]any{"id": string(stream.AppendID(nil, p.ID)),
 				"consumer":     text(g.Consumers[p.Consumer].Name),
 				"delivered_ms": p.Delivered, "deliveries": p.Deliveries})
 		}
-		groups = append(groups, map[string]any{"name": text(g.Name), "last_id": string(streamID(g.Last)),
+		groups = append(groups, map[string]any{"name": text(g.Name), "last_id": string(stream.AppendID(nil, g.Last)),
 			"entries_read": g.EntriesRead, "consumers": consumers, "pending": pending})
 	}
 	return entries, groups

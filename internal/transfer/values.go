@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -75,10 +75,6 @@ func score(f float64) []byte {
 	return strconv.AppendFloat(nil, f, 'g', -1, 64)
 }
 
-func streamID(id cf.StreamID) []byte {
-	return strconv.AppendUint(append(strconv.AppendUint(nil, id.Ms, 10), '-'), id.Seq, 10)
-}
-
 // appendStream appends commands that create a stream, as in a rewritten append-only file.
 func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b []byte, err error) {
 	s := i.Value.Stream
@@ -91,7 +87,7 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 		}
 	}
 	for _, e := range s.Entries {
-		add(append([][]byte{word("XADD"), i.Key, streamID(e.ID)}, e.Fields...)...)
+		add(append([][]byte{word("XADD"), i.Key, stream.AppendID(nil, e.ID)}, e.Fields...)...)
 	}
 	if i.More {
 		return b, err
@@ -100,17 +96,17 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
 		add(word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
 	}
-	add(word("XSETID"), i.Key, streamID(s.Last), word("ENTRIESADDED"), num(s.EntriesAdded), word("MAXDELETEDID"),
-		streamID(s.MaxDeleted))
+	add(word("XSETID"), i.Key, stream.AppendID(nil, s.Last), word("ENTRIESADDED"), num(s.EntriesAdded),
+		word("MAXDELETEDID"), stream.AppendID(nil, s.MaxDeleted))
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
-		add(word("XGROUP"), word("CREATE"), i.Key, g.Name, streamID(g.Last), word("ENTRIESREAD"),
+		add(word("XGROUP"), word("CREATE"), i.Key, g.Name, stream.AppendID(nil, g.Last), word("ENTRIESREAD"),
 			strconv.AppendInt(nil, g.EntriesRead, 10))
 		for _, c := range g.Consumers {
 			add(word("XGROUP"), word("CREATECONSUMER"), i.Key, g.Name, c.Name)
 		}
 		for _, p := range g.Pending {
-			add(word("XCLAIM"), i.Key, g.Name, g.Consumers[p.Consumer].Name, word("0"), streamID(p.ID), word("TIME"),
+			add(word("XCLAIM"), i.Key, g.Name, g.Consumers[p.Consumer].Name, word("0"), stream.AppendID(nil, p.ID), word("TIME"),
 				num(p.Delivered), word("RETRYCOUNT"), num(p.Deliveries), word("JUSTID"), word("FORCE"))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -134,7 +135,7 @@ func (v *verifier) item(i *rdb.Item) error {
 	if val.Stream != nil && len(val.Stream.Entries) > 0 {
 		e := val.Stream.Entries
 		n := len(e)
-		v.ask(hasElems(n), "XRANGE", key, string(streamID(e[0].ID)), string(streamID(e[n-1].ID)))
+		v.ask(hasElems(n), "XRANGE", key, string(stream.AppendID(nil, e[0].ID)), string(stream.AppendID(nil, e[n-1].ID)))
 		v.n += int64(n)
 	}
 	if i.More {

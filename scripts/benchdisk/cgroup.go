@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ func ownGroup(mountinfo, cgroup string) string {
 		}
 		var controller string
 		switch {
-		case super[0] == "cgroup" && containsWord(super[2], "memory"):
+		case super[0] == "cgroup" && slices.Contains(strings.Split(super[2], ","), "memory"):
 			controller = "memory"
 		case super[0] == "cgroup2" && found == "":
 		default:
@@ -66,7 +67,7 @@ func ownGroup(mountinfo, cgroup string) string {
 		for line := range strings.Lines(cgroup) {
 			// 4:memory:/path, or 0::/path
 			part := strings.SplitN(strings.TrimSpace(line), ":", 3)
-			if len(part) < 3 || !containsWord(part[1], controller) {
+			if len(part) < 3 || !slices.Contains(strings.Split(part[1], ","), controller) {
 				continue
 			}
 			// A mount may show a part of the tree, as in a container.
@@ -80,15 +81,6 @@ func ownGroup(mountinfo, cgroup string) string {
 		}
 	}
 	return found
-}
-
-func containsWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
 
 // group is a memory cgroup.

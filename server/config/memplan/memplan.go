@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,20 +39,11 @@ func detect(root fs.FS) Memory {
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			m.limit(root, "cgroup v2 limit", "sys/fs/cgroup", parts[2], "memory.max", "memory.high")
-		case hasWord(parts[1], "memory"):
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
 			m.limit(root, "cgroup v1 limit", "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes")
 		}
 	}
 	return m
-}
-
-func hasWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
 
 // limit lowers m to the limits of a control group and of all its parents. In a container the path may be the host's

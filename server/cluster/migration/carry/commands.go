@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 )
 
@@ -309,7 +310,7 @@ func (c *commander) stream(r *slotdata.Reader, k *slotdata.Key) error {
 			return err
 		}
 		c.begin("XADD", k.Name)
-		c.arg(streamID(id))
+		c.arg(stream.AppendID(nil, id))
 		for _, f := range fields {
 			c.arg(f)
 		}
@@ -318,12 +319,8 @@ func (c *commander) stream(r *slotdata.Reader, k *slotdata.Key) error {
 	if err != nil {
 		return err
 	}
-	return c.one("XSETID", k.Name, streamID(m.LastGenerated), []byte("ENTRIESADDED"),
-		strconv.AppendUint(nil, m.EntriesAdded, 10), []byte("MAXDELETEDID"), streamID(m.MaxDeleted))
-}
-
-func streamID(id cf.StreamID) []byte {
-	return strconv.AppendUint(append(strconv.AppendUint(nil, id.Ms, 10), '-'), id.Seq, 10)
+	return c.one("XSETID", k.Name, stream.AppendID(nil, m.LastGenerated), []byte("ENTRIESADDED"),
+		strconv.AppendUint(nil, m.EntriesAdded, 10), []byte("MAXDELETEDID"), stream.AppendID(nil, m.MaxDeleted))
 }
 
 // records sends a key by APPLYBATCH.
