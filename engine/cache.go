@@ -21,6 +21,9 @@ func (tx *Tx) markWrites() {
 	if c == nil {
 		return
 	}
+	if tx.deletesUnnamed() {
+		c.MarkAll()
+	}
 	tx.hashes = tx.hashes[:0]
 	for i := range tx.over.ents {
 		if e := &tx.over.ents[i]; e.kind >= written && reccache.Holds(e.id) {
@@ -47,9 +50,13 @@ func (tx *Tx) writesDone(ok bool) {
 			n++
 		}
 	}
-	// The keys that a range delete hits are not known here. Range deletes of streams, for example, hit no cached
-	// record.
-	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return reccache.Holds(r.id) }) {
-		c.Clear()
+	if tx.deletesUnnamed() {
+		c.DoneAll(ok)
 	}
+}
+
+// deletesUnnamed reports whether the transaction deletes cached records without their keys, by range. Range deletes of
+// streams, for example, hit no cached record.
+func (tx *Tx) deletesUnnamed() bool {
+	return slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return reccache.Holds(r.id) })
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/basaltdb/basalt/engine/batch"
@@ -12,7 +13,8 @@ import (
 // queued. The leader appends the queued batches and commits them with one write (and one fsync when sync is on). A
 // leader writes one group, in which its own batch is the first, and then hands the lead to the first request of the
 // queue. So however many others come, the leader's client, its locks and the jobs that it combines wait for only one
-// write.
+// write. Large batches do not hold up small ones: those that fit into the group overtake them, and after a large batch
+// a small one leads. Requests of the queue may be written in any order, because their locks are held.
 type group struct {
 	mu      sync.Mutex
 	queue   []*commitRequest // without the requests that are being written
@@ -34,7 +36,8 @@ type outcome struct {
 	err  error
 }
 
-// maxGroupBytes bounds one write of the group: queued batches beyond it go with the next write.
+// maxGroupBytes bounds one write of the group: queued batches beyond it go with a later write. A larger batch is
+// written alone.
 const maxGroupBytes = 4 << 20
 
 // commit writes the batch of a transaction. A write error fails every transaction of the group.
@@ -100,15 +103,18 @@ func (db *DB) lead() error {
 	runtime.Gosched()
 	g := &db.group
 	g.mu.Lock()
-	n, size := 0, 0
-	for n < len(g.queue) && (n == 0 || size+g.queue[n].batch.Len() <= maxGroupBytes) {
-		size += g.queue[n].batch.Len()
-		n++
+	g.members = g.members[:0]
+	size, rest := 0, g.queue[:0]
+	for i, r := range g.queue {
+		if n := r.batch.Len(); i == 0 || size+n <= maxGroupBytes {
+			g.members = append(g.members, r)
+			size += n
+		} else {
+			rest = append(rest, r)
+		}
 	}
-	g.members = append(g.members[:0], g.queue[:n]...)
-	rest := copy(g.queue, g.queue[n:])
-	clear(g.queue[rest:])
-	g.queue = g.queue[:rest]
+	clear(g.queue[len(rest):])
+	g.queue = rest
 	g.mu.Unlock()
 
 	err := db.writeGroup(g.members)
@@ -118,6 +124,15 @@ func (db *DB) lead() error {
 	clear(g.members)
 
 	g.mu.Lock()
+	if size > maxGroupBytes {
+		// A large batch was written alone. Small ones come next, else each would wait for all large ones before it.
+		i := slices.IndexFunc(g.queue, func(r *commitRequest) bool { return r.batch.Len() <= maxGroupBytes })
+		if i > 0 {
+			r := g.queue[i]
+			copy(g.queue[1:], g.queue[:i])
+			g.queue[0] = r
+		}
+	}
 	g.leading = len(g.queue) > 0
 	var next *commitRequest
 	if g.leading {

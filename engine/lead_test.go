@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -90,6 +92,53 @@ func TestLeaderLeadsOnce(t *testing.T) {
 	}
 	if db.group.leading || db.queuedCommits() != 0 {
 		t.Error("somebody still leads")
+	}
+}
+
+// TestLargeBatchesDoNotHoldUpSmallOnes: small batches that come after large ones are written after one of them, and the
+// large ones keep their order.
+func TestLargeBatchesDoNotHoldUpSmallOnes(t *testing.T) {
+	db := openForJobs(t)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	hook := func() error {
+		begun <- struct{}{}
+		<-goOn
+		return nil
+	}
+	db.injected.Store(&hook)
+	ended := make(chan string)
+	large := make([]byte, maxGroupBytes+1)
+	for i, name := range []string{"first", "large 1", "large 2", "small 1", "large 3", "small 2"} {
+		go func() {
+			err := db.Update("a", [][]byte{[]byte(name)}, func(tx *Tx) error {
+				rec := tx.Fresh([]byte(name), cf.TypeString)
+				tx.SaveAppend(&rec, large[:len(large)*strings.Count(name, "large")])
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- name
+		}()
+		if i == 0 {
+			<-begun
+		}
+		for db.queuedCommits() != i {
+			runtime.Gosched()
+		}
+	}
+	for i, want := range [][]string{{"first"}, {"large 1"}, {"small 1", "small 2"}, {"large 2"}, {"large 3"}} {
+		if i > 0 {
+			<-begun
+		}
+		goOn <- struct{}{}
+		var got []string
+		for range want {
+			got = append(got, <-ended)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("write %d has %q, want %q", i, got, want)
+		}
 	}
 }
 

@@ -70,3 +70,40 @@ func TestReadsInOrder(t *testing.T) {
 		tx.Release()
 	}
 }
+
+// TestFlushInOrder: from the commit of a flush on, no reader without locks finds a key that the record cache had.
+func TestFlushInOrder(t *testing.T) {
+	db := openForJobs(t)
+	key := []byte("key")
+	reader := db.NewTx()
+	found := func() bool {
+		t.Helper()
+		reader.Begin("a")
+		defer reader.Release()
+		_, found, err := reader.Get(cf.Metadata, reader.NSKey(key))
+		require.NoError(t, err)
+		return found
+	}
+	require.NoError(t, db.Update("a", [][]byte{key}, func(tx *Tx) error {
+		rec := tx.Fresh(key, cf.TypeString)
+		tx.SaveAppend(&rec, []byte("value"))
+		return nil
+	}))
+	if !found() {
+		t.Fatal("the key is not there")
+	}
+	tx := db.NewTx()
+	tx.Begin("a")
+	defer tx.Release()
+	require.NoError(t, tx.AcquireAll())
+	require.NoError(t, tx.FlushNamespace())
+	tx.markWrites()
+	require.NoError(t, db.commit(tx))
+	if found() {
+		t.Error("the key is found after the commit that has deleted it")
+	}
+	tx.writesDone(true)
+	if found() {
+		t.Error("the key is found after the flush")
+	}
+}

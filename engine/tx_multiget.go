@@ -70,7 +70,7 @@ func (tx *Tx) MultiGetAt(snap *Snapshot, id cf.ID, keys *KeyList) ([][]byte, err
 }
 
 // multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads if the keys
-// are locked.
+// are locked. Then it also ends early, with fewer values than keys, when the transaction could not remember more.
 func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	tx.vals = slices.Grow(tx.vals[:0], len(keys.lens))[:len(keys.lens)]
 	clear(tx.vals)
@@ -84,7 +84,7 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 		tx.touchCached(id, keys)
 	}
 	var miss missList
-	off := 0
+	off, size := 0, 0
 	for i, l := range keys.lens {
 		key := keys.buf[off : off+int(l)]
 		off += int(l)
@@ -122,6 +122,12 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 		if miss.n++; miss.n == len(miss.keys) {
 			if err := tx.readMissing(id, keys, &miss, most); err != nil {
 				return nil, err
+			}
+			for j := range miss.keys {
+				size += len(tx.vals[miss.keys[j].at])
+			}
+			if most > 0 && tx.over.cached+size > maxCachedReads {
+				return tx.vals[:i+1], nil
 			}
 		}
 	}
@@ -312,9 +318,9 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 	if err != nil {
 		return err
 	}
-	lens := l.lens
+	lens := l.lens[:len(vals)]
 	if !tx.cacheOK {
-		lens = lens[:tx.inOrder(l)]
+		lens = lens[:min(len(lens), tx.inOrder(l))]
 	}
 	off := 0
 	for i, n := range lens { // the heads of values that were left out are remembered already

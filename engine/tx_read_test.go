@@ -11,7 +11,7 @@ import (
 // TestCachedReadsAreBounded: a transaction does not keep all that it reads, found or missing.
 func TestCachedReadsAreBounded(t *testing.T) {
 	db := openForJobs(t)
-	const keys = 40
+	const keys = 100
 	value := make([]byte, maxCachedReads/keys*2)
 	names := make([][]byte, keys)
 	for i := range names {
@@ -24,6 +24,14 @@ func TestCachedReadsAreBounded(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, db.Update("a", names, func(tx *Tx) error {
+		require.NoError(t, tx.Prefetch(names))
+		read := 0
+		for _, v := range tx.vals {
+			read += len(v)
+		}
+		if most := maxCachedReads + multiGetBatch*len(value); read > most {
+			t.Errorf("%d bytes are read ahead, want up to %d", read, most)
+		}
 		for _, k := range names {
 			v, found, err := tx.Get(cf.Metadata, tx.NSKey(k))
 			require.NoError(t, err)

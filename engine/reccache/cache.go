@@ -360,11 +360,20 @@ func (c *Cache) TouchSets(hashes []uint64) {
 // Mark is called before a commit for every key that it writes.
 func (c *Cache) Mark(h uint64) {
 	sh, s, _ := c.lock(h)
+	s.mark()
+	sh.Unlock()
+}
+
+func (s *cacheSet) mark() {
 	s.busy++
+	s.outdate()
+}
+
+// outdate makes the tickets so far invalid.
+func (s *cacheSet) outdate() {
 	if s.seq++; s.seq == NoTicket {
 		s.seq = 0
 	}
-	sh.Unlock()
 }
 
 // SeemsToHold reports whether a key is probably cached; another key may have the same hash.
@@ -401,17 +410,42 @@ func (c *Cache) Done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	sh.Unlock()
 }
 
-// Clear empties the cache, for changes that do not name their keys.
+// MarkAll is Mark of all keys, for a commit that deletes keys which it does not name.
+func (c *Cache) MarkAll() {
+	c.each((*cacheSet).mark)
+}
+
+// DoneAll is Done of all keys after MarkAll. With ok the cache is empty.
+func (c *Cache) DoneAll(ok bool) {
+	c.each(func(s *cacheSet) {
+		s.busy--
+		if ok {
+			c.emptySet(s)
+		}
+	})
+}
+
+// Clear empties the cache. What readers are reading at present does not get into it.
 func (c *Cache) Clear() {
+	c.each(func(s *cacheSet) {
+		s.outdate()
+		c.emptySet(s)
+	})
+}
+
+func (c *Cache) emptySet(s *cacheSet) {
+	for w := range cacheWays {
+		c.empty(s, w)
+	}
+}
+
+// each calls f with every set, while the set's lock is held.
+func (c *Cache) each(f func(s *cacheSet)) {
 	for n := range c.shards {
 		sh := &c.shards[n]
 		sh.Lock()
 		for i := uint32(n); i <= sh.mask.Load(); i += cacheShards {
-			s := &c.sets[i]
-			s.seq++
-			for w := range cacheWays {
-				c.empty(s, w)
-			}
+			f(&c.sets[i])
 		}
 		sh.Unlock()
 	}

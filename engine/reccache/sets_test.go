@@ -186,6 +186,20 @@ func TestCacheRemembersWhatIsAbsent(t *testing.T) {
 	c.FillAbsent(h, cf.Default, key, old)
 	c.FillAbsent(h, cf.Default, key, young) // both tickets are from before the Clear
 	young = answer(Unknown, "")
+	c.MarkAll()
+	c.Fill(h, cf.Default, key, []byte("value"), young)
+	answer(Unknown, "") // a commit may be about to delete the key
+	c.DoneAll(false)
+	c.Fill(h, cf.Default, key, []byte("value"), young) // read before the commit
+	young = answer(Unknown, "")
+	c.Fill(h, cf.Default, key, []byte("value"), young)
+	c.MarkAll()
+	answer(Unknown, "")
+	c.DoneAll(false)
+	answer(Present, "value")
+	c.MarkAll()
+	c.DoneAll(true)
+	young = answer(Unknown, "")
 
 	long := string(bytes.Repeat(key, 200)) // in a large slot
 	c.Fill(h, cf.Default, key, []byte(long), young)

@@ -80,7 +80,7 @@ func randomCount(c *Ctx, word string) (n int64, values bool, err error) {
 // the bound from the first element on, because even an empty element takes six bytes.
 func fitsRandom(c *Ctx, n int64, mark int) bool {
 	const least = int64(len("$0\r\n\r\n"))
-	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply
+	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply && !c.Out.Overflowed()
 }
 
 // pairs writes elements, or elements and their values, whose number is not known beforehand: a flat array in RESP2, in

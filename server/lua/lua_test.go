@@ -25,6 +25,12 @@ func (h *echo) Call(args [][]byte, out *resp.Writer) error {
 		out.Raw(args[1])
 	case "abort":
 		return errors.New("aborted")
+	case "many":
+		hundred := strings.Repeat("x", 100)
+		out.Array(1_000_000)
+		for range 1_000_000 {
+			out.BulkString(hundred)
+		}
 	case "one":
 		out.Int(1)
 	default:

@@ -31,6 +31,7 @@ func TestMemoryLimit(t *testing.T) {
 		"running coroutines": "local t = {} while true do local co = coroutine.wrap(function() coroutine.yield() end) co() " +
 			"t = {t, co} end",
 		"source":      "return loadstring(('a=1 '):rep(150000))",
+		"long reply":  "return redis.call('many')",
 		"large reply": "return redis.call('raw', '*1000000\\r\\n' .. (':1\\r\\n'):rep(1000000))",
 	} {
 		t.Run(name, func(t *testing.T) {

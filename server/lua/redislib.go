@@ -101,12 +101,17 @@ func redisCall(L *vm.LState, raising bool) int {
 	w := &st.reply.w
 	w.Reset()
 	w.Proto = st.resp
+	w.Limit(int(max(st.engine.options.MemoryLimit(), 0))) // the values of the reply would take more than that
 	if err := st.run.Host.Call(args, w); err != nil {
 		st.stop = err
 		st.raiseStop(L)
 	}
 	if b := w.Bytes(); len(b) > 0 && b[0] != '-' && b[0] != '|' && machineOf(L).currentFrame.NRet == 0 {
 		return 0 // the reply is not used
+	}
+	if w.Overflowed() {
+		st.stop = errMemory
+		st.raiseStop(L)
 	}
 	r := reader{st: st, b: w.Bytes()}
 	v, err := r.value()
