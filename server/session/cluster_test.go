@@ -205,6 +205,11 @@ func TestRoutingOfTransactions(t *testing.T) {
 	admin := clusterNode{n.Harness, n.Harness.Dial(t), n.version}
 	admin.setNodes(fmt.Sprint(cf.Slot([]byte(mine))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine2))))
 	replies("EXEC;GET a{M};EXEC", movedTo(mine2, otherAddr)+";$1\r\n1\r\n;-ERR EXEC without MULTI\r\n")
+
+	// The other node may change a watched key whose slot has left.
+	replies("WATCH b{M};MULTI;PING", "+OK\r\n;+OK\r\n;+QUEUED\r\n")
+	admin.setNodes(fmt.Sprint(cf.Slot([]byte(mine2))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine))))
+	replies("EXEC;WATCH b{N};MULTI;PING;EXEC", "*-1\r\n;+OK\r\n;+OK\r\n;+QUEUED\r\n;*1\r\n+PONG\r\n")
 }
 
 // Scripts are routed by their declared keys, and each command that a script calls by its own keys.
