@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/list"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/topology"
@@ -307,6 +309,26 @@ func TestRoutingOfBlockedClients(t *testing.T) {
 	n.BlockedClients(t, 1)
 	n.Want(fill("RPUSH l{M} e"), ":1\r\n")
 	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
+}
+
+// A client that waits takes nothing from a slot that is closed for writes: the destination has it already.
+func TestBlockedClientsDuringForbiddenWrites(t *testing.T) {
+	n := startNode(t)
+	waiting, key := n.Harness.Dial(t), []byte(fill("l{M}"))
+	waiting.Send(servertest.Pipeline(fill("BLPOP l{M} 0")))
+	n.BlockedClients(t, 1)
+	require.NoError(t, n.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		_, err := list.Push(tx, key, [][]byte{[]byte("e")}, true, false)
+		return err
+	}))
+	slot := cf.SlotRange{First: cf.Slot(key), Last: cf.Slot(key)}
+	require.NoError(t, n.Harness.Cluster().Forbid(slot))
+	n.Sessions().KeysCame()
+	if got := waiting.Reply(); !strings.HasPrefix(got, "-TRYAGAIN ") {
+		t.Errorf("%q", got)
+	}
+	n.Harness.Cluster().Allow(slot)
+	n.Want(fill("LLEN l{M}"), ":1\r\n")
 }
 
 // One command can unsubscribe from channels of several slots.
