@@ -311,6 +311,24 @@ func TestRoutingOfBlockedClients(t *testing.T) {
 	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
 }
 
+// A write that was held by a pause while its node became a replica is redirected to the new master.
+func TestRoutingAfterPause(t *testing.T) {
+	n := startNode(t)
+	held := n.Harness.Dial(t)
+	n.Want("CLIENT PAUSE 1000000 WRITE", "+OK\r\n")
+	held.Send(servertest.Pipeline(fill("SET k{M} v")))
+	n.PausedClients(t, 1)
+	_, port, _ := strings.Cut(n.Addr(), ":")
+	text := fmt.Sprintf("%s 127.0.0.1 %s slave %s\n%s 127.0.0.1 1 master - 0-16382", selfID, port, otherID, otherID)
+	if got := n.Do("CLUSTERX", "SETNODES", text, "9"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	n.Want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := held.Reply(); got != movedTo(mine, "127.0.0.1:1") {
+		t.Errorf("%q", got)
+	}
+}
+
 // A client that waits takes nothing from a slot that is closed for writes: the destination has it already.
 func TestBlockedClientsDuringForbiddenWrites(t *testing.T) {
 	n := startNode(t)
