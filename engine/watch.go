@@ -151,6 +151,14 @@ func (w *Watch) Changed(now int64) bool {
 	return false
 }
 
+// Any reports whether f accepts one of the watched keys.
+func (w *Watch) Any(f func(userKey []byte) bool) bool {
+	return slices.ContainsFunc(w.keys, func(k watchedKey) bool {
+		_, userKey, err := cf.SplitNSKey([]byte(k.nsKey), w.db.slots)
+		return err == nil && f(userKey)
+	})
+}
+
 // Len returns how many keys are watched.
 func (w *Watch) Len() int { return len(w.keys) }
 

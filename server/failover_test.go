@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,5 +90,18 @@ func TestFailover(t *testing.T) {
 				t.Errorf("%d full synchronisations", got-syncs)
 			}
 		})
+	}
+}
+
+// TestFailoverWithoutRole: a server whose new role cannot be stored stays a master, and remembers that clients write to
+// it: only a full synchronisation makes it a replica.
+func TestFailoverWithoutRole(t *testing.T) {
+	h := servertest.Start(t)
+	if err := h.FollowInFailover("two words", 6666); err == nil || h.IsReplica() {
+		t.Errorf("the server follows the master: %v", err)
+	}
+	h.Dial(t).Want("SET k v", "+OK\r\n")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(h.DB.Dir()), "own_writes")); err != nil {
+		t.Error(err)
 	}
 }

@@ -345,6 +345,25 @@ func TestNamespacesCorrupt(t *testing.T) {
 	}
 }
 
+// A replica whose settings allow no namespaces in its database says so when it gets them, not at its next start only.
+func TestNamespacesOfTheMaster(t *testing.T) {
+	for _, own := range [][]string{{}, {"repl-namespace-enabled", "yes", "redis-databases", "4"}} {
+		m := servertest.Start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
+		c := m.Dial(t)
+		c.Want("AUTH secret", "+OK\r\n")
+		r := servertest.Start(t, append(own, "masterauth", "secret")...)
+		r.Dial(t).Want(replicaOf(r, m), "+OK\r\n")
+		c.Want("SET k v", "+OK\r\n")
+		caughtUp(t, r, m)
+		const text = "the master has namespaces, with which this server will not start again"
+		if n := r.Logs.FilterMessage(text).Len(); n != 0 {
+			t.Errorf("%q: logged without namespaces", own)
+		}
+		c.Want("NAMESPACE ADD ns token", "+OK\r\n")
+		servertest.Eventually(t, "a warning", func() bool { return r.Logs.FilterMessage(text).Len() == 1 })
+	}
+}
+
 func TestNamespacesConcurrently(t *testing.T) {
 	for _, mode := range []string{"no", "yes"} {
 		s := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled "+mode+"\n")

@@ -363,6 +363,24 @@ func TestForbidFails(t *testing.T) {
 	}
 }
 
+// While a destination is asked about a migration, no other one begins: the slots of both could become one range after
+// the next start, and a destination that has only one of them refuses the range.
+func TestMigrateInDoubt(t *testing.T) {
+	dir := t.TempDir()
+	s := &server{}
+	m := open(t, s, dir)
+	must(t, m.SetNodes([]byte(fourNodes), 7, false))
+	must(t, m.Leaving(span(0, 9), m.Topology().Node(idD)))
+	m = open(t, s, dir)
+	if err := m.Migrate(span(10, 19), idD, nil); err != topology.ErrDoubt {
+		t.Error(err)
+	}
+	m.Stays(span(0, 9))
+	if err := m.Migrate(span(10, 19), idD, nil); err == topology.ErrDoubt {
+		t.Error(err)
+	}
+}
+
 // The files contain what was in force, including the marks of migrations.
 func TestPersistence(t *testing.T) {
 	dir := t.TempDir()

@@ -523,6 +523,9 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 			return topology.ErrDoubt
 		}
 	}
+	if _, _, ok := t.Doubt(); ok {
+		return topology.ErrDoubt // a destination is asked about a whole migration: two must not become one range
+	}
 	for slot := range r.All() {
 		if !t.Owns(slot) {
 			return engine.NewError("ERR", "Can't migrate slot which doesn't belong to me")

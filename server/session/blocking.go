@@ -41,6 +41,10 @@ func (c *run) Block(wait command.Wait) error {
 	if c.moved() {
 		w.redirect(c.topology)
 	}
+	// The server may have become a replica since the command was checked.
+	if c.srv.Limits.ReadOnly.Load() && (w.spec.Flags&command.Write != 0 || wait.Enough != nil) {
+		w.end(errDemoted)
+	}
 	return nil
 }
 
@@ -263,7 +267,7 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
 	if c.moved(); err == nil && c.topology != nil {
-		err = w.route(c.topology)
+		err = w.route(c.topology, w.spec.Flags&command.Write != 0)
 	}
 	if err == nil { // otherwise a slow script holds a key, and the error is the client's reply
 		err = c.tryFor(w)

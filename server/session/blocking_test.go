@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
 )
@@ -368,6 +369,31 @@ func TestBlockingIsDenied(t *testing.T) {
 	c.Want("RPUSH k b", ":1\r\n")
 	if got := waiting.Reply(); got != servertest.Bulk("k", "b") {
 		t.Errorf("BLPOP: %q", got)
+	}
+}
+
+// A client that begins to wait when the server has just become a replica is unblocked like those that waited before.
+func TestBlockingOnNewReplica(t *testing.T) {
+	h := servertest.Start(t)
+	for text, ends := range map[string]bool{"BLPOP k 0": true, "BZMPOP 0 1 k MIN": true, "WAIT 1 0": true,
+		"XREAD BLOCK 0 STREAMS k $": false} {
+		loop := loopTo(t, h.Sessions())
+		var args [][]byte
+		for _, word := range strings.Fields(text) {
+			args = append(args, []byte(word))
+		}
+		spec := *command.Lookup(args[0])
+		block := spec.Handler
+		spec.Handler = func(c *command.Ctx) error {
+			h.Sessions().Limits.ReadOnly.Store(true)
+			h.Sessions().Demoted()
+			return block(c)
+		}
+		loop.Execute([]*command.Spec{&spec}, [][][]byte{args})
+		if got := loop.Served(); got != ends {
+			t.Errorf("%s: ended: %v, want %v", text, got, ends)
+		}
+		h.Sessions().Limits.ReadOnly.Store(false)
 	}
 }
 

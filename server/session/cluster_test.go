@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/list"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/topology"
@@ -205,6 +207,11 @@ func TestRoutingOfTransactions(t *testing.T) {
 	admin := clusterNode{n.Harness, n.Harness.Dial(t), n.version}
 	admin.setNodes(fmt.Sprint(cf.Slot([]byte(mine))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine2))))
 	replies("EXEC;GET a{M};EXEC", movedTo(mine2, otherAddr)+";$1\r\n1\r\n;-ERR EXEC without MULTI\r\n")
+
+	// The other node may change a watched key whose slot has left.
+	replies("WATCH b{M};MULTI;PING", "+OK\r\n;+OK\r\n;+QUEUED\r\n")
+	admin.setNodes(fmt.Sprint(cf.Slot([]byte(mine2))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine))))
+	replies("EXEC;WATCH b{N};MULTI;PING;EXEC", "*-1\r\n;+OK\r\n;+OK\r\n;+QUEUED\r\n;*1\r\n+PONG\r\n")
 }
 
 // Scripts are routed by their declared keys, and each command that a script calls by its own keys.
@@ -302,6 +309,44 @@ func TestRoutingOfBlockedClients(t *testing.T) {
 	n.BlockedClients(t, 1)
 	n.Want(fill("RPUSH l{M} e"), ":1\r\n")
 	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
+}
+
+// A write that was held by a pause while its node became a replica is redirected to the new master.
+func TestRoutingAfterPause(t *testing.T) {
+	n := startNode(t)
+	held := n.Harness.Dial(t)
+	n.Want("CLIENT PAUSE 1000000 WRITE", "+OK\r\n")
+	held.Send(servertest.Pipeline(fill("SET k{M} v")))
+	n.PausedClients(t, 1)
+	_, port, _ := strings.Cut(n.Addr(), ":")
+	text := fmt.Sprintf("%s 127.0.0.1 %s slave %s\n%s 127.0.0.1 1 master - 0-16382", selfID, port, otherID, otherID)
+	if got := n.Do("CLUSTERX", "SETNODES", text, "9"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	n.Want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := held.Reply(); got != movedTo(mine, "127.0.0.1:1") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A client that waits takes nothing from a slot that is closed for writes: the destination has it already.
+func TestBlockedClientsDuringForbiddenWrites(t *testing.T) {
+	n := startNode(t)
+	waiting, key := n.Harness.Dial(t), []byte(fill("l{M}"))
+	waiting.Send(servertest.Pipeline(fill("BLPOP l{M} 0")))
+	n.BlockedClients(t, 1)
+	require.NoError(t, n.DB.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+		_, err := list.Push(tx, key, [][]byte{[]byte("e")}, true, false)
+		return err
+	}))
+	slot := cf.SlotRange{First: cf.Slot(key), Last: cf.Slot(key)}
+	require.NoError(t, n.Harness.Cluster().Forbid(slot))
+	n.Sessions().KeysCame()
+	if got := waiting.Reply(); !strings.HasPrefix(got, "-TRYAGAIN ") {
+		t.Errorf("%q", got)
+	}
+	n.Harness.Cluster().Allow(slot)
+	n.Want(fill("LLEN l{M}"), ":1\r\n")
 }
 
 // One command can unsubscribe from channels of several slots.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"time"
 
 	"go.uber.org/zap"
@@ -127,6 +128,9 @@ func (c *run) refuse(r *request) error {
 		return command.ErrSubscribed(r.spec)
 	}
 	if err := c.limit(r.spec.Flags); err != nil {
+		if c.srv.Cluster != nil && c.frame.mode == direct { // a new replica: clients follow MOVED, not READONLY
+			err = cmp.Or(c.routeBy(c.srv.Cluster.Topology(), r), err)
+		}
 		return err
 	}
 	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {

@@ -107,6 +107,9 @@ func (c *conn) Execute(specs []*command.Spec, args [][][]byte) (replies string, 
 	return string(w.out.Bytes()), c.closeAfterReply
 }
 
+// Served reports whether the client, which is blocked, has its reply.
+func (c *conn) Served() bool { return c.blocked.poll() == served }
+
 // FeedAndKept runs the commands in text, and returns what the session still keeps of the input: the size of the read
 // buffer, and arguments.
 func (c *conn) FeedAndKept(text string) (buffer int, args []string) {

@@ -159,7 +159,7 @@ func (c *run) execQueued(m *multi) error {
 	start := c.out.Mark()
 	now := time.Now()
 	c.tx.Tick(now.UnixMilli())
-	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
+	if c.watch != nil && (c.watch.Changed(c.tx.Now()) || c.watchedLeft()) {
 		c.out.NullArray()
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/servertest"
 	"github.com/basaltdb/basalt/server/session"
 	"github.com/basaltdb/basalt/server/wire/wiretest"
@@ -126,6 +128,29 @@ func TestSubscribeInTransaction(t *testing.T) {
 		c.Do(cmd...)
 	}
 	c.Want("EXEC", "*2\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n:0\r\n")
+}
+
+// A user that loses a channel while SUBSCRIBE runs loses the subscriber.
+func TestSubscriberLosesItsChannel(t *testing.T) {
+	h := servertest.Start(t)
+	users := h.Sessions().Auth.ACL()
+	for _, lost := range []bool{false, true} {
+		require.NoError(t, users.SetUser("bob", "on", "nopass", "+@all", "&a"))
+		loop := loopTo(t, h.Sessions())
+		loop.Feed(servertest.Pipeline("AUTH bob x"))
+		spec := *command.Lookup([]byte("SUBSCRIBE"))
+		subscribe := spec.Handler
+		spec.Handler = func(c *command.Ctx) error {
+			if lost {
+				require.NoError(t, users.SetUser("bob", "resetchannels"))
+			}
+			return subscribe(c)
+		}
+		if _, ends := loop.Execute([]*command.Spec{&spec}, [][][]byte{{[]byte("SUBSCRIBE"), []byte("a")}}); ends != lost {
+			t.Errorf("lost: %v, and the session ends: %v", lost, ends)
+		}
+		loop.UnsubscribeAll()
+	}
 }
 
 // What others publish while a transaction with SUBSCRIBE runs comes behind its reply, also if CLIENT REPLY drops that.

@@ -119,6 +119,13 @@ func (c *run) routeQueued(m *multi, t *topology.Topology) error {
 	return nil
 }
 
+// watchedLeft reports whether the slot of a watched key has left this node: the key may have changed elsewhere.
+func (c *run) watchedLeft() bool {
+	return c.topology != nil && c.watch.Any(func(key []byte) bool {
+		return c.topology.Route(cf.Slot(key), topology.Access{ReadOnly: true, Asking: true}) != nil
+	})
+}
+
 // Errors of scripts, with the texts of Redis.
 var (
 	errScriptCrossSlot = engine.NewError("ERR", "Script attempted to access keys that do not hash to the same slot")

@@ -26,6 +26,10 @@ func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func
 			c.out.Reset()
 		}
 	})
+	// A change of the user since the check of the command has closed the subscribers that it found.
+	if a := c.sess.Account; a != nil && !a.User().MayAccessChannel(name, kind == command.Pattern) {
+		c.closeAfterReply = true
+	}
 }
 
 // Unsubscribe ends a subscription and returns how many subscriptions of this kind are left.

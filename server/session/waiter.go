@@ -179,7 +179,7 @@ func (w *waiter) unblock(err error) bool {
 // redirect ends the wait for keys that this node no longer serves. A connection that tries alone finds that out by
 // itself.
 func (w *waiter) redirect(t *topology.Topology) {
-	err := w.route(t)
+	err := w.route(t, false) // clients may write again after the end of a migration that fails
 	if err == nil || w.unblock(err) {
 		return
 	}
@@ -190,12 +190,12 @@ func (w *waiter) redirect(t *topology.Topology) {
 	}
 }
 
-// route returns the redirection for a client that is blocked on keys.
-func (w *waiter) route(t *topology.Topology) error {
+// route returns the redirection for a client that is blocked on keys; write: its command is about to write.
+func (w *waiter) route(t *topology.Topology, write bool) error {
 	if len(w.wait.Keys) == 0 {
 		return nil
 	}
-	return t.Route(cf.Slot(w.wait.Keys[0]), topology.Access{ReadOnly: w.readOnly, Asking: w.asking})
+	return t.Route(cf.Slot(w.wait.Keys[0]), topology.Access{Write: write, ReadOnly: w.readOnly, Asking: w.asking})
 }
 
 // end is unblock with an error, also for a connection that tries alone: there the error is the reply unless the try
