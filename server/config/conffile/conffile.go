@@ -50,6 +50,7 @@ var (
 	ErrUnknown = errors.New("unknown key")
 	ErrNoValue = errors.New("wants a value")
 	ErrIgnored = errors.New("has no value: the line is ignored")
+	errUTF16   = errors.New("is UTF-16: save it as UTF-8")
 )
 
 // Entry is one setting of a file or of the command line.
@@ -83,6 +84,9 @@ const (
 
 // Entries reads a file. Its errors are of type [*Error], without the name of the file.
 func (f Format) Entries(data []byte) ([]Entry, error) {
+	if len(data) > 1 && (data[0] == 0 || data[1] == 0 || string(data[:2]) == "\xfe\xff" || string(data[:2]) == "\xff\xfe") {
+		return nil, &Error{Err: errUTF16}
+	}
 	if f == TOML {
 		return tomlEntries(data)
 	}
