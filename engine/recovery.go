@@ -89,6 +89,9 @@ func familiesToOpen(dir string) ([]string, error) {
 	names := slices.Clone(cf.Names[:])
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(dir); err == nil {
+			return nil, fmt.Errorf("%s is a symbolic link to a directory that does not exist", dir)
+		}
 		return names, nil
 	}
 	if err != nil {
@@ -193,6 +196,14 @@ func (db *DB) prepareFiles(o *Options) error {
 	if err != nil {
 		return err
 	}
+	if m.Cut() && m.MinLog > 0 && o.Force == RefuseLoss {
+		// A crash leaves a part of the last entry, but all logs that the entries before it need: they are removed later.
+		// Without that log entries are lost, and RocksDB would remove the table files that they have added.
+		if _, err := os.Stat(filepath.Join(o.Dir, wal.Name(m.MinLog))); r.Loss != nil || err != nil {
+			return fmt.Errorf("%w: %s ends in the middle of an entry, and later ones are missing; restore the directory "+
+				"from a backup: docs/recovery.md", ErrDamaged, filepath.Join(o.Dir, m.Name))
+		}
+	}
 	if r.Loss != nil {
 		return db.forceOpen(o, r)
 	}
@@ -273,8 +284,30 @@ func openError(dir string, err error) error {
 		return fmt.Errorf("%w: %s", ErrLocked, dir)
 	case strings.Contains(text, "unsupported format_version"):
 		return fmt.Errorf("open %s: %w", newerTable(dir), err)
+	case strings.HasPrefix(text, "Corruption"):
+		return fmt.Errorf("%w: %s: %w; basalt check lists what is damaged: docs/recovery.md", ErrDamaged, lackingTable(dir),
+			err)
 	}
 	return fmt.Errorf("open %s: %w", dir, err)
+}
+
+// lackingTable describes the first table file that is missing or has another size than the MANIFEST says: RocksDB's
+// error names a missing file by a name that no file has had, and of one that is too short neither name nor size.
+func lackingTable(dir string) string {
+	m, err := manifest.Read(dir)
+	if err != nil {
+		return dir
+	}
+	for _, t := range m.Tables() {
+		path := filepath.Join(dir, t.Name())
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, os.ErrNotExist):
+			return path + " is missing"
+		case err == nil && uint64(info.Size()) != t.Size:
+			return fmt.Sprintf("%s has %d bytes instead of %d", path, info.Size(), t.Size)
+		}
+	}
+	return dir
 }
 
 // newerTable describes the first table file whose format RocksDB 7.8 does not read: RocksDB's error does not name the
@@ -328,9 +361,9 @@ func (db *DB) onDropped(text string, bytes int) {
 // corruptLogEvery is the min time between two log lines about the same damage.
 const corruptLogEvery = 10 * time.Second
 
-// onCorrupt notes that a call has met a damaged file. The caller of RocksDB gets the error as well.
+// onCorrupt notes that a call has met a damaged or missing file. The caller of RocksDB gets the error as well.
 func (db *DB) onCorrupt(text string) {
-	if strings.Contains(text, ".sst") && !strings.Contains(text, db.dir) {
+	if (strings.Contains(text, ".sst") || strings.Contains(text, ".blob")) && !strings.Contains(text, db.dir) {
 		return // of another database of this process
 	}
 	c := &db.recovery.corrupt
@@ -342,7 +375,7 @@ func (db *DB) onCorrupt(text string) {
 	}
 	c.mu.Unlock()
 	if log {
-		db.log.Error("a file of the database is damaged: docs/recovery.md", zap.String("error", text), zap.Int64("reads", n))
+		db.log.Error("a file of the database is damaged or cannot be read: docs/recovery.md", zap.String("error", text), zap.Int64("reads", n))
 	}
 }
 

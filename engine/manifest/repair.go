@@ -28,6 +28,9 @@ func (m *Manifest) Families() []string {
 	return names
 }
 
+// Cut reports whether the MANIFEST ends with an incomplete record.
+func (m *Manifest) Cut() bool { return m.end < int64(len(m.data)) }
+
 // Readable reports whether RocksDB 7.8 can read the MANIFEST unchanged.
 func (m *Manifest) Readable() bool { return len(m.patches) == 0 }
 
