@@ -124,7 +124,7 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := familiesToOpen(o.Dir)
+	names, err := familiesToOpen(o.Dir, o.Force)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (db *DB) Recovery() Recovery {
 }
 
 // familiesToOpen returns the known families in their order, followed by the unknown families of an existing database.
-func familiesToOpen(dir string) ([]string, error) {
+func familiesToOpen(dir string, force Force) ([]string, error) {
 	names := slices.Clone(cf.Names[:])
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -117,6 +117,10 @@ func familiesToOpen(dir string) ([]string, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; restore the directory from a backup: docs/recovery.md", ErrDamaged, err)
+	}
+	if force == RefuseLoss && m.Cut(dir) {
+		return nil, fmt.Errorf("%w: %s ends in the middle of an entry, and later ones are missing; restore the directory "+
+			"from a backup: docs/recovery.md", ErrDamaged, filepath.Join(dir, m.Name))
 	}
 	have := m.Families()
 	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && emptyLogs(dir)) {
@@ -195,14 +199,6 @@ func (db *DB) prepareFiles(o *Options) error {
 	r, err := checkLogs(o.Dir, m, o.DisableWAL)
 	if err != nil {
 		return err
-	}
-	if m.Cut() && m.MinLog > 0 && o.Force == RefuseLoss {
-		// A crash leaves a part of the last entry, but all logs that the entries before it need: they are removed later.
-		// Without that log entries are lost, and RocksDB would remove the table files that they have added.
-		if _, err := os.Stat(filepath.Join(o.Dir, wal.Name(m.MinLog))); r.Loss != nil || err != nil {
-			return fmt.Errorf("%w: %s ends in the middle of an entry, and later ones are missing; restore the directory "+
-				"from a backup: docs/recovery.md", ErrDamaged, filepath.Join(o.Dir, m.Name))
-		}
 	}
 	if r.Loss != nil {
 		return db.forceOpen(o, r)

@@ -244,7 +244,8 @@ func (m *importer) home() uint64 {
 // toDir imports into a new data directory.
 func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	if entries, err := os.ReadDir(m.o.Dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: only a new directory is filled; a running server takes more", m.o.Dir)
+		return fmt.Errorf("%s is not empty, it holds %s: only a new directory is filled; a running server takes more",
+			m.o.Dir, entries[0].Name())
 	}
 	cfg, err := localConfig(m.o.Dir, m.o.Config)
 	if err != nil {
