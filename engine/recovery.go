@@ -371,7 +371,8 @@ func (db *DB) onCorrupt(text string) {
 	}
 	c.mu.Unlock()
 	if log {
-		db.log.Error("a file of the database is damaged or cannot be read: docs/recovery.md", zap.String("error", text), zap.Int64("reads", n))
+		db.log.Error("a file of the database is damaged or cannot be read: docs/recovery.md", zap.String("error", text),
+			zap.Int64("reads", n))
 	}
 }
 

@@ -84,7 +84,7 @@ const (
 
 // Entries reads a file. Its errors are of type [*Error], without the name of the file.
 func (f Format) Entries(data []byte) ([]Entry, error) {
-	if len(data) > 1 && (data[0] == 0 || data[1] == 0 || string(data[:2]) == "\xfe\xff" || string(data[:2]) == "\xff\xfe") {
+	if head := string(data[:min(2, len(data))]); strings.Contains(head, "\x00") || head == "\xfe\xff" || head == "\xff\xfe" {
 		return nil, &Error{Err: errUTF16}
 	}
 	if f == TOML {
