@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/keycount"
 	"github.com/basaltdb/basalt/engine/manifest"
 	"github.com/basaltdb/basalt/engine/wal"
 )
@@ -334,13 +335,23 @@ func newerTable(dir string) string {
 	return dir
 }
 
-// checkRecovered compares what RocksDB has read with the content of the logs.
-func (db *DB) checkRecovered() {
-	if seq := db.rocks.LatestSequence(); seq < db.recovery.last {
-		lost := fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
-		db.recovery.found.Store(&found{tailBytes: db.recovery.found.Load().tailBytes, lost: lost})
-		db.log.Error("writes were lost at the start", zap.String("lost", lost))
+// checkRecovered compares what RocksDB has read with the content of the logs, and with what Close has saved. A MANIFEST
+// that has lost whole entries is noticed only by the latter.
+func (db *DB) checkRecovered(saved *keycount.Saved) {
+	seq := db.rocks.LatestSequence()
+	var lost string
+	switch {
+	case db.recovery.found.Load().lost != "":
+		return // a forced start has said so
+	case seq < db.recovery.last:
+		lost = fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
+	case saved != nil && seq < saved.Sequence:
+		lost = fmt.Sprintf("the database ends with write %d, and was closed with write %d", seq, saved.Sequence)
+	default:
+		return
 	}
+	db.recovery.found.Store(&found{tailBytes: db.recovery.found.Load().tailBytes, lost: lost})
+	db.log.Error("writes were lost at the start", zap.String("lost", lost))
 }
 
 // onDropped notes that RocksDB has left out bytes of a log. It also reports an incomplete tail that consists of several

@@ -311,6 +311,14 @@ func TestCutManifest(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", size, len(whole), err)
 		}
 	}
+	// The loss of whole entries is seen only by the number of the last write.
+	require.NoError(t, os.WriteFile(names[0], whole[:first], 0o644))
+	log, logged := logEvents("writes were lost at the start")
+	db = enginetest.OpenPlain(t, engine.Options{Dir: dir, Logger: log})
+	<-logged[0]
+	if lost := db.Recovery().Lost; !strings.Contains(lost, "was closed with write") {
+		t.Errorf("lost: %q", lost)
+	}
 }
 
 // TestNewerManifest: a MANIFEST with bounds that RocksDB 7.8 refuses is opened; nothing is lost, and it stays

@@ -33,10 +33,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// PrepareDir makes sure that the base directory exists, can be written to, is not a database itself, and is not one that
-// an import or a restore has left unfinished. It is created when only its last part is missing, so that a mistyped path does not leave a tree behind. undo removes the created
-// directory while it is empty, and is meant for a start that fails later. The error is of type [*Error] and names the
-// directory.
+// PrepareDir makes sure that the base directory exists, can be written to, is not a database itself, and is not one
+// that an import or a restore has left unfinished. It is created when only its last part is missing, so that a mistyped
+// path does not leave a tree behind. undo removes the created directory while it is empty, and is meant for a start
+// that fails later. The error is of type [*Error] and names the directory.
 func (c *Config) PrepareDir() (undo func(), err error) {
 	d := c.Dir()
 	fail := func(err error) (func(), error) { return nil, &conffile.Error{File: "dir", Key: d, Err: err} }

@@ -84,7 +84,8 @@ const (
 
 // Entries reads a file. Its errors are of type [*Error], without the name of the file.
 func (f Format) Entries(data []byte) ([]Entry, error) {
-	if head := string(data[:min(2, len(data))]); strings.Contains(head, "\x00") || head == "\xfe\xff" || head == "\xff\xfe" {
+	head := string(data[:min(2, len(data))])
+	if head == "\xfe\xff" || head == "\xff\xfe" || strings.Contains(head, "\x00") {
 		return nil, &Error{Err: errUTF16}
 	}
 	if f == TOML {
