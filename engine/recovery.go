@@ -124,7 +124,7 @@ func familiesToOpen(dir string, force Force) ([]string, error) {
 			"from a backup: docs/recovery.md", ErrDamaged, filepath.Join(dir, m.Name))
 	}
 	have := m.Families()
-	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && emptyLogs(dir)) {
+	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && noData(dir)) {
 		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrNotDatabase, dir,
 			strings.Join(have, ", "))
 	}
@@ -166,9 +166,13 @@ func leftBehind(dir, name string) bool {
 		strings.HasSuffix(name, ".dbtmp") || strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
 }
 
-// emptyLogs reports whether the logs in dir are empty. A database so, with no table file and only the default family,
-// is one whose creation was interrupted.
-func emptyLogs(dir string) bool {
+// noData reports whether dir holds no table file, and the logs in it are empty. A database so, with only the default
+// family, is one whose creation was interrupted. One with table files has a MANIFEST that was cut off.
+func noData(dir string) bool {
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if len(tables) > 0 {
+		return false
+	}
 	logs, err := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
 	for _, l := range logs {
 		info, e := os.Stat(l)

@@ -35,7 +35,10 @@ func (m *Manifest) Cut(dir string) bool {
 	if m.end == int64(len(m.data)) {
 		return false
 	}
-	names := []string{fmt.Sprintf("%06d.log", m.MinLog)}
+	var names []string
+	if m.MinLog > 0 {
+		names = append(names, fmt.Sprintf("%06d.log", m.MinLog))
+	}
 	for _, t := range m.Tables() {
 		names = append(names, t.Name())
 	}
