@@ -143,19 +143,25 @@ next:
 // Firing remembers when a cron last fired, so that the cron fires once in a matching minute however often Due is
 // called. The zero value has never fired.
 type Firing struct {
-	fired bool
-	last  time.Time // wall clock, truncated to the minute, as UTC
+	asked, fired bool
+	offset       int       // of the zone from UTC when Due was last called, in seconds
+	last         time.Time // wall clock, truncated to the minute, as UTC
 }
 
 // Due reports whether the cron matches t and has not fired in this minute yet; the cron then counts as fired. Minutes
 // are compared by wall clock, so that a daily schedule does not fire twice in the hour that is repeated when summer
-// time ends.
+// time ends. What matches a minute of the hour that is skipped when summer time begins is due after that hour.
 func (f *Firing) Due(c Cron, t time.Time) bool {
-	if !c.Matches(t) {
-		return false
-	}
 	minute := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC)
-	if f.fired && f.last.Equal(minute) {
+	matches := c.Matches(minute)
+	_, offset := t.Zone()
+	if f.asked {
+		for s := f.offset; s < offset && !matches; s += 60 {
+			matches = c.Matches(minute.Add(time.Duration(s-offset) * time.Second))
+		}
+	}
+	f.asked, f.offset = true, offset
+	if !matches || f.fired && f.last.Equal(minute) {
 		return false
 	}
 	f.fired, f.last = true, minute

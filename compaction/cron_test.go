@@ -174,6 +174,25 @@ func TestFiringOnceInRepeatedHour(t *testing.T) {
 	}
 }
 
+func TestFiringAfterSkippedHour(t *testing.T) {
+	for cron, want := range map[string]bool{"30 2 * * *": true, "0 3 * * *": true, "30 1 * * *": false} {
+		c, err := ParseCron(cron)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 01:59 winter time, then 03:00 summer time.
+		last := time.Date(2024, 3, 31, 1, 59, 0, 0, time.FixedZone("winter", 3600))
+		first := last.Add(time.Minute).In(time.FixedZone("summer", 2*3600))
+		var f Firing
+		if before, after := f.Due(c, last), f.Due(c, first); before || after != want {
+			t.Errorf("%q: %v before the skipped hour, %v after it", cron, before, after)
+		}
+		if f.Due(c, first) || f.Due(c, first.Add(time.Minute)) {
+			t.Errorf("%q: fired twice", cron)
+		}
+	}
+}
+
 // FuzzParseCron: no panic; an accepted expression is parsed again from its text to the same, and agrees with
 // a plain reading of the grammar on whether a minute matches.
 func FuzzParseCron(f *testing.F) {

@@ -124,7 +124,7 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := familiesToOpen(o.Dir)
+	names, err := familiesToOpen(o.Dir, o.Force)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func Open(o Options) (*DB, error) {
 	}
 	db.unmarked.Store(o.RedisBitOrder && db.empty())
 	db.opened.Store(true)
-	db.checkRecovered()
+	db.checkRecovered(saved)
 	db.noteLogs(false)
 	db.startCounts(saved)
 	if aside != "" {

@@ -78,7 +78,7 @@ func (r *ReadOnly) open(damaged bool) error {
 	if err := linkFiles(r.dir, links, true); err != nil {
 		return err
 	}
-	if _, err := familiesToOpen(r.dir); err != nil { // names the original files
+	if _, err := familiesToOpen(r.dir, RefuseLoss); err != nil { // names the original files
 		return err
 	}
 	m, err := manifest.Read(links)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/keycount"
 	"github.com/basaltdb/basalt/engine/manifest"
 	"github.com/basaltdb/basalt/engine/wal"
 )
@@ -85,10 +86,13 @@ func (db *DB) Recovery() Recovery {
 }
 
 // familiesToOpen returns the known families in their order, followed by the unknown families of an existing database.
-func familiesToOpen(dir string) ([]string, error) {
+func familiesToOpen(dir string, force Force) ([]string, error) {
 	names := slices.Clone(cf.Names[:])
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(dir); err == nil {
+			return nil, fmt.Errorf("%s is a symbolic link to a directory that does not exist", dir)
+		}
 		return names, nil
 	}
 	if err != nil {
@@ -115,8 +119,12 @@ func familiesToOpen(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; restore the directory from a backup: docs/recovery.md", ErrDamaged, err)
 	}
+	if force == RefuseLoss && m.Cut(dir) {
+		return nil, fmt.Errorf("%w: %s ends in the middle of an entry, and later ones are missing; restore the directory "+
+			"from a backup: docs/recovery.md", ErrDamaged, filepath.Join(dir, m.Name))
+	}
 	have := m.Families()
-	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && emptyLogs(dir)) {
+	if !slices.Contains(have, cf.Metadata.String()) && !(len(have) == 1 && len(m.Tables()) == 0 && noData(dir)) {
 		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrNotDatabase, dir,
 			strings.Join(have, ", "))
 	}
@@ -158,9 +166,13 @@ func leftBehind(dir, name string) bool {
 		strings.HasSuffix(name, ".dbtmp") || strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
 }
 
-// emptyLogs reports whether the logs in dir are empty. A database so, with no table file and only the default family,
-// is one whose creation was interrupted.
-func emptyLogs(dir string) bool {
+// noData reports whether dir holds no table file, and the logs in it are empty. A database so, with only the default
+// family, is one whose creation was interrupted. One with table files has a MANIFEST that was cut off.
+func noData(dir string) bool {
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if len(tables) > 0 {
+		return false
+	}
 	logs, err := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
 	for _, l := range logs {
 		info, e := os.Stat(l)
@@ -273,8 +285,30 @@ func openError(dir string, err error) error {
 		return fmt.Errorf("%w: %s", ErrLocked, dir)
 	case strings.Contains(text, "unsupported format_version"):
 		return fmt.Errorf("open %s: %w", newerTable(dir), err)
+	case strings.HasPrefix(text, "Corruption"):
+		return fmt.Errorf("%w: %s: %w; basalt check lists what is damaged: docs/recovery.md", ErrDamaged, lackingTable(dir),
+			err)
 	}
 	return fmt.Errorf("open %s: %w", dir, err)
+}
+
+// lackingTable describes the first table file that is missing or has another size than the MANIFEST says: RocksDB's
+// error names a missing file by a name that no file has had, and of one that is too short neither name nor size.
+func lackingTable(dir string) string {
+	m, err := manifest.Read(dir)
+	if err != nil {
+		return dir
+	}
+	for _, t := range m.Tables() {
+		path := filepath.Join(dir, t.Name())
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, os.ErrNotExist):
+			return path + " is missing"
+		case err == nil && uint64(info.Size()) != t.Size:
+			return fmt.Sprintf("%s has %d bytes instead of %d", path, info.Size(), t.Size)
+		}
+	}
+	return dir
 }
 
 // newerTable describes the first table file whose format RocksDB 7.8 does not read: RocksDB's error does not name the
@@ -305,13 +339,23 @@ func newerTable(dir string) string {
 	return dir
 }
 
-// checkRecovered compares what RocksDB has read with the content of the logs.
-func (db *DB) checkRecovered() {
-	if seq := db.rocks.LatestSequence(); seq < db.recovery.last {
-		lost := fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
-		db.recovery.found.Store(&found{tailBytes: db.recovery.found.Load().tailBytes, lost: lost})
-		db.log.Error("writes were lost at the start", zap.String("lost", lost))
+// checkRecovered compares what RocksDB has read with the content of the logs, and with what Close has saved. A MANIFEST
+// that has lost whole entries is noticed only by the latter.
+func (db *DB) checkRecovered(saved *keycount.Saved) {
+	seq := db.rocks.LatestSequence()
+	var lost string
+	switch {
+	case db.recovery.found.Load().lost != "":
+		return // a forced start has said so
+	case seq < db.recovery.last:
+		lost = fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
+	case saved != nil && seq < saved.Sequence:
+		lost = fmt.Sprintf("the database ends with write %d, and was closed with write %d", seq, saved.Sequence)
+	default:
+		return
 	}
+	db.recovery.found.Store(&found{tailBytes: db.recovery.found.Load().tailBytes, lost: lost})
+	db.log.Error("writes were lost at the start", zap.String("lost", lost))
 }
 
 // onDropped notes that RocksDB has left out bytes of a log. It also reports an incomplete tail that consists of several
@@ -328,9 +372,9 @@ func (db *DB) onDropped(text string, bytes int) {
 // corruptLogEvery is the min time between two log lines about the same damage.
 const corruptLogEvery = 10 * time.Second
 
-// onCorrupt notes that a call has met a damaged file. The caller of RocksDB gets the error as well.
+// onCorrupt notes that a call has met a damaged or missing file. The caller of RocksDB gets the error as well.
 func (db *DB) onCorrupt(text string) {
-	if strings.Contains(text, ".sst") && !strings.Contains(text, db.dir) {
+	if (strings.Contains(text, ".sst") || strings.Contains(text, ".blob")) && !strings.Contains(text, db.dir) {
 		return // of another database of this process
 	}
 	c := &db.recovery.corrupt
@@ -342,7 +386,8 @@ func (db *DB) onCorrupt(text string) {
 	}
 	c.mu.Unlock()
 	if log {
-		db.log.Error("a file of the database is damaged: docs/recovery.md", zap.String("error", text), zap.Int64("reads", n))
+		db.log.Error("a file of the database is damaged or cannot be read: docs/recovery.md", zap.String("error", text),
+			zap.Int64("reads", n))
 	}
 }
 

@@ -227,7 +227,7 @@ func TestDamagedTable(t *testing.T) {
 		t.Fatalf("files %q", files)
 	}
 	edit(t, files[0], flip(40000)) // in the third block of 16 KiB: the first one is read at the start
-	log, logged := logEvents("a file of the database is damaged")
+	log, logged := logEvents("a file of the database is damaged or cannot be read")
 	db = enginetest.OpenPlain(t, engine.Options{Dir: dir, Logger: log})
 	read := func(key string) (exists bool, err error) {
 		err = db.View(ns, keys(key), func(tx *engine.Tx) error {
@@ -251,6 +251,73 @@ func TestDamagedTable(t *testing.T) {
 	<-logged[0]
 	if n := db.Recovery().CorruptReads; good == 0 || bad == 0 || n < int64(bad) {
 		t.Errorf("%d keys were read, %d could not be, %d failed reads were counted", good, bad, n)
+	}
+}
+
+// TestMissingBlobFile: reading a value of a missing blob file is an error, it is counted and logged.
+func TestMissingBlobFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	ro := engine.DefaultRocksOptions()
+	ro.EnableBlobFiles, ro.MinBlobSize = true, 0
+	options := engine.Options{Dir: dir, Rocks: ro}
+	db := enginetest.OpenPlain(t, options)
+	setString(t, db, "key", 0)
+	require.NoError(t, db.FlushMemtable(cf.Metadata))
+	require.NoError(t, db.Close())
+	files, _ := filepath.Glob(dir + "/*.blob")
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	require.NoError(t, os.Remove(files[0]))
+	log, logged := logEvents("a file of the database is damaged or cannot be read")
+	options.Logger = log
+	db = enginetest.OpenPlain(t, options)
+	err := db.View(ns, keys("key"), func(tx *engine.Tx) error {
+		_, err := tx.LoadAny([]byte("key"))
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), filepath.Base(files[0])) || db.Recovery().CorruptReads == 0 {
+		t.Fatalf("%v, %+v", err, db.Recovery())
+	}
+	<-logged[0]
+}
+
+// TestCutManifest: a MANIFEST that ends too early is refused. RocksDB takes the logs before its last entry for the only
+// ones, and removes all table files that it does not name.
+func TestCutManifest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	db := enginetest.OpenPlain(t, engine.Options{Dir: dir})
+	names, _ := filepath.Glob(dir + "/MANIFEST-*")
+	if len(names) != 1 {
+		t.Fatalf("files %q", names)
+	}
+	first := 0 // the size after the first flush
+	for i := range 4 {
+		setString(t, db, fmt.Sprintf("key%d", i), 0)
+		require.NoError(t, db.FlushMemtable(cf.Metadata))
+		if i == 0 {
+			first = len(require.File(t, names[0]))
+		}
+	}
+	require.NoError(t, db.Close())
+	whole := require.File(t, names[0])
+	for size, want := range map[int]string{0: "holds no entry", 100: "", first + 9: "later ones are missing"} {
+		require.NoError(t, os.WriteFile(names[0], whole[:size], 0o644))
+		db, err := engine.Open(engine.Options{Dir: dir})
+		if err == nil {
+			db.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d of %d bytes: %v", size, len(whole), err)
+		}
+	}
+	// The loss of whole entries is seen only by the number of the last write.
+	require.NoError(t, os.WriteFile(names[0], whole[:first], 0o644))
+	log, logged := logEvents("writes were lost at the start")
+	db = enginetest.OpenPlain(t, engine.Options{Dir: dir, Logger: log})
+	<-logged[0]
+	if lost := db.Recovery().Lost; !strings.Contains(lost, "was closed with write") {
+		t.Errorf("lost: %q", lost)
 	}
 }
 

@@ -185,7 +185,7 @@ func (db *DB) Replace(dir string, wanted func() bool) error {
 		}
 	}
 	if err != nil {
-		names, e := familiesToOpen(db.dir)
+		names, e := familiesToOpen(db.dir, RefuseLoss)
 		if e == nil {
 			unlock() // closing the file later would release RocksDB's lock on it, too
 			unlock = func() {}
@@ -236,7 +236,7 @@ func (db *DB) prove(dir string) ([]string, error) {
 	if err := other.Close(); err != nil {
 		return nil, err
 	}
-	return familiesToOpen(dir)
+	return familiesToOpen(dir, RefuseLoss)
 }
 
 // shutOut makes every transaction that wants a lock fail with err until readmit is called. No transaction holds a lock

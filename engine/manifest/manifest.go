@@ -136,6 +136,9 @@ func Read(dir string) (*Manifest, error) {
 		return nil, err
 	}
 	m, err := parse(data)
+	if err == nil && m.end == 0 {
+		err = errors.New("it holds no entry")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 	}

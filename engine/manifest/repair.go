@@ -28,6 +28,26 @@ func (m *Manifest) Families() []string {
 	return names
 }
 
+// Cut reports whether the MANIFEST has lost entries at its end: it ends in the middle of one, and dir lacks a file that
+// the entries before need. A crash leaves a part of an entry, too, but RocksDB removes files only after the entry. It
+// would open the database as it was, and remove the table files of the lost entries.
+func (m *Manifest) Cut(dir string) bool {
+	if m.end == int64(len(m.data)) {
+		return false
+	}
+	var names []string
+	if m.MinLog > 0 {
+		names = append(names, fmt.Sprintf("%06d.log", m.MinLog))
+	}
+	for _, t := range m.Tables() {
+		names = append(names, t.Name())
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
 // Readable reports whether RocksDB 7.8 can read the MANIFEST unchanged.
 func (m *Manifest) Readable() bool { return len(m.patches) == 0 }
 

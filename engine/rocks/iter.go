@@ -93,7 +93,7 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.SliceLen),
 		C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
 		bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &bytes, &cerr)
-	it.err = takeErr(cerr)
+	it.err = readErr(cerr)
 	if it.c != nil {
 		live.Add(1)
 		if it.lane = r.Lane; it.lane != nil {
@@ -128,7 +128,7 @@ func (it *Iter) fill() {
 	var n, done C.int
 	var cerr *C.char
 	bytes := C.bk_iter_fill(it.c, bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &done, &cerr)
-	it.err = takeErr(cerr)
+	it.err = readErr(cerr)
 	if done != 0 {
 		it.free()
 	}
@@ -181,7 +181,7 @@ func (it *Iter) Skip(n uint64) uint64 {
 	if done < n && it.c != nil && it.err == nil {
 		var cerr *C.char
 		done += uint64(C.bk_iter_skip(it.c, C.uint64_t(n-done), &cerr))
-		it.err = takeErr(cerr)
+		it.err = readErr(cerr)
 	}
 	return done
 }

@@ -74,6 +74,15 @@ func takeErr(cerr *C.char) error {
 	return &Error{Text: text}
 }
 
+// readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file.
+func readErr(cerr *C.char) error {
+	err := takeErr(cerr)
+	if err != nil && strings.HasPrefix(err.Error(), "IO error") {
+		sendCorrupt(err.Error())
+	}
+	return err
+}
+
 // raw returns the C pointer of a grocksdb object: its first field.
 func raw[T any](p *T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(p)) }
 
@@ -320,7 +329,7 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 	case n == -1:
 		return dst, false, nil
 	case n < 0:
-		return dst, false, takeErr(cerr)
+		return dst, false, readErr(cerr)
 	case n <= len(spare):
 		return dst[:len(dst)+n], true, nil
 	}
@@ -395,7 +404,7 @@ func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	case n == -1:
 		return 0, false, nil
 	case n < 0:
-		return 0, false, takeErr(cerr)
+		return 0, false, readErr(cerr)
 	}
 	return n, true, nil
 }
@@ -419,7 +428,7 @@ func (d *DB) MultiGet(snap *Snapshot, f *Family, keys []byte, lens []uint32, val
 		(*C.uint32_t)(unsafe.SliceData(lens)), C.size_t(valueMax), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
 	switch {
 	case n < 0:
-		return nil, takeErr(cerr)
+		return nil, readErr(cerr)
 	case n <= len(buf):
 		return buf[:n], nil
 	case n <= longValue:
@@ -503,7 +512,7 @@ func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, r
 	}
 	n := uint64(C.bk_count(d.ptr, f.ptr, snap.ptr(), bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
 		C.size_t(len(upper)), C.uint64_t(max), rev, &cerr))
-	return n, takeErr(cerr)
+	return n, readErr(cerr)
 }
 
 // CompareZSetScore compares two keys with the C++ implementation of the zset_score order.

@@ -257,6 +257,30 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A damaged description of one backup does not keep another from being restored, and is reported.
+func TestDamagedDescription(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	fill(c, "a")
+	r := newRepo(t)
+	first := s.create(r)
+	fill(c, "b")
+	second := s.create(r)
+	path := filepath.Join(r.Store.(*dirStore).dir, backupObject(second.ID))
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	for _, o := range []RestoreOptions{{}, {At: second.Time}} {
+		_, res := restore(t, r, o)
+		if res.Backup.ID != first.ID || !errors.Is(res.Damaged, ErrDamaged) ||
+			!strings.Contains(res.Damaged.Error(), second.ID) {
+			t.Errorf("restored %s, damage: %v", res.Backup.ID, res.Damaged)
+		}
+	}
+	if _, err := r.Restore(t.Context(), t.TempDir(), RestoreOptions{At: first.Time.Add(-time.Hour)}); !errors.Is(err,
+		ErrNoBackup) || !errors.Is(err, ErrDamaged) {
+		t.Errorf("before the first backup: %v", err)
+	}
+}
+
 func TestTarget(t *testing.T) {
 	s := startServer(t, "")
 	r := newRepo(t)

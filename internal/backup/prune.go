@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -42,6 +43,9 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	}
 	defer lock.release()
 	backups, err := r.Backups(ctx)
+	if errors.Is(err, ErrDamaged) {
+		return nil, fmt.Errorf("%w; remove the object to give up that backup", err)
+	}
 	if err != nil {
 		return nil, err
 	}

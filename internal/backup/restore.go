@@ -18,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/internal/progress"
+	"github.com/basaltdb/basalt/server/config"
 )
 
 // RestoreOptions say what to restore.
@@ -41,13 +42,15 @@ type Restored struct {
 	// Back is set if the clock was set back while the log was stored: writes with times from this one on, which is not
 	// after the requested time, come behind others that are, and are not restored.
 	Back time.Time
+	// Damaged is set if descriptions of other backups are damaged, one of which may have been a better choice.
+	Damaged error
 }
 
 var ErrNotEmpty = errors.New("the directory is not empty")
 
 const (
 	// restoring is the directory of the database's files until it is complete.
-	restoring = "restore.tmp"
+	restoring = config.Restoring
 	dbDir     = "db"
 )
 
@@ -67,7 +70,7 @@ func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Rest
 	if err := r.fetchAll(ctx, p.backup, tmp, o); err != nil {
 		return nil, err
 	}
-	res := &Restored{Backup: p.backup, Sequence: p.backup.Sequence, Reached: p.reached}
+	res := &Restored{Backup: p.backup, Sequence: p.backup.Sequence, Reached: p.reached, Damaged: p.damaged}
 	if err := r.replay(ctx, tmp, p, res); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,7 @@ type plan struct {
 	stored   uint64 // the sequence number up to which the log was stored; 0 = unknown
 	until    limit
 	reached  time.Time
+	damaged  error // descriptions of backups that were left out of the choice
 }
 
 // limit says which batches are applied.
@@ -112,28 +116,26 @@ func (r *Repo) plan(ctx context.Context, o RestoreOptions) (*plan, error) {
 		}
 		return (&plan{backup: b, reached: b.Time}).complete()
 	}
-	backups, err := r.Backups(ctx)
-	if err != nil {
-		return nil, err
+	backups, damaged := r.Backups(ctx)
+	if damaged != nil && !errors.Is(damaged, ErrDamaged) {
+		return nil, damaged
 	}
 	lines, err := r.timelines(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var p *plan
 	if o.Point != nil {
-		p, err := choosePoint(backups, lines, *o.Point)
-		if err != nil {
-			return nil, err
-		}
-		return p.complete()
+		p, err = choosePoint(backups, lines, *o.Point)
+	} else if p = choose(backups, lines, o.At); p == nil && len(backups) == 0 {
+		err = fmt.Errorf("%w: %s holds none", ErrNoBackup, r)
+	} else if p == nil {
+		err = fmt.Errorf("%w: the oldest one is of %s", ErrNoBackup, backups[0].Time.Format(time.RFC3339))
 	}
-	p := choose(backups, lines, o.At)
-	if p == nil && len(backups) == 0 {
-		return nil, fmt.Errorf("%w: %s holds none", ErrNoBackup, r)
+	if err != nil {
+		return nil, errors.Join(err, damaged)
 	}
-	if p == nil {
-		return nil, fmt.Errorf("%w: the oldest one is of %s", ErrNoBackup, backups[0].Time.Format(time.RFC3339))
-	}
+	p.damaged = damaged
 	return p.complete()
 }
 

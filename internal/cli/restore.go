@@ -64,6 +64,8 @@ REPOSITORY is ` + repoHelp + ".",
 			switch {
 			case err != nil:
 				return err
+			case r.Damaged != nil:
+				return Damaged(fmt.Errorf("restored without a look at damaged backups: %w", r.Damaged))
 			case !r.Unread.IsZero():
 				return Partial(fmt.Errorf("the log was not read from %s on: later writes came too late to be restored",
 					r.Unread.Local().Format(exactTime)))

@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/durable"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
 )
@@ -243,7 +244,8 @@ func (m *importer) home() uint64 {
 // toDir imports into a new data directory.
 func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	if entries, err := os.ReadDir(m.o.Dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: only a new directory is filled; a running server takes more", m.o.Dir)
+		return fmt.Errorf("%s is not empty, it holds %s: only a new directory is filled; a running server takes more",
+			m.o.Dir, entries[0].Name())
 	}
 	cfg, err := localConfig(m.o.Dir, m.o.Config)
 	if err != nil {
@@ -253,13 +255,34 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	if err != nil {
 		return err
 	}
+	unfinished := filepath.Join(cfg.Dir(), config.Importing)
 	defer func() {
+		if e := os.RemoveAll(unfinished); err == nil {
+			err = e
+		}
 		if err != nil {
-			os.RemoveAll(cfg.DBDir())
 			undo()
 		}
 	}()
-	rest, err := m.preamble(ctx, options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop()), files)
+	if err := os.Mkdir(unfinished, 0o755); err != nil {
+		return err
+	}
+	if err := m.fill(ctx, unfinished, files); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(unfinished, "db"), cfg.DBDir()); err != nil {
+		return err
+	}
+	return durable.SyncDir(cfg.Dir())
+}
+
+// fill imports into a new data directory that only this import uses.
+func (m *importer) fill(ctx context.Context, dir string, files []File) (err error) {
+	cfg, err := localConfig(dir, m.o.Config)
+	if err != nil {
+		return err
+	}
+	rest, err := m.preamble(ctx, options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop()), dir, files)
 	var more []string
 	if n := int64(m.lastDB) + 1; err == nil && n > max(cfg.Int("redis-databases"), 1) {
 		more = []string{"--redis-databases", strconv.FormatInt(n, 10)}
@@ -269,7 +292,7 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 	if err != nil || len(rest) == 0 && len(m.libraries) == 0 && !m.o.Verify {
 		return err
 	}
-	l, err := openLocal(ctx, m.o.Dir, m.o.Config, false, more...)
+	l, err := openLocal(ctx, dir, m.o.Config, false, more...)
 	if err != nil {
 		return err
 	}
@@ -298,7 +321,8 @@ type source struct {
 }
 
 // preamble loads the RDB file at the beginning of files, if any, into the directory, and returns what follows it.
-func (m *importer) preamble(ctx context.Context, o engine.Options, files []File) (rest []source, err error) {
+func (m *importer) preamble(ctx context.Context, o engine.Options, dir string, files []File) (rest []source,
+	err error) {
 	for i, f := range files {
 		rest = append(rest, source{File: f, index: i})
 	}
@@ -324,7 +348,7 @@ func (m *importer) preamble(ctx context.Context, o engine.Options, files []File)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	bulk, err := db.NewBulk(filepath.Join(m.o.Dir, "import.tmp"), m.o.Memory)
+	bulk, err := db.NewBulk(filepath.Join(dir, "sorted"), m.o.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -586,6 +587,45 @@ func TestImportErrors(t *testing.T) {
 		if files, err := Files(path + ".manifest"); err == nil {
 			t.Errorf("%q: %v", text, files)
 		}
+	}
+}
+
+// atRead calls a function before each read.
+type atRead struct {
+	io.Reader
+	f func()
+}
+
+func (r atRead) Read(b []byte) (int, error) {
+	r.f()
+	return r.Reader.Read(b)
+}
+
+// TestImportUnfinished: until an import into a directory has ended, no server begins to serve the directory.
+func TestImportUnfinished(t *testing.T) {
+	body, _ := rdb.AppendValue(nil, &rdb.Value{Kind: rdb.String, String: []byte("v")})
+	file := "REDIS0012" + string(rdb.AppendKey(nil, []byte("k"), body, 0)) + "\xff" + strings.Repeat("\x00", 8)
+	cfg, err := localConfig(filepath.Join(t.TempDir(), "data"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	stdin := atRead{iotest.OneByteReader(strings.NewReader(file)), func() {
+		if _, err := os.Stat(cfg.Dir()); err != nil {
+			return // the kind of the file is being found out
+		}
+		reads++
+		if _, err := cfg.PrepareDir(); err == nil || !strings.Contains(err.Error(), "has not ended") {
+			t.Errorf("read %d: %v", reads, err)
+		}
+	}}
+	if _, err := Import(t.Context(), ImportOptions{Path: "-", Stdin: stdin, DB: -1, Dir: cfg.Dir(),
+		Memory: 1 << 20}); err != nil || reads == 0 {
+		t.Fatalf("%v after %d reads", err, reads)
+	}
+	entries, err := os.ReadDir(cfg.Dir())
+	if err != nil || len(entries) != 1 || entries[0].Name() != "db" {
+		t.Errorf("the directory holds %v, %v", entries, err)
 	}
 }
 

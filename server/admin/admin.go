@@ -43,6 +43,9 @@ type Door struct {
 // Addr returns the address of the listener.
 func (d *Door) Addr() net.Addr { return d.addr }
 
+// writeTimeout is the max time from a request to the end of its answer. Tests lower it.
+var writeTimeout = 30 * time.Second
+
 // Open serves on a listener until Close. The door owns the listener.
 func Open(l net.Listener, o Options) *Door {
 	d := &Door{addr: l.Addr(), done: make(chan struct{}), stop: make(chan struct{})}
@@ -52,10 +55,11 @@ func Open(l net.Listener, o Options) *Door {
 	}
 	d.http = &http.Server{
 		Handler: handler(o, d.consoles),
-		// A client that sends half a request, or does not read, must not keep a connection for ever. A CPU profile
-		// takes as long as requested, so writing has no limit.
+		// A client that sends half a request, or does not read, must not keep a connection for ever, nor one of the
+		// scrapes that may run at once. Package pprof adds the duration of a profile.
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          zap.NewStdLog(o.Log),

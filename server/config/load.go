@@ -80,6 +80,11 @@ func Load(args []string, stdin io.Reader) (*Config, error) {
 			return nil, err
 		}
 	}
+	if d.files[dir] == commandLine { // CONFIG REWRITE writes it for a start that may happen elsewhere
+		if path, err := filepath.Abs(d.st.values[dir].Text); err == nil {
+			d.st.set(dir, setting.Value{Text: path})
+		}
+	}
 	if err := d.Finish(); err != nil {
 		return nil, err
 	}

@@ -112,6 +112,10 @@ func TestCommandLine(t *testing.T) {
 		c.Text("rename-command") != "A B\nC D" {
 		t.Errorf("%v", c.Match(func(string) bool { return true }))
 	}
+	t.Chdir("/")
+	if c := load(t, "--dir", "data"); c.Dir() != "/data" {
+		t.Errorf("dir is %q", c.Dir())
+	}
 	for want, args := range map[error][]string{
 		ErrVersion: {"--port", "1", "-v"}, ErrHelp: {"-h", "--nonsense"},
 	} {
@@ -190,6 +194,9 @@ func TestLoadErrors(t *testing.T) {
 		{"a.conf", "compaction-checker-cron * * * * *\ncompaction-checker-range 1-2",
 			"a.conf:2: compaction-checker-range: compaction-checker-range cannot be set while compaction-checker-cron is set"},
 		{"a.conf", "a\x01b 1", "a.conf:1: a?b: unknown key"},
+		{"a.conf", "\xff\xfep\x00o\x00", "a.conf: is UTF-16: save it as UTF-8"},
+		{"a.conf", "\xfe\xff\x00p\x00o", "a.conf: is UTF-16: save it as UTF-8"},
+		{"a.toml", "p\x00o\x00r\x00t\x00", "a.toml: is UTF-16: save it as UTF-8"},
 		{"a.toml", "port = 1\nprot = 2", "a.toml:2: prot: unknown key"},
 		{"a.toml", "rocksdb.tll = 2", "a.toml:1: rocksdb.tll: unknown key"},
 		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument must be a memory value"},
@@ -311,6 +318,18 @@ func TestPrepareDir(t *testing.T) {
 			}
 		} else if err == nil || err.Error() != "dir: "+c.dir+": "+c.err {
 			t.Errorf("%s: error is %v", c.dir, err)
+		}
+	}
+	for _, name := range []string{Importing, Restoring} {
+		unfinished := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(unfinished, name), 0o700))
+		cfg := load(t, "--dir", unfinished)
+		if _, err := cfg.PrepareDir(); err == nil || !strings.Contains(err.Error(), "has not ended") {
+			t.Errorf("%s: %v", name, err)
+		}
+		require.NoError(t, os.Mkdir(cfg.DBDir(), 0o700))
+		if _, err := cfg.PrepareDir(); err != nil {
+			t.Errorf("%s beside a database: %v", name, err)
 		}
 	}
 	cfg := load(t, "--dir", base+"/used")

@@ -50,6 +50,7 @@ var (
 	ErrUnknown = errors.New("unknown key")
 	ErrNoValue = errors.New("wants a value")
 	ErrIgnored = errors.New("has no value: the line is ignored")
+	errUTF16   = errors.New("is UTF-16: save it as UTF-8")
 )
 
 // Entry is one setting of a file or of the command line.
@@ -83,6 +84,10 @@ const (
 
 // Entries reads a file. Its errors are of type [*Error], without the name of the file.
 func (f Format) Entries(data []byte) ([]Entry, error) {
+	head := string(data[:min(2, len(data))])
+	if head == "\xfe\xff" || head == "\xff\xfe" || strings.Contains(head, "\x00") {
+		return nil, &Error{Err: errUTF16}
+	}
 	if f == TOML {
 		return tomlEntries(data)
 	}
