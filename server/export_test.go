@@ -24,7 +24,9 @@ func (s *Server) Port() int           { return s.port() }
 func (s *Server) Sweep() *sweep.Sweep { return s.sweep }
 
 // FollowInFailover does what a failover does with the server when a replica has become the master.
-func (s *Server) FollowInFailover(host string, port int) error { return failoverServer{s}.Follow(host, port) }
+func (s *Server) FollowInFailover(host string, port int) error {
+	return failoverServer{s}.Follow(host, port)
+}
 
 // MaxClients returns the max number of connected clients.
 func (s *Server) MaxClients() int64 { return s.maxClients.Load() }

@@ -355,12 +355,12 @@ func TestNamespacesOfTheMaster(t *testing.T) {
 		r.Dial(t).Want(replicaOf(r, m), "+OK\r\n")
 		c.Want("SET k v", "+OK\r\n")
 		caughtUp(t, r, m)
-		const text = "the master has namespaces, with which this server will not start again"
+		const text = "the namespaces in the database are not used"
 		if n := r.Logs.FilterMessage(text).Len(); n != 0 {
 			t.Errorf("%q: logged without namespaces", own)
 		}
 		c.Want("NAMESPACE ADD ns token", "+OK\r\n")
-		servertest.Eventually(t, "a warning", func() bool { return r.Logs.FilterMessage(text).Len() == 1 })
+		servertest.Eventually(t, "an error line", func() bool { return r.Logs.FilterMessage(text).Len() == 1 })
 	}
 }
 

@@ -69,12 +69,7 @@ func (s *Server) loadNamespaces() error {
 // refreshNamespaces reads the namespaces in the database again, after another server's writes have changed them.
 func (s *Server) refreshNamespaces() {
 	if err := s.cfg.ReloadNamespaces(); err != nil {
-		s.log.Error("the namespaces cannot be read", zap.Error(err))
-	}
-	if refused := s.cfg.MayStoreNamespaces(); refused != nil {
-		if stored, err := (auth.NamespaceStore{DB: s.db}).LoadNamespaces(); err == nil && len(stored) > 0 {
-			s.log.Warn("the master has namespaces, with which this server will not start again", zap.Error(refused))
-		}
+		s.log.Error("the namespaces in the database are not used", zap.Error(err))
 	}
 	s.auth.Refresh()
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/replica"
 )
 
 // ImportOptions say what to import, and where to.
@@ -268,6 +269,10 @@ func (m *importer) toDir(ctx context.Context, files []File) (err error) {
 		return err
 	}
 	if err := m.fill(ctx, unfinished, files); err != nil {
+		return err
+	}
+	// A server that follows a master later must synchronise in full: no master has this history.
+	if err := durable.Write(filepath.Join(cfg.Dir(), replica.OwnWrites), nil, 0o600); err != nil {
 		return err
 	}
 	if err := os.Rename(filepath.Join(unfinished, "db"), cfg.DBDir()); err != nil {

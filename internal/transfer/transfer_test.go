@@ -23,6 +23,7 @@ import (
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/replica"
 )
 
 func TestMain(m *testing.M) {
@@ -624,7 +625,7 @@ func TestImportUnfinished(t *testing.T) {
 		t.Fatalf("%v after %d reads", err, reads)
 	}
 	entries, err := os.ReadDir(cfg.Dir())
-	if err != nil || len(entries) != 1 || entries[0].Name() != "db" {
+	if err != nil || len(entries) != 2 || entries[0].Name() != "db" || entries[1].Name() != replica.OwnWrites {
 		t.Errorf("the directory holds %v, %v", entries, err)
 	}
 }

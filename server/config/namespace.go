@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -141,19 +142,24 @@ func (c *Config) UseNamespaceStore(s NamespaceStore) error {
 	return c.moveNamespaces()
 }
 
-// ReloadNamespaces reads the namespaces from the database after another writer has changed them. It does nothing when
-// namespaces are not kept in the database.
+// ReloadNamespaces reads the namespaces from the database after another writer has changed them. If the settings allow
+// none there, it returns the error with which the server would refuse to start.
 func (c *Config) ReloadNamespaces() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.state.Load()
-	if c.store == nil || st.values[clusterEnabled].Num != 0 || st.values[replNamespaceEnabled].Num == 0 ||
-		st.values[redisDatabases].Num != 0 {
+	if c.store == nil || st.values[clusterEnabled].Num != 0 {
 		return nil
 	}
 	stored, err := c.store.LoadNamespaces()
 	if err != nil {
 		return err
+	}
+	if refused := c.MayStoreNamespaces(); refused != nil {
+		if len(stored) == 0 {
+			return nil
+		}
+		return fmt.Errorf("this server will not start again: %w", refused)
 	}
 	tokens := map[string]string{}
 	maps.Copy(tokens, stored)

@@ -21,6 +21,9 @@ type ownWrites struct {
 	are  bool // the file exists
 }
 
+// OwnWrites is the name of that file, in the base directory.
+const OwnWrites = "own_writes"
+
 func openOwnWrites(path string, log *zap.Logger) *ownWrites {
 	_, err := os.Stat(path)
 	return &ownWrites{path: path, log: log, are: err == nil}

@@ -97,7 +97,7 @@ func New(o Options, s Settings) *Replica {
 		o.Log.Error("removing the files of an earlier full synchronisation failed", zap.Error(err))
 	}
 	r := &Replica{o: o, ended: make(chan struct{}), changed: make(chan struct{}, 1),
-		own: openOwnWrites(filepath.Join(filepath.Dir(o.Dir), "own_writes"), o.Log)}
+		own: openOwnWrites(filepath.Join(filepath.Dir(o.Dir), OwnWrites), o.Log)}
 	close(r.ended)
 	r.settings.Store(&s)
 	return r
