@@ -222,6 +222,7 @@ func TestFailedOpenLeavesNothingOpen(t *testing.T) {
 	for name, open := range map[string]func() (*DB, error){
 		"in use":              func() (*DB, error) { return Open(dir, []string{"default", "zset_score"}, opt) },
 		"a directory missing": func() (*DB, error) { return Open(dir+"/a/b/c", []string{"default"}, opt) },
+		"a family twice":      func() (*DB, error) { return Open(dir+"2", []string{"default", "a", "b", "a"}, opt) },
 	} {
 		if d, err := open(); err == nil {
 			d.Close(false)

@@ -134,6 +134,36 @@ void caches(Random* r) {
   }
 }
 
+// Families of a new database: their handles are used and freed, and an error leaves none.
+void createFamilies() {
+  char dir[] = "/tmp/shim_test.XXXXXX";
+  CHECK(mkdtemp(dir), "no directory");
+  rocksdb_options_t options;
+  options.rep.create_if_missing = true;
+  rocksdb_t db;
+  CHECK(DB::Open(options.rep, dir, &db.rep).ok(), "not opened");
+  char a[] = "a", b[] = "b", c[] = "c";
+  char* names[] = {a, b};
+  void* families[] = {&options, &options};
+  void* handles[2];
+  char* err = nullptr;
+  bk_create_families(&db, 2, names, families, handles, &err);
+  CHECK(!err, "%s", err);
+  std::string value;
+  for (int i = 0; i < 2; i++) {
+    CHECK(bk::cf(handles[i])->GetID() == uint32_t(i + 1), "number %u", bk::cf(handles[i])->GetID());
+    CHECK(db.rep->Put(WriteOptions(), bk::cf(handles[i]), "key", names[i]).ok(), "not written");
+    CHECK(db.rep->Get(ReadOptions(), bk::cf(handles[i]), "key", &value).ok() && value == names[i], "%s", value.c_str());
+    rocksdb_column_family_handle_destroy(static_cast<rocksdb_column_family_handle_t*>(handles[i]));
+  }
+  char* twice[] = {c, c};
+  bk_create_families(&db, 2, twice, families, handles, &err);
+  CHECK(err, "a family was created twice");
+  free(err);
+  delete db.rep;
+  CHECK(DestroyDB(dir, options.rep, {{"a", {}}, {"b", {}}, {"c", {}}}).ok(), "not removed");
+}
+
 }  // namespace
 
 int main() {
@@ -142,5 +172,6 @@ int main() {
   collectors(&r);
   order(&r);
   caches(&r);
+  createFamilies();
   puts("shim: ok");
 }
