@@ -246,8 +246,8 @@ func (b *bench) restart() (*warmth, error) {
 	return &warmth{Start: time.Since(begin).Seconds()}, nil
 }
 
-// settle waits until the server has written nothing to the disk for a second, at most for the given time. It returns
-// the waiting time.
+// settle waits until the server has neither written to the disk nor had a compaction to do for a second, at most for
+// the given time. It returns the waiting time.
 func (b *bench) settle(ctx context.Context, most time.Duration) (time.Duration, error) {
 	const idle, step = time.Second, 100 * time.Millisecond
 	const little = 256 << 10 // fewer bytes do not count
@@ -260,8 +260,13 @@ func (b *bench) settle(ctx context.Context, most time.Duration) (time.Duration, 
 			return 0, ctx.Err()
 		case <-time.After(min(step, most)):
 		}
+		var working bool
+		if working, err = b.Working(); err != nil {
+			return 0, err
+		}
 		var now usage
-		if now, err = b.usage(); now.written-before.written > little || now.read-before.read > little {
+		now, err = b.usage()
+		if working || now.written-before.written > little || now.read-before.read > little {
 			changed = time.Now()
 		}
 		before = now

@@ -189,15 +189,29 @@ func (s *Server) Info(section, field string) (string, error) {
 	return redisclient.Field(v.String(), field), err
 }
 
+// Working tells whether a basalt or a Kvrocks flushes or compacts, or is about to. While a compaction deletes its input,
+// the next one is pending and neither runs.
+func (s *Server) Working() (bool, error) {
+	info, err := s.Do("INFO", "rocksdb")
+	if err != nil {
+		return false, err
+	}
+	for _, field := range []string{"num_running_flushes", "num_running_compactions", "compaction_pending"} {
+		if redisclient.Field(info.String(), field) != "0" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Settled waits until a basalt has had no compaction or flush for half a second.
 func (s *Server) Settled(ctx context.Context) error {
 	for quiet := 0; quiet < 25; quiet++ {
-		info, err := s.Do("INFO", "rocksdb")
+		working, err := s.Working()
 		if err != nil {
 			return err
 		}
-		if redisclient.Field(info.String(), "num_running_compactions") != "0" ||
-			redisclient.Field(info.String(), "num_running_flushes") != "0" {
+		if working {
 			quiet = -1
 		}
 		select {
