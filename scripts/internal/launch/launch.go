@@ -189,8 +189,8 @@ func (s *Server) Info(section, field string) (string, error) {
 	return redisclient.Field(v.String(), field), err
 }
 
-// Working tells whether a basalt or a Kvrocks flushes or compacts, or is about to. While a compaction deletes its input,
-// the next one is pending and neither runs.
+// Working tells whether a basalt or a Kvrocks flushes or compacts, or is about to. While a compaction deletes its
+// input, the next one is pending and neither runs.
 func (s *Server) Working() (bool, error) {
 	info, err := s.Do("INFO", "rocksdb")
 	if err != nil {
