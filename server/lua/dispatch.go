@@ -50,14 +50,16 @@ func (st *state) loop(L *vm.LState, base *frame) {
 func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 	p := f.Fn.Proto
 	code, constants, at, reg := p.Code, p.Constants, f.LocalBase, m.reg
+	r, pc, ticks := reg.array[at:], f.Pc, st.ticks
+run:
 	for {
-		inst = code[f.Pc]
-		f.Pc++
-		st.ticks++
-		if st.ticks%pollTicks == 0 && st.poll() {
-			st.raiseStop(L)
+		inst = code[pc]
+		pc++
+		if ticks++; ticks%pollTicks == 0 {
+			if f.Pc, st.ticks = pc, ticks; st.poll() {
+				st.raiseStop(L)
+			}
 		}
-		r := reg.array[at:]
 		switch int(inst >> 26) {
 		case vm.OP_MOVE:
 			reg.set(at+argA(inst), r[argB(inst)])
@@ -69,13 +71,13 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			name, _ := constants[argBx(inst)].(vm.LString)
 			v := st.fieldOf(f.Fn.Env, string(name))
 			if v == nil {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), v)
 		case vm.OP_GETTABLE:
 			t, ok := r[argB(inst)].(*vm.LTable)
 			if !ok {
-				return inst
+				break run
 			}
 			var v vm.LValue
 			switch key := operandIn(r, constants, argC(inst)).(type) {
@@ -85,18 +87,18 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 				v = st.fieldOf(t, string(key))
 			}
 			if v == nil {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), v)
 		case vm.OP_GETTABLEKS:
 			t, ok := r[argB(inst)].(*vm.LTable)
 			name, isName := operandIn(r, constants, argC(inst)).(vm.LString)
 			if !ok || !isName {
-				return inst
+				break run
 			}
 			v := st.fieldOf(t, string(name))
 			if v == nil {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), v)
 		case vm.OP_SELF:
@@ -107,11 +109,11 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			}
 			name, isName := operandIn(r, constants, argC(inst)).(vm.LString)
 			if !ok || !isName {
-				return inst
+				break run
 			}
 			v := st.fieldOf(t, string(name))
 			if v == nil {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), v)
 			reg.set(at+argA(inst)+1, object)
@@ -120,12 +122,12 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			key, isNumber := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			v := operandIn(r, constants, argC(inst))
 			if !ok || !isNumber || !isNil(t.Metatable) || isNil(v) {
-				return inst
+				break run
 			}
 			n := int(key)
 			array := contentsOf(t).array
 			if vm.LNumber(n) != key || uint(n-1) >= uint(len(array)) {
-				return inst
+				break run
 			}
 			array[n-1] = v
 		case vm.OP_ADD:
@@ -133,14 +135,14 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			v := x + y
 			if !ok1 || !ok2 || v != v { // the CPU's sign of NaN depends on the order of the operands
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), st.number(float64(v)))
 		case vm.OP_SUB:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), st.number(float64(x-y)))
 		case vm.OP_MUL:
@@ -148,62 +150,62 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			v := x * y
 			if !ok1 || !ok2 || v != v { // the CPU's sign of NaN depends on the order of the operands
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), st.number(float64(v)))
 		case vm.OP_DIV:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), st.number(float64(x/y)))
 		case vm.OP_MOD:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
-				return inst
+				break run
 			}
 			reg.set(at+argA(inst), st.number(modulo(float64(x), float64(y))))
 		case vm.OP_NOT:
 			reg.set(at+argA(inst), vm.LBool(!truth(r[argB(inst)])))
 		case vm.OP_JMP:
-			f.Pc += argSBx(inst)
+			pc += argSBx(inst)
 		case vm.OP_EQ:
 			a, b := operandIn(r, constants, argB(inst)), operandIn(r, constants, argC(inst))
 			if _, ok := a.(*vm.LTable); ok {
-				return inst // a metamethod may exist
+				break run // a metamethod may exist
 			}
 			if equal(L, a, b) != (argA(inst) != 0) {
-				f.Pc++
+				pc++
 			}
 		case vm.OP_LT:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
-				return inst
+				break run
 			}
 			if (x < y) != (argA(inst) != 0) {
-				f.Pc++
+				pc++
 			}
 		case vm.OP_LE:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
-				return inst
+				break run
 			}
 			if (x <= y) != (argA(inst) != 0) {
-				f.Pc++
+				pc++
 			}
 		case vm.OP_TEST:
 			if truth(r[argA(inst)]) == (argC(inst) == 0) {
-				f.Pc++
+				pc++
 			}
 		case vm.OP_TESTSET:
 			if v := r[argB(inst)]; truth(v) != (argC(inst) == 0) {
 				reg.set(at+argA(inst), v)
 			} else {
-				f.Pc++
+				pc++
 			}
 		case vm.OP_FORLOOP:
 			a := argA(inst)
@@ -212,21 +214,23 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			step, ok3 := r[a+2].(vm.LNumber)
 			i += step
 			if !ok1 || !ok2 || !ok3 || !(step > 0 && i <= limit || step <= 0 && i >= limit) {
-				return inst // the loop ends
+				break run // the loop ends
 			}
 			v := st.number(float64(i))
 			r[a] = v
 			reg.set(at+a+3, v)
-			f.Pc += argSBx(inst)
+			pc += argSBx(inst)
 		case vm.OP_TFORLOOP:
 			if !st.quickNext(reg, at+argA(inst), argC(inst)) {
-				return inst
+				break run
 			}
-			f.Pc += argSBx(code[f.Pc]) + 1
+			pc += argSBx(code[pc]) + 1
 		default:
-			return inst
+			break run
 		}
 	}
+	f.Pc, st.ticks = pc, ticks
+	return inst
 }
 
 // quickNext executes TFORLOOP of an iteration over pairs or ipairs that does not end: R(A) is the function, followed by
