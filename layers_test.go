@@ -58,14 +58,14 @@ var inside = map[string][][]string{
 		{"luac"},
 	},
 	"server/cluster": {
-		{"migration"},
-		{"topology"},
+		{"broadcast", "migration"},
+		{"peer", "topology"},
+		{"peertest"}, // for tests
 	},
 	"server/cluster/migration": {
 		{"source", "destination"},
 		{"carry"},
-		{"pace", "peer", "slotdata", "stage"},
-		{"peertest"}, // for tests
+		{"pace", "slotdata", "stage"},
 	},
 }
 

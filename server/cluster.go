@@ -1,11 +1,8 @@
 package server
 
 import (
-	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -13,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/bulkload"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/broadcast"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
@@ -56,13 +54,25 @@ func (s *Server) newCluster() {
 	s.cluster = cluster.New(cluster.Options{
 		Log: s.log, Path: nodesFile(s.cfg),
 		Keep:      s.cfg.Bool("persist-cluster-nodes-enabled"),
-		IsSelf:    s.isSelf,
+		IsSelf:    func(host string, port int) bool { return options.IsSelf(s.cfg, s.port(), host, port) },
 		IsReplica: s.IsReplica, Follow: s.followInCluster, Lead: s.becomeMaster,
 		Record: s.recordSlotMarks, Recorded: s.recordedSlotMarks, Replicated: s.awaitReplicas,
 		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
 		Changed: s.sessions.TopologyChanged,
 	})
 	s.sessions.Cluster, s.sessions.Services.Cluster, s.sessions.Services.Ingester = s.cluster, s.cluster, s.cluster
+	s.messages = broadcast.New(broadcast.Options{Log: s.log, Topology: s.cluster.Topology, Dial: s.dialMaster,
+		Password: func() string { return s.cfg.Text("requirepass") }})
+	s.sessions.Broadcast = s.broadcast
+}
+
+// broadcast passes a message on to other nodes. A replica gets what it has sent to its master back through the log.
+func (s *Server) broadcast(channel, payload []byte, shard bool) (returns bool) {
+	if !shard && !s.cfg.Bool("cluster-broadcast-publish") {
+		return false
+	}
+	s.messages.Send(channel, payload, shard)
+	return !shard && s.cluster.Topology().IsReplica() && s.replica.Up()
 }
 
 // filesDir returns the directory of received table files before they are ingested. It is beside the directory of the
@@ -104,30 +114,6 @@ func (s *Server) followInCluster(host string, port int) error {
 		return nil // the server follows the node already, or begins to do so in Serve
 	}
 	return s.becomeReplica(host, port, !s.IsReplica())
-}
-
-// isSelf reports whether a node of the topology is this server: by its port, and by an address that the server listens
-// on.
-func (s *Server) isSelf(host string, port int) bool {
-	if port != s.port() && port != int(s.cfg.Int("tls-port")) {
-		return false
-	}
-	bind := s.cfg.Bind()
-	for i, word := range bind {
-		bind[i] = strings.TrimPrefix(word, "-")
-	}
-	if slices.Contains(bind, host) {
-		return true
-	}
-	if !slices.Contains(bind, "0.0.0.0") && !slices.Contains(bind, "::") {
-		return false
-	}
-	ip := net.ParseIP(host)
-	own, err := net.InterfaceAddrs()
-	return err == nil && ip != nil && slices.ContainsFunc(own, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(ip)
-	})
 }
 
 // recordSlotMarks stores the marks of migrated slots in the database, from where replicas get them; "" deletes them.

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/broadcast"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/config/memplan"
@@ -51,6 +52,7 @@ type Server struct {
 	replica   *replica.Replica           // follows the master, if any
 	migration *migration.Node            // slot migration in a cluster
 	cluster   *cluster.Map               // nil = cluster-enabled is off
+	messages  *broadcast.Sender          // of publishers, to other nodes; nil = no cluster
 	build     string                     // version of this program
 	diskSize  func() uint64              // bytes of the database on disk
 	tls       atomic.Pointer[tls.Config] // for new connections; nil = no TLS port
@@ -236,6 +238,9 @@ func (s *Server) Close() {
 		}
 		s.replica.Close()
 		s.master.Close()
+		if s.cluster != nil {
+			s.messages.Close()
+		}
 		if s.migration != nil {
 			s.migration.Close()
 		}

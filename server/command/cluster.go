@@ -44,6 +44,7 @@ var clusterCommands = []Spec{
 		{Name: "flushslots", Handler: inCluster(clusterXFlushSlots), Arity: -3, Flags: clusterChangeFlags | Write},
 		{Name: "migrate", Handler: inCluster(clusterXMigrate), Arity: -4, Flags: clusterChangeFlags},
 		{Name: "myid", Handler: inCluster(clusterMyID), Arity: 2, Flags: Stale},
+		{Name: "relay", Handler: inCluster(clusterXRelay), Arity: 2, Flags: clusterChangeFlags},
 		{Name: "setnodeid", Handler: inCluster(clusterXSetNodeID), Arity: 3, Flags: clusterChangeFlags},
 		{Name: "setnodes", Handler: inCluster(clusterXSetNodes), Arity: -4, Flags: clusterChangeFlags},
 		{Name: "setslot", Handler: inCluster(clusterXSetSlot), Arity: 6, Flags: clusterChangeFlags},
@@ -326,6 +327,13 @@ func ingest(c *Ctx) error {
 func clusterXVersion(c *Ctx, t Cluster) error {
 	c.Out.BulkInt(t.Version())
 	return nil
+}
+
+// clusterXRelay is CLUSTERX RELAY, which another node sends: this node delivers the messages that follow, and passes
+// them on no further.
+func clusterXRelay(c *Ctx, _ Cluster) error {
+	c.Sess.Relayed = true
+	return replyOK(c, nil)
 }
 
 func clusterXSetNodeID(c *Ctx, t Cluster) error {

@@ -177,7 +177,7 @@ func reset(c *Ctx) error {
 	s.Control.StopMonitor()
 	s.Control.Untrack()
 	s.Name, s.NoEvict, s.NoTouch = "", false, false
-	s.ReadOnly, s.Asking = false, false
+	s.ReadOnly, s.Asking, s.Relayed = false, false, false
 	if s.ReplyMode == ReplyOff { // CLIENT REPLY SKIP is of this reply
 		s.ReplyMode = ReplyOn
 	}

@@ -44,6 +44,9 @@ type Session struct {
 	// These fields decide, in a cluster, where a command runs: READONLY was sent; ASKING was sent just before; the
 	// connection comes from a node that migrates slots to this node, see Cluster.Import.
 	ReadOnly, Asking, Importing bool
+
+	// Relayed: the messages that are published come from another node of the cluster, which passes them on itself.
+	Relayed bool
 }
 
 // Control is the set of operations of a handler on its own connection.

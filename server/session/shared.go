@@ -87,6 +87,9 @@ type Options struct {
 	// [Feed].
 	Replicating      func() bool
 	ReplicateMessage func(channel, payload []byte, fromMaster bool)
+	// Broadcast passes a message of a client on to other nodes of a cluster, and reports whether it will come back through
+	// the log of the master. nil = no cluster.
+	Broadcast func(channel, payload []byte, shard bool) (returns bool)
 	// Broadcasting is called when a client has begun or ended tracking in broadcasting mode.
 	Broadcasting func(on bool)
 	// Unpaused is called at the end of a pause. FailingOver reports whether the present pause belongs to a failover.

@@ -54,7 +54,7 @@ func (c *run) Publish(channel, payload []byte, shard bool) int {
 	if !c.inTx() {
 		return c.publishNow(pubsub.Message{Channel: channel, Payload: payload, Shard: shard})
 	}
-	if c.srv.Hub.Len() == 0 && !c.srv.Replicating() {
+	if c.srv.Hub.Len() == 0 && !c.srv.Replicating() && c.srv.Broadcast == nil {
 		return 0
 	}
 	m := pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard}
@@ -62,8 +62,11 @@ func (c *run) Publish(channel, payload []byte, shard bool) int {
 	return c.srv.Hub.Receivers(channel, shard)
 }
 
-// publishNow sends a message, also to the subscribers of replicas.
+// publishNow sends a message, also to the subscribers of replicas and of other nodes of the cluster.
 func (c *run) publishNow(m pubsub.Message) int {
+	if c.srv.Broadcast != nil && !c.sess.Relayed && c.srv.Broadcast(m.Channel, m.Payload, m.Shard) {
+		return c.srv.Hub.Receivers(m.Channel, m.Shard)
+	}
 	n := c.srv.Hub.Publish(m, &c.subs, &c.batch)
 	if !m.Shard {
 		c.srv.ReplicateMessage(m.Channel, m.Payload, c.fed)

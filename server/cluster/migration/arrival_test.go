@@ -18,8 +18,8 @@ import (
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
-	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/peertest"
 	"github.com/basaltdb/basalt/server/cluster/topology"
 )
 

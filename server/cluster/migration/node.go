@@ -15,8 +15,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration/destination"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/source"
+	"github.com/basaltdb/basalt/server/cluster/peer"
 	"github.com/basaltdb/basalt/server/cluster/topology"
 	"github.com/basaltdb/basalt/server/command"
 )

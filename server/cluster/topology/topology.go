@@ -42,6 +42,14 @@ func (n *Node) Addr() string { return net.JoinHostPort(n.Host, strconv.Itoa(n.Po
 // IsMaster reports whether the node is a master.
 func (n *Node) IsMaster() bool { return n.Master == "" }
 
+// MasterID returns the id of the master of the node's shard: its own if it is one.
+func (n *Node) MasterID() string {
+	if n.IsMaster() {
+		return n.ID
+	}
+	return n.Master
+}
+
 // Topology is the state of the cluster as one node knows it. It is immutable: nothing in it may be changed.
 type Topology struct {
 	Version int64  // -1 = the node has received no topology

@@ -190,6 +190,8 @@ var serverGroups = []Group{
 			"Cluster mode; keys carry their slot, so a database keeps its mode for ever."),
 		boolean("persist-cluster-nodes-enabled", "yes", dynamic,
 			"Keep the topology in DIR/nodes.conf."),
+		boolean("cluster-broadcast-publish", "yes", dynamic,
+			"PUBLISH reaches the subscribers of all nodes, as in Redis; no: of this node and its replicas, as in Kvrocks."),
 		enum("migrate-type", "redis-command", []string{"redis-command", "raw-key-value"}, dynamic,
 			"How a slot is migrated: redis-command, raw-key-value."),
 		integer("migrate-speed", 4096, 0, maxInt, dynamic,

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+	"github.com/basaltdb/basalt/server/cluster/peer"
 )
 
 // Abilities are the features of a destination.

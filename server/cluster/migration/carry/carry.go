@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"github.com/basaltdb/basalt/server/cluster/migration/pace"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+	"github.com/basaltdb/basalt/server/cluster/peer"
 )
 
 // Settings are the current values of the configuration.

@@ -17,9 +17,9 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/engine/zset"
 	"github.com/basaltdb/basalt/server/cluster/migration/pace"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
-	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+	"github.com/basaltdb/basalt/server/cluster/peer"
+	"github.com/basaltdb/basalt/server/cluster/peertest"
 )
 
 // carried is a database whose keys are sent to a node.

@@ -4,8 +4,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
+	"github.com/basaltdb/basalt/server/cluster/peer"
 )
 
 // The fast path between two basalts for the snapshot of raw-key-value: the records go in the order of the families, so

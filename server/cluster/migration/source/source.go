@@ -17,9 +17,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
 	"github.com/basaltdb/basalt/server/cluster/migration/pace"
-	"github.com/basaltdb/basalt/server/cluster/migration/peer"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
+	"github.com/basaltdb/basalt/server/cluster/peer"
 )
 
 // Errors of a migration. Clients see those with the texts of Kvrocks.

@@ -19,8 +19,8 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/carry"
-	"github.com/basaltdb/basalt/server/cluster/migration/peertest"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
+	"github.com/basaltdb/basalt/server/cluster/peertest"
 )
 
 // slots records the steps, including the commands of the destination.
