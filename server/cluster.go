@@ -61,7 +61,7 @@ func (s *Server) newCluster() {
 		Changed: s.sessions.TopologyChanged,
 	})
 	s.sessions.Cluster, s.sessions.Services.Cluster, s.sessions.Services.Ingester = s.cluster, s.cluster, s.cluster
-	s.messages = broadcast.New(broadcast.Options{Log: s.log, Topology: s.cluster.Topology, Dial: s.dialMaster,
+	s.messages = broadcast.New(broadcast.Options{Log: s.log, Topology: s.cluster.Topology, Dial: s.dialServer,
 		Password: func() string { return s.cfg.Text("requirepass") }})
 	s.sessions.Broadcast = s.broadcast
 }
@@ -90,7 +90,7 @@ func (s *Server) startCluster() error {
 	}
 	var err error
 	s.migration, err = migration.NewNode(s.cluster, source.Options{
-		DB: s.db, Settings: func() source.Settings { return options.Migration(s.cfg) }, Log: s.log,
+		DB: s.db, Settings: func() source.Settings { return options.Migration(s.cfg) }, Log: s.log, Dial: s.dialServer,
 		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
 	}, destination.Options{
 		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,

@@ -57,7 +57,7 @@ const promoteTimeout = 5 * time.Second
 
 // Promote implements master.FailoverServer. It uses ordinary commands, so the other server may be a Kvrocks.
 func (f failoverServer) Promote(ctx context.Context, host string, port int) (sent bool, err error) {
-	nc, err := f.s.dialMaster(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
+	nc, err := f.s.dialServer(ctx, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return false, err
 	}

@@ -21,21 +21,21 @@ import (
 
 // The server as a replica: package replica follows the master; this file connects it to the rest of the server.
 
-// replicaDialTimeout is the timeout of connecting to a master, including the TLS handshake, as in Kvrocks.
-const replicaDialTimeout = 3100 * time.Millisecond
+// dialTimeout is the timeout of connecting to another server, including the TLS handshake, as in Kvrocks.
+const dialTimeout = 3100 * time.Millisecond
 
 // startReplica creates the replica's side. It does not follow a master yet.
 func (s *Server) startReplica() {
 	s.replica = replica.New(replica.Options{
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
-		Dial: s.dialMaster, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
+		Dial: s.dialServer, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
 		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale, Redis: &redisCommands{srv: s},
 	}, options.Replica(s.cfg, s.port()))
 }
 
-// dialMaster connects to a master.
-func (s *Server) dialMaster(ctx context.Context, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, replicaDialTimeout)
+// dialServer connects to a master, a replica or another node of the cluster.
+func (s *Server) dialServer(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil || !s.cfg.Bool("tls-replication") {

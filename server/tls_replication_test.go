@@ -53,3 +53,30 @@ func TestReplicaTLS(t *testing.T) {
 		})
 	}
 }
+
+// TestMigrationTLS: with tls-replication slots move between nodes that have only TLS ports and require certificates.
+func TestMigrationTLS(t *testing.T) {
+	ca := testcert.New(t)
+	var nodes [2]*servertest.Client
+	var ids [2]string
+	var topology string
+	for i := range nodes {
+		cert, key := ca.Issue("node")
+		h := servertest.StartOnPorts(t, func() []string {
+			return []string{"tls-port", servertest.FreePort(t), "tls-cert-file", cert, "tls-key-file", key,
+				"tls-ca-cert-file", ca.File, "tls-replication", "yes", "cluster-enabled", "yes"}
+		})
+		nodes[i], ids[i] = h.DialTLS(t, ca.Client("client")), strings.Repeat(string(rune('a'+i)), 40)
+		_, port, _ := strings.Cut(h.Addr(), ":")
+		topology += ids[i] + " 127.0.0.1 " + port + " master -" + [2]string{" 0-16383\n", ""}[i]
+	}
+	for i, c := range nodes {
+		c.Want("CLUSTERX SETNODEID "+ids[i], "+OK\r\n")
+		if got := c.Do("CLUSTERX", "SETNODES", topology, "1"); got != "+OK\r\n" {
+			t.Fatal(got)
+		}
+	}
+	nodes[0].Want("SET key value", "+OK\r\n")
+	nodes[0].Want("CLUSTERX MIGRATE 12539 "+ids[1]+" SYNC", "+OK\r\n")
+	nodes[1].Want("GET key", "$5\r\nvalue\r\n")
+}

@@ -400,7 +400,9 @@ func startOriginAt(t testing.TB, clock pace.Clock) *origin {
 func (o *origin) open(t testing.TB, clock pace.Clock) {
 	o.src = source.New(source.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
 		zaptest.Level(zap.WarnLevel)), Settings: func() source.Settings { return o.settings },
-		Step: func(s stage.Stage) { o.step(s) }, Limits: func() source.Limits { return o.limits }})
+		Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}, Step: func(s stage.Stage) { o.step(s) }, Limits: func() source.Limits { return o.limits }})
 }
 
 // migrate moves slots and returns the result.

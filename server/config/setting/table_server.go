@@ -225,7 +225,7 @@ var serverGroups = []Group{
 		integer("tls-session-cache-size", 20480, 0, maxInt, dynamic, "Sessions that are kept.").
 			inert("the clients keep them, as tickets"),
 		integer("tls-session-cache-timeout", 300, 0, maxInt, dynamic, "Seconds for which a session can be resumed."),
-		boolean("tls-replication", "no", fixed, "A replica connects to its master with TLS."),
+		boolean("tls-replication", "no", fixed, "Connect to masters and other nodes of the cluster with TLS."),
 	}},
 	{"Asked for by Redis clients", []Setting{
 		integer("databases", 1, 1, 1, fixed, "Number of databases for SELECT: redis-databases if set, else 1."),

@@ -65,8 +65,8 @@ type Options struct {
 	DB       *engine.DB
 	Slots    Slots
 	Settings func() Settings
-	Dial     func(ctx context.Context, addr string) (net.Conn, error) // nil = TCP
-	Clock    pace.Clock                                               // nil = pace.Real
+	Dial     func(ctx context.Context, addr string) (net.Conn, error)
+	Clock    pace.Clock // nil = pace.Real
 	Log      *zap.Logger
 	// NoLog: writes bypass the write-ahead log.
 	NoLog bool
@@ -132,12 +132,6 @@ func New(opt Options) *Source {
 	if opt.Clock == nil {
 		opt.Clock = pace.Real{}
 	}
-	if opt.Dial == nil {
-		opt.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-			d := net.Dialer{Timeout: dialTimeout}
-			return d.DialContext(ctx, "tcp", addr)
-		}
-	}
 	if opt.Step == nil {
 		opt.Step = stage.Step
 	}
@@ -149,7 +143,7 @@ func New(opt Options) *Source {
 	return s
 }
 
-const dialTimeout = 5 * time.Second
+const askTimeout = 5 * time.Second
 
 // Migrate begins to move slots. done, unless it is nil, is called once with the result.
 func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
@@ -194,7 +188,7 @@ func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
 // destination does not have them, and will not get them from that migration. An error means that the destination could
 // not be asked.
 func (s *Source) Ask(r cf.SlotRange, addr string) (void bool, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
 	err = s.opt.askImported(ctx, addr, r)
 	if peer.IsReply(err) {
@@ -234,7 +228,7 @@ func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
 		if s.begun[addr] != generation {
 			return true
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 		defer cancel()
 		p, err := s.opt.dial(ctx, addr)
 		if err != nil {
