@@ -305,7 +305,7 @@ func (c *conn) reply(w *waiter) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.Stats.NetOut.Add(int64(n))
 	c.srv.Stats.Writes.Add(1)
-	c.info.lastActive.Store(time.Now().UnixMilli())
+	c.info.lastActive.Store(int64(time.Since(c.srv.started)))
 	if err != nil {
 		c.logEnd(err)
 		c.lost = true

@@ -49,7 +49,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	i := command.ClientInfo{
 		ID: c.sess.ID, Addr: c.sess.Addr, LAddr: c.sess.LAddr, FD: c.info.fd,
 		Name: v.name, Namespace: v.namespace, User: v.user, Proto: v.proto, LibName: v.libName, LibVer: v.libVer,
-		Age: now.Sub(c.info.created), Idle: max(0, now.Sub(time.UnixMilli(c.info.lastActive.Load()))),
+		Age: now.Sub(c.info.created), Idle: max(0, now.Sub(c.srv.started)-time.Duration(c.info.lastActive.Load())),
 		Type: "normal", Multi: v.multi, MultiBytes: int64(v.queued), Watch: v.watch, Events: "r",
 		QueryBuf: c.info.qbuf.Load(), ArgvBytes: c.info.argv.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),

@@ -229,3 +229,21 @@ func TestClientKillMaxAge(t *testing.T) {
 	c.Want("CLIENT KILL TYPE normal MAXAGE 1000 SKIPME no", ":1\r\n")
 	other.Closed()
 }
+
+// TestClockStep: whatever the system's clock is set to, clients are idle for as long as they were.
+func TestClockStep(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		h := servertest.Start(t)
+		h.Sessions().StepClock(step)
+		idle, c := h.Dial(t), h.Dial(t)
+		idle.Want("PING", "+PONG\r\n")
+		c.Want("PING", "+PONG\r\n")
+		if got := c.Do("CLIENT", "INFO"); !regexp.MustCompile(` idle=\d{1,3} `).MatchString(got) {
+			t.Errorf("the clock was set by %s: %s", step, got)
+		}
+		c.Want("CONFIG SET timeout 1", "+OK\r\n")
+		if got := idle.Closed(); got != "" {
+			t.Errorf("an idle client got %q", got)
+		}
+	}
+}

@@ -64,7 +64,7 @@ type conn struct {
 // connInfo is what CLIENT LIST shows of a connection. The connection's goroutine writes it, others read it.
 type connInfo struct {
 	created    time.Time
-	lastActive atomic.Int64 // unix milliseconds
+	lastActive atomic.Int64 // nanoseconds since the start of the sessions, whatever the system's clock is set to
 	qbuf       atomic.Int64 // bytes in the read buffer
 	qcap       atomic.Int64 // size of the read buffer, 0 = no buffer
 	replyPeak  atomic.Int64 // see replyPeak
@@ -112,7 +112,7 @@ func newConn(s *Shared, nc net.Conn, id int64) *conn {
 		c.sess.SetIdentity(id)
 	}
 	c.info.created = time.Now()
-	c.info.lastActive.Store(c.info.created.UnixMilli())
+	c.info.lastActive.Store(int64(c.info.created.Sub(s.started)))
 	c.done = make(chan struct{})
 	c.info.fd = c.wire.FD()
 	c.resolver.Use(s.Services.Table)
@@ -224,7 +224,7 @@ func (c *conn) readMore() error {
 		}
 		// The deadline passes when the timeout has passed, and also when the setting timeout changes.
 		if since.IsZero() {
-			since = time.UnixMilli(c.info.lastActive.Load())
+			since = c.srv.started.Add(time.Duration(c.info.lastActive.Load()))
 		}
 		if t := c.idleLimit(); t > 0 && time.Since(since) >= t {
 			return err

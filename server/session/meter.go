@@ -142,7 +142,7 @@ func (c *conn) noteCall(client *command.Session, r *request, took time.Duration)
 // account adds the counts since its last call to the server's counters.
 func (c *run) account() {
 	s := &c.calls
-	c.info.lastActive.Store(c.srv.started.Add(c.clock).UnixMilli())
+	c.info.lastActive.Store(int64(c.clock))
 	if len(s.touched) == 0 {
 		return
 	}
