@@ -584,11 +584,16 @@ func (m *Master) keepHouse() {
 }
 
 // cutSilent disconnects replicas that have stopped acknowledging. The kernel may accept data for a dead replica for a
-// long time.
+// long time. An acknowledgement of the future came before the clock was set back, and counts as one of now: otherwise a
+// replica that is gone would be a good one until the clock is there again.
 func (m *Master) cutSilent(now time.Time) {
 	most := m.settings.Load().AckTimeout
 	for _, f := range *m.feeders.Load() {
-		if at := f.ackedAt.Load(); most > 0 && at != 0 && now.UnixNano()-at > int64(most) {
+		at := f.ackedAt.Load()
+		switch {
+		case at > now.UnixNano() && f.ackedAt.CompareAndSwap(at, now.UnixNano()):
+			m.countGood()
+		case most > 0 && at != 0 && now.UnixNano()-at > int64(most):
 			f.end(errSilent)
 		}
 	}

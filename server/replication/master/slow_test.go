@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
@@ -83,50 +84,57 @@ func TestStuckReplica(t *testing.T) {
 func TestSilentReplica(t *testing.T) {
 	db := enginetest.Open(t)
 	put(t, db, 3, 10)
-	synctest.Test(t, func(t *testing.T) {
-		s := defaults
-		s.AckTimeout, s.MinReplicas = time.Minute, 1
-		core, logs := observer.New(zap.InfoLevel)
-		var until atomic.Int64
-		m := master.New(master.Options{DB: db, Log: zap.New(core), Enough: until.Store,
-			CheckpointDir: t.TempDir() + "/c"}, s)
-		defer m.Close()
-		old, r := connect(t, m, 1, proto.Conf{}), connect(t, m, 1, proto.Conf{Ack: true})
-		go old.untilEnd()
-		go r.untilEnd()
-		for range 5 * 60 {
-			r.ack(2)
-			time.Sleep(time.Second)
-		}
-		synctest.Wait()
-		if m.Connected() != 2 || m.GoodReplicas() != 1 || until.Load() < time.Now().UnixNano() {
-			t.Fatalf("%d of 2 replicas are there, %d count: %s", m.Connected(), m.GoodReplicas(), reason(logs))
-		}
-		began := time.Now()
-		time.Sleep(s.MaxAckAge)
-		synctest.Wait()
-		if m.Connected() != 2 || m.GoodReplicas() != 0 || until.Load() >= time.Now().UnixNano() || m.AckedBy(3) != 0 {
-			t.Errorf("%d of 2 replicas are there, %d count", m.Connected(), m.GoodReplicas())
-		}
-		select {
-		case <-r.ended:
-		case <-time.After(time.Hour):
-			t.Error("it was not cut off")
-			r.leave()
-		}
-		if took := time.Since(began); took < time.Minute-time.Second || took > time.Minute+2*time.Second {
-			t.Errorf("it was cut off after %v", took)
-		}
-		if why := reason(logs); !strings.Contains(why, "repl-timeout") {
-			t.Errorf("the log says %q", why)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if m.Connected() != 1 {
-			t.Error("the replica that acknowledges nothing was cut off, too")
-		}
-		old.leave()
-	})
+	for _, back := range []time.Duration{0, 2 * time.Hour} {
+		t.Run(fmt.Sprintf("clock set back by %v", back), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { silentReplica(t, db, back) })
+		})
+	}
+}
+
+func silentReplica(t *testing.T, db *engine.DB, back time.Duration) {
+	s := defaults
+	s.AckTimeout, s.MinReplicas = time.Minute, 1
+	core, logs := observer.New(zap.InfoLevel)
+	var until atomic.Int64
+	m := master.New(master.Options{DB: db, Log: zap.New(core), Enough: until.Store,
+		CheckpointDir: t.TempDir() + "/c"}, s)
+	defer m.Close()
+	old, r := connect(t, m, 1, proto.Conf{}), connect(t, m, 1, proto.Conf{Ack: true})
+	go old.untilEnd()
+	go r.untilEnd()
+	for range 5 * 60 {
+		r.ack(2)
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
+	if m.Connected() != 2 || m.GoodReplicas() != 1 || until.Load() < time.Now().UnixNano() {
+		t.Fatalf("%d of 2 replicas are there, %d count: %s", m.Connected(), m.GoodReplicas(), reason(logs))
+	}
+	began := time.Now()
+	m.SetClockBack(back)
+	time.Sleep(s.MaxAckAge + 2*time.Second) // the master looks at the clock every second
+	synctest.Wait()
+	if m.Connected() != 2 || m.GoodReplicas() != 0 || until.Load() >= time.Now().UnixNano() || m.AckedBy(3) != 0 {
+		t.Errorf("%d of 2 replicas are there, %d count", m.Connected(), m.GoodReplicas())
+	}
+	select {
+	case <-r.ended:
+	case <-time.After(time.Hour):
+		t.Error("it was not cut off")
+		r.leave()
+	}
+	if took := time.Since(began); took < time.Minute-time.Second || took > time.Minute+2*time.Second {
+		t.Errorf("it was cut off after %v", took)
+	}
+	if why := reason(logs); !strings.Contains(why, "repl-timeout") {
+		t.Errorf("the log says %q", why)
+	}
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	if m.Connected() != 1 {
+		t.Error("the replica that acknowledges nothing was cut off, too")
+	}
+	old.leave()
 }
 
 // reason returns the reason for a disconnection from the log.
