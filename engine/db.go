@@ -9,6 +9,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -162,6 +163,12 @@ func Open(o Options) (*DB, error) {
 	db.spaceNeeded = ro.WriteBufferSize
 	db.fileSize = uint64(ro.TargetFileSizeBase)
 	ro.Verdict, ro.Event, ro.SkipDamagedLogs = db.verdict, db.onEvent, db.skipDamaged()
+	if db.walTTL > 0 {
+		none := func(string, uint64) bool { return false }
+		if err := renewLogs(o.Dir, math.MaxInt64, none); err != nil {
+			db.log.Warn("log files that replicas need may be deleted", zap.Error(err))
+		}
+	}
 	db.rocks, err = rocks.Open(o.Dir, names, ro)
 	if err != nil {
 		release()

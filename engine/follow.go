@@ -94,8 +94,18 @@ func (db *DB) KeepLogs(seq uint64) error {
 	if db.walTTL <= 0 {
 		return nil
 	}
+	return renewLogs(db.dir, db.walTTL/4, func(path string, number uint64) bool {
+		first, ok := firstSequence(path, number)
+		return ok && first <= seq
+	})
+}
+
+// renewLogs sets the modification times of logs that are older than limit to the present, from the newest log to the
+// one for which last returns true; and those of the future, which a clock has left that was set back: RocksDB subtracts
+// without a sign, and would delete them as too old.
+func renewLogs(dbDir string, limit time.Duration, last func(path string, number uint64) bool) error {
 	now := time.Now()
-	for _, dir := range []string{db.dir, filepath.Join(db.dir, "archive")} { // newest first
+	for _, dir := range []string{dbDir, filepath.Join(dbDir, "archive")} { // newest first
 		numbers, err := wal.Numbers(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -112,12 +122,12 @@ func (db *DB) KeepLogs(seq uint64) error {
 			if err != nil {
 				return err
 			}
-			if now.Sub(info.ModTime()) >= db.walTTL/4 {
+			if age := now.Sub(info.ModTime()); age >= limit || age < 0 {
 				if err := os.Chtimes(path, time.Time{}, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
 			}
-			if first, ok := firstSequence(path, n); ok && first <= seq {
+			if last(path, n) {
 				return nil
 			}
 		}

@@ -197,3 +197,35 @@ func TestKeepLogs(t *testing.T) {
 		t.Errorf("made new: %v of %q", fresh, logs)
 	}
 }
+
+// TestLogsOfTheFuture: logs that are newer than now, because the clock was set back, are kept like new ones. RocksDB
+// takes them for older than any limit.
+func TestLogsOfTheFuture(t *testing.T) {
+	o := engine.DefaultRocksOptions()
+	o.WALTTLSeconds, o.WALSizeLimitMB = 3600, 100
+	dir := t.TempDir() + "/db"
+	db := enginetest.OpenWith(t, engine.Options{Dir: dir, Rocks: o})
+	setHash(t, db, "k", "a", "b")
+	for id := range cf.NumFamilies {
+		require.NoError(t, db.FlushMemtable(id))
+	}
+	setHash(t, db, "k", "a", "c")
+	require.NoError(t, db.Close())
+	logs, err := filepath.Glob(dir + "/archive/*.log")
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("%q, %v", logs, err)
+	}
+	future := time.Now().Add(time.Minute)
+	for _, p := range logs {
+		require.NoError(t, os.Chtimes(p, future, future))
+	}
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir, Rocks: o})
+	for id := range cf.NumFamilies {
+		require.NoError(t, db.FlushMemtable(id))
+	}
+	for _, p := range logs {
+		if _, err := os.Stat(p); err != nil {
+			t.Error(err)
+		}
+	}
+}
