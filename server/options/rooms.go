@@ -44,7 +44,6 @@ func Master(cfg *config.Config) master.Settings {
 		MaxLag:         uint64(num("max-replication-lag")),
 		BytesPerSecond: int64(num("max-replication-mb")) * MiB,
 		MaxAckAge:      time.Duration(num("min-replicas-max-lag")) * time.Second,
-		CompareIDs:     cfg.Bool("use-rsid-psync"),
 		NoLog:          cfg.Bool("rocksdb.write_options.disable_wal"),
 		ShareFor:       min(max(time.Duration(num("rocksdb.wal_ttl_seconds"))*time.Second/2, shareLeast), shareMost),
 	}

@@ -26,34 +26,37 @@ func NewID() string {
 	return string(id)
 }
 
-// IDBefore returns the replication id of the write before a sequence number, or of the first write in the log. When the
-// log does not tell the id of the newest write, because the log was deleted, the id that the database holds does. "" =
-// unknown.
-func IDBefore(db *engine.DB, next uint64) (id string, err error) {
-	if id = idInLog(db, next); id != "" || next != db.LatestSequence()+1 {
-		return id, nil
+// IDBefore returns the replication id of the write before a sequence number, or of the first write in the log; "" = it
+// has none. known is false when neither the log nor the database tells.
+//
+// The log tells. If the write has no id there, because use-rsid-psync was off, or if the log was deleted behind the
+// newest write, then the id counts that the database holds. It is part of the data, so replicas hold the same.
+func IDBefore(db *engine.DB, next uint64) (id string, known bool, err error) {
+	id, logged := idInLog(db, next)
+	if id != "" || !logged && next != db.LatestSequence()+1 {
+		return id, id != "", nil
 	}
 	id, err = db.StoredReplicationID()
-	if next != db.LatestSequence()+1 {
-		return "", err // a write that came meanwhile may have stored the id of a new history
+	if !logged && next != db.LatestSequence()+1 {
+		return "", false, err // a write that came meanwhile may have stored the id of a new history
 	}
-	return id, err
+	return id, err == nil, err
 }
 
-// idInLog returns the replication id of the write before a sequence number, or of the first write in the log; "" when
-// the log does not contain it.
-func idInLog(db *engine.DB, next uint64) (id string) {
+// idInLog returns the replication id of the write before a sequence number, or of the first write in the log; "" = it
+// has none. logged is false when the log does not contain the write.
+func idInLog(db *engine.DB, next uint64) (id string, logged bool) {
 	last := max(next, 1) - 1
 	log, err := db.WAL(last)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer log.Close()
 	rep, _, err := log.Next()
 	if err != nil || rep == nil {
-		return ""
+		return "", false
 	}
-	return idOf(rep, last)
+	return idOf(rep, last), true
 }
 
 // idOf returns the replication id of the write with a sequence number. Each write ends with its id. A batch of the log

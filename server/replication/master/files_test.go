@@ -76,7 +76,7 @@ func TestFullSync(t *testing.T) {
 func TestNotBack(t *testing.T) {
 	db := enginetest.Open(t)
 	s := defaults
-	s.SendTimeout, s.CompareIDs, s.ShareFor = 0, true, time.Hour
+	s.SendTimeout, s.ShareFor = 0, time.Hour
 	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
 	db.BeginHistory(id)
 	put(t, db, 10, 1000)

@@ -51,7 +51,6 @@ type Settings struct {
 	BytesPerSecond int64         // the rate of all full syncs together
 	MinReplicas    int           // with fewer replicas that have acknowledged recently, writes are refused
 	MaxAckAge      time.Duration // the max age of a recent acknowledgement
-	CompareIDs     bool          // PSYNC compares replication ids (use-rsid-psync)
 	NoLog          bool          // the database is written without a log
 	ShareFor       time.Duration // the max age of a checkpoint that a further replica gets
 }
@@ -252,12 +251,12 @@ func (m *Master) accept(p proto.PSync) error {
 	if m.settings.Load().NoLog {
 		return errNoLog
 	}
-	if p.ID != "" && m.settings.Load().CompareIDs {
-		id, err := history.IDBefore(m.db, p.Next)
+	if p.ID != "" {
+		id, known, err := history.IDBefore(m.db, p.Next)
 		if err != nil {
 			m.log.Warn("the replication id cannot be read", zap.Error(err))
 		}
-		if len(id) == proto.IDLen && id != p.ID {
+		if known && id != p.ID {
 			return proto.ErrWrongID
 		}
 	}

@@ -295,9 +295,7 @@ func TestBatchInParts(t *testing.T) {
 // TestAccept: PSYNC is accepted and refused as in Kvrocks.
 func TestAccept(t *testing.T) {
 	db := enginetest.Open(t)
-	s := defaults
-	s.CompareIDs = true
-	m, _ := newMaster(t, db, s)
+	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
 	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
 	db.BeginHistory(id)
@@ -322,9 +320,43 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", tt.p, err, tt.want)
 		}
 	}
-	m.Set(defaults)
-	if err := m.Accept(proto.PSync{ID: other, Next: 11}); err != nil {
-		t.Errorf("without use-rsid-psync: %v", err)
+}
+
+// TestAcceptWithoutID: a write that was made without use-rsid-psync is not that of a replica whose write has an id.
+func TestAcceptWithoutID(t *testing.T) {
+	const id, old = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
+	for _, tt := range []struct {
+		before, after string // the ids of the histories of the master before and after the writes without
+		id            string // of the replica
+		next          uint64
+		want          error
+	}{
+		{"", "", "", 4, nil},
+		{"", "", id, 4, proto.ErrWrongID},
+		{"", "", id, 3, proto.ErrWrongID},
+		{"", old, id, 4, proto.ErrWrongID},
+		{"", old, "", 4, nil},
+		{old, "", old, 5, nil}, // it holds the id that the database holds
+		{old, "", id, 5, proto.ErrWrongID},
+	} {
+		db := enginetest.Open(t)
+		m, _ := newMaster(t, db, defaults)
+		defer m.Close()
+		n := 3
+		if tt.before != "" {
+			db.BeginHistory(tt.before)
+			put(t, db, 1, 1)
+			db.SetReplicationID("")
+			n = 2
+		}
+		put(t, db, n, 1)
+		if tt.after != "" {
+			db.BeginHistory(tt.after)
+			put(t, db, 1, 1)
+		}
+		if err := m.Accept(proto.PSync{ID: tt.id, Next: tt.next}); !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v", tt, err)
+		}
 	}
 }
 
@@ -333,9 +365,7 @@ func TestAcceptWithoutLog(t *testing.T) {
 	o := engine.DefaultRocksOptions()
 	o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
-	s := defaults
-	s.CompareIDs = true
-	m, _ := newMaster(t, db, s)
+	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
 	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
 	db.BeginHistory(id)
@@ -488,9 +518,7 @@ func TestReplacedAfterAccept(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
 	db.BeginHistory(strings.Repeat("A", proto.IDLen))
 	put(t, db, 1, 10)
-	s := defaults
-	s.CompareIDs = true
-	m, _ := newMaster(t, db, s)
+	m, _ := newMaster(t, db, defaults)
 	defer m.Close()
 	p := proto.PSync{ID: strings.Repeat("A", proto.IDLen), Next: db.LatestSequence() + 1}
 	require.NoError(t, m.Accept(p))
@@ -517,9 +545,7 @@ func FuzzAccept(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := defaults
-	s.CompareIDs = true
-	m := master.New(master.Options{DB: db, CheckpointDir: f.TempDir() + "/c"}, s)
+	m := master.New(master.Options{DB: db, CheckpointDir: f.TempDir() + "/c"}, defaults)
 	f.Cleanup(func() {
 		m.Close()
 		db.Close()

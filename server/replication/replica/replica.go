@@ -383,7 +383,7 @@ func (l *link) lastWritten() (id string, next uint64) {
 	if !l.r.settings.Load().SendID || l.short {
 		return "", next
 	}
-	id, err := history.IDBefore(l.db, next)
+	id, _, err := history.IDBefore(l.db, next)
 	if err != nil {
 		l.log.Warn("the replication id cannot be read", zap.Error(err))
 	}
