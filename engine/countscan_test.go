@@ -312,6 +312,16 @@ func TestScanPassesDamage(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(dir, keycount.FileName)))
 		check(enginetest.OpenWith(t, o))
 	})
+	t.Run("after an exchange", func(t *testing.T) {
+		base := t.TempDir()
+		require.NoError(t, os.CopyFS(base+"/other", os.DirFS(dir)))
+		o := o
+		o.Dir = base + "/db"
+		db := enginetest.OpenWith(t, o)
+		logged.TakeAll()
+		require.NoError(t, db.Replace(base+"/other", nil))
+		check(db)
+	})
 	db := enginetest.OpenWith(t, o)
 	logged.TakeAll()
 	require.NoError(t, db.ScanKeys(ns))

@@ -196,22 +196,25 @@ func (db *DB) Replace(dir string, wanted func() bool) error {
 			x.failed.Store(&e)
 			return e
 		}
-		db.forgetAll()
-		db.rocks.Admit()
-		x.settings.again(db.log)
-		db.startCounts(nil)
+		db.useAgain()
 		return err
 	}
-	db.forgetAll()
-	db.rocks.Admit()
-	x.settings.again(db.log)
-	db.startCounts(nil)
+	db.useAgain()
 	db.noteLogs(false)
 	db.log.Info("the database was replaced", zap.Uint64("sequence", db.rocks.LatestSequence()),
 		zap.Duration("closed", time.Since(began)))
 	exchangeStep(6)
 	db.removeAside(aside)
 	return nil
+}
+
+// useAgain admits users to the database that the exchange has opened, and counts its keys.
+func (db *DB) useAgain() {
+	db.forgetAll()
+	db.rocks.Admit()
+	db.exchange.settings.again(db.log)
+	db.exchange.under.Store(false) // work on the former database has ended
+	db.startCounts(nil)
 }
 
 // prove opens the database in a directory with the options of this one, closes it, and returns its families.
