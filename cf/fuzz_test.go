@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -185,10 +186,8 @@ var decoders = map[string]func(b []byte) (again, part []byte, err error){
 	},
 	"DecodeSearchNodeValue": func(b []byte) ([]byte, []byte, error) {
 		n, v, err := DecodeSearchNodeValue(nil, b)
-		for _, x := range v {
-			if math.IsNaN(x) {
-				return nil, nil, err
-			}
+		if slices.ContainsFunc(v, math.IsNaN) {
+			return nil, nil, err
 		}
 		return AppendSearchNodeValue(nil, n, v), b, err
 	},

@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
-	"github.com/basaltdb/basalt/engine/keycount"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -41,20 +41,6 @@ type Bulk struct {
 	spare [cf.NumFamilies]sortRecords
 	keys  bulkCounts
 }
-
-// bulkCounts counts the keys of each namespace.
-type bulkCounts map[string]*bulkCount
-
-// bulkCount counts the keys of a namespace. As in [keycount.Counter] the expiries of the next minute are known to the
-// millisecond, later ones to the second, which bounds the tables.
-type bulkCount struct {
-	plain int
-	ends  map[uint64]int // by the last millisecond of a second
-	soon  map[uint64]int // by the millisecond
-}
-
-// soonMost is the max number of milliseconds in soon before those that have passed become seconds.
-const soonMost = 2 * keycount.ExactWindow
 
 // bulkFamily holds the records of a family: those in memory, and those in runs.
 type bulkFamily struct {
@@ -116,56 +102,6 @@ func (b *Bulk) Put(id cf.ID, key, value []byte) error {
 
 // Counted says that a metadata record of a live key was put. end is its expiry in milliseconds, 0 = never.
 func (b *Bulk) Counted(ns string, end uint64) { b.keys.add(ns, end, time.Now().UnixMilli()) }
-
-func (b bulkCounts) add(ns string, end uint64, now int64) {
-	c := b[ns]
-	if c == nil {
-		c = &bulkCount{ends: map[uint64]int{}, soon: map[uint64]int{}}
-		b[ns] = c
-	}
-	if end == 0 {
-		c.plain++
-		return
-	}
-	if end < uint64(now) || end-uint64(now) >= keycount.ExactWindow {
-		c.ends[lastOfSecond(end)]++
-		return
-	}
-	if c.soon[end]++; len(c.soon) > soonMost {
-		for end, n := range c.soon {
-			if end < uint64(now) {
-				c.ends[lastOfSecond(end)] += n
-				delete(c.soon, end)
-			}
-		}
-	}
-}
-
-func lastOfSecond(ms uint64) uint64 { return ms/1000*1000 + 999 }
-
-// total returns the number of keys.
-func (c *bulkCount) total() (n int64) {
-	n = int64(c.plain)
-	for _, ends := range []map[uint64]int{c.ends, c.soon} {
-		for _, expiring := range ends {
-			n += int64(expiring)
-		}
-	}
-	return n
-}
-
-// apply adds the keys to the counts of the database.
-func (b bulkCounts) apply(db *DB, now int64) {
-	for ns, c := range b {
-		counter := db.counts.of(ns)
-		counter.Add(0, c.plain, now)
-		for _, ends := range []map[uint64]int{c.ends, c.soon} {
-			for end, n := range ends {
-				counter.Add(end, n, now)
-			}
-		}
-	}
-}
 
 // Update runs f in a transaction of a namespace and puts the records that f has written. The transaction does not see
 // records that were put before, and may only put records.
@@ -323,7 +259,7 @@ func (b *Bulk) Finish(progress func(n int)) error {
 	}
 	work := make(chan func() error)
 	var workers sync.WaitGroup
-	for range max(1, runtime.GOMAXPROCS(0)) {
+	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for f := range work {
 				if b.failed() != nil {
@@ -438,7 +374,7 @@ func (b *Bulk) settle() error {
 
 // keyTwice translates the RocksDB error that reports keys out of order.
 func keyTwice(err error) error {
-	if e, ok := errors.AsType[*rocks.Error](err); ok && bytes.Contains([]byte(e.Text), []byte("strict ascending order")) {
+	if e, ok := errors.AsType[*rocks.Error](err); ok && strings.Contains(e.Text, "strict ascending order") {
 		return errors.New("a key, or an element of a collection, appears twice")
 	}
 	return err

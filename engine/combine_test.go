@@ -248,7 +248,7 @@ func TestVerdictWakesWriter(t *testing.T) {
 	written := make(chan struct{})
 	go func() {
 		job := &countJob{tx: db.NewTx()}
-		for i := 0; i < 20_000; i++ {
+		for range 20_000 {
 			job.start("a")
 			if _, err := job.tx.AcquireOrCombine(job); err != nil {
 				t.Error(err)

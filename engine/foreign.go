@@ -131,12 +131,9 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		return nil
 	case cf.Default, cf.ZSetScore, cf.Stream:
 		c.b.collections = true
-		sub, err := cf.ParseSubkey(rec.Key, c.db.slots)
+		_, err := c.db.checkSubkey(rec)
 		if err != nil {
 			return err
-		}
-		if rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
-			return fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
 		}
 		if c.nsKey, err = cf.AppendNSKeyOf(c.nsKey[:0], rec.Key, c.db.slots); err != nil {
 			return err
@@ -164,6 +161,15 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		}
 	}
 	return fmt.Errorf("there is no column family %d", rec.Family)
+}
+
+// checkSubkey parses the key of an element of a collection.
+func (db *DB) checkSubkey(rec *batch.Record) (cf.Subkey, error) {
+	sub, err := cf.ParseSubkey(rec.Key, db.slots)
+	if err == nil && rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
+		err = fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
+	}
+	return sub, err
 }
 
 // pass reports whether a record that this version cannot decode is written nevertheless: a master of a newer version
@@ -290,13 +296,12 @@ func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
 // propagate notes which of the server's in-memory copies change. Other records of the family, from other versions, are
 // accepted.
 func (c *batchCheck) propagate(rec *batch.Record) error {
-	if string(rec.Key) == cf.PropagateRedisMaster {
-		return nil // every batch of a replica of Redis has it, and only its writer reads it
-	}
-	if string(rec.Key) == cf.PropagateImport {
-		return nil // the next master reads it in the database
-	}
-	if string(rec.Key) == cf.PropagateSlotMarks {
+	switch string(rec.Key) {
+	case cf.PropagateRedisMaster: // every batch of a replica of Redis has it, and only its writer reads it
+		return nil
+	case cf.PropagateImport: // the next master reads it in the database
+		return nil
+	case cf.PropagateSlotMarks:
 		c.b.SlotMarks = true
 		return nil
 	}
@@ -354,9 +359,6 @@ func (b *ExternalBatch) EachKey(slots bool, f func(ns, key []byte) error) error 
 	}
 	return r.Err()
 }
-
-// Len returns the length of the batch in bytes.
-func (b *ExternalBatch) Len() int { return len(b.rep) }
 
 // AcquireFor takes the locks that [Tx.Apply] needs, in place of the requested locks. If it returns an error (see
 // Acquire), the transaction holds no lock.

@@ -154,9 +154,7 @@ func (g *Ingest) add(rep []byte) error {
 			p, id = g.emptyPart(), rec.Family
 		}
 		p.at = append(p.at, uint64(len(p.arena)))
-		p.arena = binary.NativeEndian.AppendUint32(p.arena, uint32(len(rec.Key)))
-		p.arena = binary.NativeEndian.AppendUint32(p.arena, uint32(len(rec.Value)))
-		p.arena = append(append(p.arena, rec.Key...), rec.Value...)
+		p.arena = appendRecord(p.arena, rec.Key, rec.Value)
 	}
 	if err := r.Err(); err != nil {
 		return foreignError(err)
@@ -207,12 +205,9 @@ func (g *Ingest) check(rec *batch.Record) error {
 		}
 		userKey = key
 	case cf.Default, cf.ZSetScore, cf.Stream:
-		sub, err := cf.ParseSubkey(rec.Key, g.db.slots)
+		sub, err := g.db.checkSubkey(rec)
 		if err != nil {
 			return err
-		}
-		if rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
-			return fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
 		}
 		if g.load != nil {
 			return g.load.check(sub.Namespace)

@@ -56,9 +56,7 @@ func (f *sortRecords) put(key, value []byte, prefix int) int {
 		f.arena = append(make([]byte, 0, max(2*cap(f.arena), need, 64<<10)), f.arena...)
 	}
 	f.at = append(f.at, uint64(at))
-	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(key)))
-	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(value)))
-	f.arena = append(append(f.arena, key...), value...)
+	f.arena = appendRecord(f.arena, key, value)
 	if f.first == nil {
 		f.first = bytes.Clone(key)
 		f.common = len(key)
@@ -75,6 +73,12 @@ func (f *sortRecords) put(key, value []byte, prefix int) int {
 // reset forgets the records and keeps the memory.
 func (f *sortRecords) reset() {
 	*f = sortRecords{arena: f.arena[:0], at: f.at[:0], groups: f.groups[:0], order: f.order[:0]}
+}
+
+func appendRecord(arena, key, value []byte) []byte {
+	arena = binary.NativeEndian.AppendUint32(arena, uint32(len(key)))
+	arena = binary.NativeEndian.AppendUint32(arena, uint32(len(value)))
+	return append(append(arena, key...), value...)
 }
 
 // recordKey returns the key of the record at an offset of an arena.

@@ -193,11 +193,7 @@ func (tx *Tx) StopReading() { tx.stopped = true }
 func (tx *Tx) IsFromMaster() bool { return tx.ofMaster }
 
 // Tick advances the transaction's time to the present. The pipeline calls it before every command.
-func (tx *Tx) Tick(now int64) {
-	if now > tx.now {
-		tx.now = now
-	}
-}
+func (tx *Tx) Tick(now int64) { tx.now = max(tx.now, now) }
 
 // NSKey returns the metadata key of a user key; valid until the end of the transaction.
 func (tx *Tx) NSKey(userKey []byte) []byte {

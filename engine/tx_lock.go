@@ -71,21 +71,15 @@ func (tx *Tx) Awaited() bool {
 	return slices.ContainsFunc(tx.locks.Held(), func(v Lock) bool { return tx.db.locks.Waiting(v.Name()) > 0 })
 }
 
-// Generation returns a number that changes whenever another transaction may have written the key, whose lock the
-// transaction must hold. Writes of other keys may change it too.
-func (tx *Tx) Generation(userKey []byte) uint64 {
-	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	return tx.db.locks.Generation(tx.db.locks.Name(tx.keyBuf))
-}
-
-// ReadGeneration is Generation for state that is kept for a key beyond the transaction. ok is false when the
-// transaction holds the lock for writing, because it may have changed the key and may yet fail, or has released the
-// lock.
+// ReadGeneration returns a number that changes whenever another transaction may have written the key, for state that is
+// kept for the key beyond the transaction. Writes of other keys may change it too. ok is false when the transaction
+// holds the lock for writing, because it may have changed the key and may yet fail, or has released the lock.
 func (tx *Tx) ReadGeneration(userKey []byte) (generation uint64, ok bool) {
-	if !tx.cacheOK || tx.Holds(userKey) {
+	if !tx.cacheOK {
 		return 0, false
 	}
-	return tx.Generation(userKey), true
+	name := tx.LockIn(tx.ns, userKey, false).Name()
+	return tx.db.locks.Generation(name), !tx.locks.Writes(name)
 }
 
 // Scripts call several commands and may touch undeclared keys. The functions below let scripts take locks while they

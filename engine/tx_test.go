@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -78,15 +79,11 @@ func TestOverlayAgainstModel(t *testing.T) {
 		tx.Begin(ns)
 		defer tx.Release()
 		work := map[string]string{}
-		for k, v := range model {
-			work[k] = v
-		}
+		maps.Copy(work, model)
 		for range 40 {
 			mark := tx.Savepoint()
 			before := map[string]string{}
-			for k, v := range work {
-				before[k] = v
-			}
+			maps.Copy(before, work)
 			for range 1 + rng.IntN(4) {
 				k := key()
 				switch rng.IntN(12) {

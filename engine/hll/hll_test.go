@@ -3,6 +3,7 @@ package hll
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -226,9 +227,8 @@ func TestModel(t *testing.T) {
 	}
 	for round := range 600 {
 		before := map[string]*model{}
-		for k, m := range have {
-			before[k] = m // a model is replaced, not changed
-		}
+		// a model is replaced, not changed
+		maps.Copy(before, have)
 		abandon := r.IntN(6) == 0
 		err := db.Update(ns, names, func(tx *engine.Tx) error {
 			for range 1 + r.IntN(20) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -97,9 +98,7 @@ func TestMemtableIsAMap(t *testing.T) {
 				if i == writes/2 {
 					snap, half = d.NewSnapshot(), map[string]string{}
 					defer snap.Close()
-					for k, v := range model {
-						half[k] = v
-					}
+					maps.Copy(half, model)
 				}
 				b.Reset()
 				for range 1 + r.IntN(3) {

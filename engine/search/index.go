@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -203,9 +204,7 @@ func (r *Registry) change(f func(d definitions) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := definitions{}
-	for ns, list := range r.load() {
-		next[ns] = list
-	}
+	maps.Copy(next, r.load())
 	err := f(next)
 	if err == nil {
 		r.store(next)
@@ -222,9 +221,6 @@ func (d definitions) remove(ns, name string) {
 
 // Any reports whether an index exists. It costs one atomic load.
 func (r *Registry) Any() bool { return r != nil && r.all.Load() != nil }
-
-// Has reports whether a namespace has indexes.
-func (r *Registry) Has(ns string) bool { return r.Any() && len(r.load()[ns]) > 0 }
 
 // List returns the indexes of a namespace, sorted by name.
 func (r *Registry) List(ns string) []*Index {

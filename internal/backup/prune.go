@@ -99,7 +99,7 @@ func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		p.Files++
 		p.Bytes += g.Size
 	}
-	if err := r.pruneLog(ctx, kept, lines, live, o, p, remove); err != nil || o.DryRun {
+	if err := r.pruneLog(kept, lines, live, o, p, remove); err != nil || o.DryRun {
 		return p, err
 	}
 	return p, r.CleanUp(ctx, r.now().Add(-tmpAge))
@@ -188,8 +188,8 @@ func loggedSince(backups []*Backup, lines []*Timeline, since time.Time) (list []
 
 // pruneLog removes segments. A timeline needs the segments after a backup: after the oldest kept one, or with KeepLog
 // after the newest one that is older.
-func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, lines []*Timeline, live map[string]bool, o PruneOptions,
-	p *Pruned, remove func(string) error) error {
+func (r *Repo) pruneLog(kept []*Backup, lines []*Timeline, live map[string]bool, o PruneOptions, p *Pruned,
+	remove func(string) error) error {
 	for _, t := range lines {
 		from := logBegin(kept, t.ID, o, r.now())
 		if from == nil && live[t.ID] { // a timeline that has just begun has no backup yet

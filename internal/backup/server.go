@@ -78,7 +78,7 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	if _, err := io.ReadFull(c.In, text); err != nil {
 		return 0, err
 	}
-	for _, line := range strings.Split(string(text), "\r\n") {
+	for line := range strings.SplitSeq(string(text), "\r\n") {
 		if v, ok := strings.CutPrefix(line, "master_repl_offset:"); ok {
 			return strconv.ParseUint(v, 10, 64)
 		}

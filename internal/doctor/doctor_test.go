@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -35,9 +36,7 @@ func sound() Facts {
 func TestFacts(t *testing.T) {
 	set := func(f *Facts, name, value string) {
 		m := fstest.MapFS{}
-		for k, v := range f.Root.(fstest.MapFS) {
-			m[k] = v
-		}
+		maps.Copy(m, f.Root.(fstest.MapFS))
 		m[name] = &fstest.MapFile{Data: []byte(value + "\n")}
 		f.Root = m
 	}

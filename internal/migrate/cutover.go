@@ -38,8 +38,7 @@ func (m *migration) cutOver() (err error) {
 		defer func() {
 			m.result.Paused = time.Since(begin).Seconds()
 			if m.result.Source == "" { // without a fence
-				_, e := m.from.undo("CLIENT", "UNPAUSE")
-				err = errors.Join(err, e)
+				err = errors.Join(err, m.from.undo("CLIENT", "UNPAUSE"))
 			}
 		}()
 	}

@@ -184,12 +184,12 @@ func sortedKeys[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }
 const undoTimeout = 5 * time.Second
 
 // undo sends a command even if the context has ended.
-func (p *peer) undo(args ...string) (transfer.Reply, error) {
+func (p *peer) undo(args ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), undoTimeout)
 	defer cancel()
 	link, err := dial(ctx, p.addr)
-	if err != nil {
-		return transfer.Reply{}, err
+	if err == nil {
+		_, err = link.do(args...)
 	}
-	return link.do(args...)
+	return err
 }

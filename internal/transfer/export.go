@@ -144,7 +144,7 @@ func (e *exporter) databases() (dbs []int, total int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, line := range strings.Split(string(r.Text), "\n") {
+	for line := range strings.SplitSeq(string(r.Text), "\n") {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":keys=")
 		if !ok || !strings.HasPrefix(name, "db") {
 			continue

@@ -186,7 +186,7 @@ func (s *Spec) describe() {
 	default:
 		uses = "RW access update"
 	}
-	for _, one := range strings.Split(uses, " / ") {
+	for one := range strings.SplitSeq(uses, " / ") {
 		f.keys = append(f.keys, s.parseKeySpec(one))
 	}
 }

@@ -30,7 +30,7 @@ func compile(source []byte, name string, calls int) (*code, error) {
 var builtin = map[string]bool{}
 
 func init() {
-	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error
+	for name := range strings.FieldsSeq(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error
 		gcinfo getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select
 		setmetatable string struct table tonumber tostring type unpack xpcall`) {
 		builtin[name] = true

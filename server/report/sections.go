@@ -314,7 +314,7 @@ func (r *Report) infoRocksDB(w *info.Writer, _ string) {
 // percentiles parses latency-tracking-info-percentiles; CONFIG has refused invalid numbers.
 func (r *Report) percentiles() []float64 {
 	var ps []float64
-	for _, w := range strings.Fields(r.Config.Text("latency-tracking-info-percentiles")) {
+	for w := range strings.FieldsSeq(r.Config.Text("latency-tracking-info-percentiles")) {
 		if p, err := strconv.ParseFloat(w, 64); err == nil {
 			ps = append(ps, p)
 		}

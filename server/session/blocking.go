@@ -242,14 +242,7 @@ func (c *conn) readInput() error {
 		// bytes before it do not fit into the buffer of the socket.
 		return c.wire.WaitHangup()
 	}
-	n, err := c.wire.Fill()
-	if n > 0 {
-		c.info.netIn.Add(int64(n))
-		c.srv.Stats.NetIn.Add(int64(n))
-		c.srv.Stats.Reads.Add(1)
-		return nil
-	}
-	return err
+	return c.fill()
 }
 
 // tryAlone runs the waiter's command by itself, with all its locks, when the client that brought the data could not
@@ -302,9 +295,7 @@ func (c *conn) reply(w *waiter) bool {
 	}
 	n := w.out.Len()
 	err := c.wire.Send(w.out.Bytes())
-	c.info.netOut.Add(int64(n))
-	c.srv.Stats.NetOut.Add(int64(n))
-	c.srv.Stats.Writes.Add(1)
+	c.countSent(n)
 	c.info.lastActive.Store(int64(time.Since(c.srv.started)))
 	if err != nil {
 		c.logEnd(err)

@@ -210,11 +210,8 @@ func (c *conn) readMore() error {
 		if c.srv.closing.Load() { // checked after the deadline is set: Close sets closing first, then its own deadline
 			return net.ErrClosed
 		}
-		n, err := c.wire.Fill()
-		if n > 0 {
-			c.info.netIn.Add(int64(n))
-			c.srv.Stats.NetIn.Add(int64(n))
-			c.srv.Stats.Reads.Add(1)
+		err := c.fill()
+		if err == nil {
 			c.info.qbuf.Store(int64(len(c.wire.Input())))
 			c.info.qcap.Store(int64(c.wire.InputCap()))
 			return nil
@@ -231,6 +228,18 @@ func (c *conn) readMore() error {
 		}
 		c.deadline = true
 	}
+}
+
+// fill waits for bytes, appends them to the input and counts them.
+func (c *conn) fill() error {
+	n, err := c.wire.Fill()
+	if n == 0 {
+		return err
+	}
+	c.info.netIn.Add(int64(n))
+	c.srv.Stats.NetIn.Add(int64(n))
+	c.srv.Stats.Reads.Add(1)
+	return nil
 }
 
 // process decodes and runs the commands in the input. It returns false when the session ends.
@@ -336,32 +345,6 @@ func (c *run) runAll() bool {
 	return c.owner == nil
 }
 
-// replyPeak is the largest number of reply bytes sent at once in the present period and in the previous period, as
-// CLIENT LIST shows it. Only the connection's goroutine uses it.
-type replyPeak struct {
-	period            int64 // number of the present period
-	current, previous int   // bytes
-}
-
-// replyPeriod is a period of replyPeak: the reply-buffer-peak-reset-time of Redis.
-const replyPeriod = 5 * time.Second
-
-// note records that n bytes were sent at once. at is the time since a fixed moment, the same in all calls. note reports
-// whether the peak has changed.
-func (p *replyPeak) note(n int, at time.Duration) bool {
-	was := p.get()
-	if now := int64(at / replyPeriod); now != p.period {
-		if p.previous = 0; now == p.period+1 {
-			p.previous = p.current
-		}
-		p.period, p.current = now, 0
-	}
-	p.current = max(p.current, n)
-	return p.get() != was
-}
-
-func (p *replyPeak) get() int { return max(p.current, p.previous) }
-
 // limits sets the decoder's limits for the client as it is now.
 func (c *conn) limits() {
 	c.dec.Limits.Unauthenticated = !c.sess.Authorized
@@ -401,9 +384,7 @@ func (c *run) flushMany() {
 
 // sent notes that n bytes, all of the replies so far, were sent with the result err.
 func (c *run) sent(n int, err error) bool {
-	c.info.netOut.Add(int64(n))
-	c.srv.Stats.NetOut.Add(int64(n))
-	c.srv.Stats.Writes.Add(1)
+	c.countSent(n)
 	if c.peak.note(n, c.clock) {
 		c.info.replyPeak.Store(int64(c.peak.get()))
 	}
@@ -416,6 +397,13 @@ func (c *run) sent(n int, err error) bool {
 		return false
 	}
 	return true
+}
+
+// countSent counts a write of n bytes of replies.
+func (c *conn) countSent(n int) {
+	c.info.netOut.Add(int64(n))
+	c.srv.Stats.NetOut.Add(int64(n))
+	c.srv.Stats.Writes.Add(1)
 }
 
 // TakeReply sends the beginning of a long reply, and waits while the client still has much of the reply to read.

@@ -167,7 +167,7 @@ func (c *run) callEnded(f *frame, r *request, took time.Duration) {
 	if f.mode != scripted {
 		return
 	}
-	c.script.calls.ran(r.spec, took)
+	c.script.calls.add(r.spec, 1, took)
 	if c.seen.histograms {
 		c.srv.Stats.Measure(r.spec.ID, took, 1)
 	}

@@ -30,13 +30,8 @@ const shared = command.Fast | command.Single | command.Blind
 // callStats collects the calls of one run, so that the shared counters are changed once per command name and not once
 // per call.
 type callStats struct {
-	byID    []callCount
-	touched []int32
-	group   callGroup
-}
-
-type callCount struct {
-	calls, nsec int64
+	callCounts
+	group callGroup
 }
 
 // callGroup is a series of calls of one command between two readings of the clock.
@@ -88,23 +83,14 @@ func (c *run) readClock(spec *command.Spec) {
 
 // measured adds a group to the statistics.
 func (c *run) measured(g *callGroup, took time.Duration) {
-	s := &c.calls
-	if s.byID == nil {
-		s.byID = make([]callCount, command.NumSpecs())
-	}
-	n := &s.byID[g.spec.ID]
-	if n.calls == 0 {
-		s.touched = append(s.touched, int32(g.spec.ID))
-	}
-	n.calls += int64(g.n)
-	n.nsec += int64(took)
+	c.calls.add(g.spec, g.n, took)
 	if c.seen.histograms {
 		c.srv.Stats.Measure(g.spec.ID, took/time.Duration(g.n), int64(g.n))
 	}
 	if c.blocked != nil && c.blocked.spec == g.spec {
 		c.blocked.took.Add(int64(took)) // the slow log gets the call when the wait has ended, as in Redis
 	} else if took >= c.seen.noteworthy {
-		c.noteSlow(g, took)
+		c.noteCall(c.sess, c.longest(g), took)
 	}
 }
 
@@ -117,9 +103,6 @@ func (c *run) uncount(reqs []request) {
 		}
 	}
 }
-
-// noteSlow adds a group that exceeds a threshold to the slow log and the latency monitor.
-func (c *run) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
 
 // inScript stands for the client of a command that a script calls: it has neither address nor name.
 var inScript command.Session
@@ -141,21 +124,8 @@ func (c *conn) noteCall(client *command.Session, r *request, took time.Duration)
 
 // account adds the counts since its last call to the server's counters.
 func (c *run) account() {
-	s := &c.calls
 	c.info.lastActive.Store(int64(c.clock))
-	if len(s.touched) == 0 {
-		return
-	}
-	var total int64
-	for _, id := range s.touched {
-		n := &s.byID[id]
-		c.srv.Stats.Call(int(id), n.calls, n.nsec)
-		total += n.calls
-		*n = callCount{}
-	}
-	c.srv.Stats.Commands.Add(total)
-	c.info.cmds.Add(total)
-	s.touched = s.touched[:0]
+	c.info.cmds.Add(c.calls.settle(c.srv.Stats, true))
 }
 
 // longest returns the call of a group with the longest reply: it is the most likely cause if the group was slow.

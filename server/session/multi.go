@@ -219,9 +219,6 @@ func (c *run) execQueued(m *multi) error {
 
 // refuseQueued returns why the state of the server does not let a queued command run. Then none of them runs.
 func (c *run) refuseQueued(m *multi) error {
-	if c.fed {
-		return nil
-	}
 	for i := range m.queue {
 		if err := c.limit(m.queue[i].spec.Flags); err != nil {
 			return err

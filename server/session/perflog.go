@@ -21,7 +21,7 @@ type profiling struct {
 // newProfiling returns nil when nothing is profiled.
 func newProfiling(ratio int, commands string, least time.Duration) *profiling {
 	p := &profiling{ratio: ratio, least: least, commands: map[string]bool{}}
-	for _, name := range strings.Split(commands, ",") {
+	for name := range strings.SplitSeq(commands, ",") {
 		switch name = strings.ToLower(strings.TrimSpace(name)); name {
 		case "":
 		case "*":

@@ -48,7 +48,9 @@ type scriptRun struct {
 	// them.
 	shared, alone bool
 
-	calls  scriptCalls
+	// calls are the calls of commands by the script. They count when it ends, or the transaction that runs it: what is
+	// rolled back and run again has called nothing.
+	calls  callCounts
 	failed bool // the reply has an error
 }
 

@@ -8,29 +8,29 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// scriptCalls counts the commands that a script calls, as INFO commandstats has them. They are added to the server's
-// counters when the script ends, or the transaction that runs it: what is rolled back and run again has called nothing.
-type scriptCalls struct {
+// callCounts counts calls by command, as INFO commandstats has them, until they are added to the server's counters.
+type callCounts struct {
 	byID    []callCount
 	touched []int32
 }
 
-// ran counts a call.
-func (s *scriptCalls) ran(spec *command.Spec, took time.Duration) {
+type callCount struct{ calls, nsec int64 }
+
+// add counts n calls of a command.
+func (s *callCounts) add(spec *command.Spec, n int, took time.Duration) {
 	if s.byID == nil {
 		s.byID = make([]callCount, command.NumSpecs())
 	}
-	n := &s.byID[spec.ID]
-	if n.calls == 0 {
+	c := &s.byID[spec.ID]
+	if c.calls == 0 {
 		s.touched = append(s.touched, int32(spec.ID))
 	}
-	n.calls++
-	n.nsec += int64(took)
+	c.calls += int64(n)
+	c.nsec += int64(took)
 }
 
-// settle adds the calls to the server's counters, or forgets them.
-func (s *scriptCalls) settle(to *metrics.Stats, count bool) {
-	var total int64
+// settle adds the calls to the server's counters, or forgets them. It returns how many it has added.
+func (s *callCounts) settle(to *metrics.Stats, count bool) (total int64) {
 	for _, id := range s.touched {
 		n := &s.byID[id]
 		if count {
@@ -43,6 +43,7 @@ func (s *scriptCalls) settle(to *metrics.Stats, count bool) {
 	if total > 0 {
 		to.Commands.Add(total)
 	}
+	return total
 }
 
 // Failed counts an error in the reply of a script. An error of a command that the script called was counted when the

@@ -207,17 +207,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) { c.nc.SetWriteDeadline(t) }
 // owner sets a read deadline.
 func (c *Conn) Wake() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// WaitDeadline waits for the read deadline, or for Wake, without receiving anything. Its error is then
-// os.ErrDeadlineExceeded. It does not notice that the client ends the connection.
-func (c *Conn) WaitDeadline() error {
-	if c.raw == nil {
-		return c.nc.(*timed).wait()
-	}
-	return c.raw.Read(func(uintptr) bool { return false })
-}
-
-// WaitHangup is WaitDeadline, but also ends when the client is gone: then the error is ErrGone. The end of a
-// connection that is not a socket is not noticed.
+// WaitHangup waits for the read deadline, or for Wake, without receiving anything: then its error is
+// os.ErrDeadlineExceeded. It also ends when the client is gone: then the error is ErrGone. The end of a connection that
+// is not a socket is not noticed.
 func (c *Conn) WaitHangup() error {
 	if c.raw == nil {
 		return c.nc.(*timed).wait()

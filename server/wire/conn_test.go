@@ -126,7 +126,6 @@ func TestWaiting(t *testing.T) {
 		wait func(*Conn) error
 	}{
 		{"Fill", func(c *Conn) error { _, err := c.Fill(); return err }},
-		{"WaitDeadline", (*Conn).WaitDeadline},
 		{"WaitHangup", (*Conn).WaitHangup},
 	}
 	ends := []struct {

@@ -192,7 +192,7 @@ func checkCron(text string) error {
 
 // checkPercentiles checks latency-tracking-info-percentiles: numbers from 0 to 100.
 func checkPercentiles(text string) error {
-	for _, w := range strings.Fields(text) {
+	for w := range strings.FieldsSeq(text) {
 		if p, err := strconv.ParseFloat(w, 64); err != nil || !(p >= 0 && p <= 100) {
 			return ReplyError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
 		}

@@ -1,4 +1,4 @@
-package derived_test
+package enginetest_test
 
 import (
 	"fmt"
