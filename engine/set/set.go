@@ -95,7 +95,7 @@ func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, er
 		if added == 0 {
 			tx.LogData(cf.LogSet)
 		}
-		tx.Put(cf.Default, tx.Subkey(rec, m), nil)
+		tx.PutSubkey(rec, cf.Default, tx.Subkey(rec, m), nil)
 		added++
 	}
 	return added, nil
@@ -193,7 +193,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	}
 	tx.LogData(cf.LogSet)
 	for _, m := range members {
-		tx.Delete(cf.Default, tx.Subkey(&rec, m))
+		tx.DeleteSubkey(cf.Default, tx.Subkey(&rec, m))
 		f(m)
 	}
 	rec.Size -= n
