@@ -201,8 +201,8 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	return nil
 }
 
-// sampleChunk is how many random members one draw returns.
-const sampleChunk = 1024
+// sampleChunk is how many random members one draw returns: as many as a pool of the engine serves.
+const sampleChunk = 16384
 
 // Random calls f with n random members, until f returns false. A member may occur several times. Random does not read
 // the whole set.
