@@ -65,6 +65,9 @@ func (tx *Tx) writesDone(ok bool) {
 // eachLateDelete calls f with the deleted keys that the overlay does not have and the cache may have. What was put late
 // is new, and the cache does not take it up.
 func (tx *Tx) eachLateDelete(f func(id cf.ID, key []byte)) {
+	if !tx.over.gone {
+		return
+	}
 	tx.over.eachLate(func(rec *batch.Record) {
 		if rec.Kind == batch.Delete && rec.Family == cf.Default {
 			f(rec.Family, rec.Key)

@@ -19,8 +19,9 @@ type overlay struct {
 	batch  *batch.Builder
 	writes [cf.Index + 1]int // how many keys of each family were written
 	ranges []rangeDelete
-	cached int // bytes of the cached reads
-	behind int // offset in the batch of the first record that is not indexed, see late; 0 = none
+	cached int  // bytes of the cached reads
+	behind int  // offset in the batch of the first record that is not indexed, see late; 0 = none
+	gone   bool // some of the records that are not indexed are deletes
 }
 
 type entryKind uint8
@@ -77,7 +78,7 @@ func (o *overlay) reset() {
 		clear(o.ents)
 		o.ents = o.ents[:0]
 	}
-	o.ranges, o.last, o.cached, o.behind = o.ranges[:0], 0, 0, 0
+	o.ranges, o.last, o.cached, o.behind, o.gone = o.ranges[:0], 0, 0, 0, false
 	o.writes = [cf.Index + 1]int{}
 }
 
@@ -207,7 +208,7 @@ func (o *overlay) catchUp(id cf.ID) {
 		return
 	}
 	o.eachLate(func(rec *batch.Record) {
-		o.behind = 0
+		o.behind, o.gone = 0, false
 		switch {
 		case rec.Family == cf.Metadata:
 		case rec.Kind == batch.Put:

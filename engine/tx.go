@@ -331,6 +331,7 @@ func (tx *Tx) DeleteSubkey(id cf.ID, key []byte) {
 		return
 	}
 	tx.over.late()
+	tx.over.gone = true
 	tx.batch.Delete(id, key)
 }
 
