@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/reccache"
 )
 
@@ -30,6 +32,7 @@ func (tx *Tx) markWrites() {
 			tx.hashes = append(tx.hashes, c.Hash(e.id, tx.over.keyOf(e)))
 		}
 	}
+	tx.eachLateDelete(func(id cf.ID, key []byte) { tx.hashes = append(tx.hashes, c.Hash(id, key)) })
 	c.TouchSets(tx.hashes)
 	for _, h := range tx.hashes {
 		c.Mark(h)
@@ -50,9 +53,26 @@ func (tx *Tx) writesDone(ok bool) {
 			n++
 		}
 	}
+	tx.eachLateDelete(func(id cf.ID, key []byte) {
+		c.Done(tx.hashes[n], id, key, nil, true, ok)
+		n++
+	})
 	if tx.deletesUnnamed() {
 		c.DoneAll(ok)
 	}
+}
+
+// eachLateDelete calls f with the deleted keys that the overlay does not have and the cache may have. What was put late
+// is new, and the cache does not take it up.
+func (tx *Tx) eachLateDelete(f func(id cf.ID, key []byte)) {
+	if !tx.over.gone {
+		return
+	}
+	tx.over.eachLate(func(rec *batch.Record) {
+		if rec.Kind == batch.Delete && rec.Family == cf.Default {
+			f(rec.Family, rec.Key)
+		}
+	})
 }
 
 // deletesUnnamed reports whether the transaction deletes cached records without their keys, by range. Range deletes of

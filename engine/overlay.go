@@ -19,7 +19,9 @@ type overlay struct {
 	batch  *batch.Builder
 	writes [cf.Index + 1]int // how many keys of each family were written
 	ranges []rangeDelete
-	cached int // bytes of the cached reads
+	cached int  // bytes of the cached reads
+	behind int  // offset in the batch of the first record that is not indexed, see late; 0 = none
+	gone   bool // some of the records that are not indexed are deletes
 }
 
 type entryKind uint8
@@ -76,7 +78,7 @@ func (o *overlay) reset() {
 		clear(o.ents)
 		o.ents = o.ents[:0]
 	}
-	o.ranges, o.last, o.cached = o.ranges[:0], 0, 0
+	o.ranges, o.last, o.cached, o.behind, o.gone = o.ranges[:0], 0, 0, 0, false
 	o.writes = [cf.Index + 1]int{}
 }
 
@@ -90,6 +92,7 @@ func (o *overlay) find(id cf.ID, key []byte) *entry {
 	if len(o.ents) == 0 {
 		return nil
 	}
+	o.catchUp(id)
 	if e := &o.ents[o.last]; e.id == id && bytes.Equal(o.keyOf(e), key) {
 		return e
 	}
@@ -169,6 +172,7 @@ func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found, known bool) {
 
 // dirty reports whether reads of a family must look at the overlay beyond point look-ups.
 func (o *overlay) dirty(id cf.ID) bool {
+	o.catchUp(id)
 	if o.writes[id] > 0 {
 		return true
 	}
@@ -178,6 +182,41 @@ func (o *overlay) dirty(id cf.ID) bool {
 		}
 	}
 	return false
+}
+
+// late is called before a record is added to the batch that is not indexed until catchUp.
+func (o *overlay) late() {
+	if o.behind == 0 {
+		o.behind = o.batch.Len()
+	}
+}
+
+// eachLate calls f with the records that are not indexed, and with those between them that are.
+func (o *overlay) eachLate(f func(rec *batch.Record)) {
+	if o.behind == 0 {
+		return
+	}
+	r := batch.NewReaderAt(o.batch.Bytes(), o.behind)
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+		f(&rec)
+	}
+}
+
+// catchUp indexes the whole batch before a family is asked for. Metadata records are always indexed.
+func (o *overlay) catchUp(id cf.ID) {
+	if o.behind == 0 || id == cf.Metadata {
+		return
+	}
+	o.eachLate(func(rec *batch.Record) {
+		o.behind, o.gone = 0, false
+		switch {
+		case rec.Family == cf.Metadata:
+		case rec.Kind == batch.Put:
+			o.write(rec.Family, rec.Key, rec.ValueOffset, len(rec.Value), written)
+		case rec.Kind == batch.Delete:
+			o.write(rec.Family, rec.Key, rec.ValueOffset, 0, deleted)
+		}
+	})
 }
 
 // rebuild indexes the batch anew after a rollback of part of it. Cached reads are forgotten.
@@ -220,6 +259,7 @@ func (o *overlay) write(id cf.ID, key []byte, valAt, valN int, kind entryKind) *
 
 // deleteRange forgets the entries of a family in a range and remembers that the range is deleted.
 func (o *overlay) deleteRange(id cf.ID, begin, end []byte) {
+	o.catchUp(id)
 	for i := range o.ents {
 		e := &o.ents[i]
 		key := o.keyOf(e)

@@ -22,6 +22,7 @@ import (
 // walk.
 const (
 	sampleAll  = 128     // collections up to this size are read at each call
+	wholeShare = 3       // a collection is read too if more than one of so many entries is wanted: walks cost more
 	poolWhole  = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
 	wholeMost  = 16384   // ... unless so many entries exist, because most of them are dead
 	poolRuns   = 8       // walks for one pool
@@ -56,17 +57,18 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 	for misses := 0; len(out) < n && misses < 256; misses++ { // what was found may be deleted again and again
 		want := n - len(out)
 		got := tx.findPool(prefix).draw(want)
-		var err error
+		had := len(out)
 		if len(got) == 0 {
 			p, err := tx.fillPool(id, prefix, drawPool(size), misses > 4)
 			if err != nil || p == nil {
 				return out, err
 			}
-			got = p.draw(want)
-		}
-		had := len(out)
-		if out, err = tx.verified(id, prefix, got, out); err != nil {
-			return nil, err
+			out = append(out, p.draw(want)...) // read just now: they exist
+		} else {
+			var err error
+			if out, err = tx.verified(id, prefix, got, out); err != nil {
+				return nil, err
+			}
 		}
 		if len(out) > had {
 			misses = 0
@@ -78,7 +80,7 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 // PopSample returns up to n different random subkeys that the caller is about to delete. Repeated calls share the cost
 // of finding them, and earlier deletes do not slow them down.
 func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
-	if uint64(n) >= size || size <= sampleAll && n > 1 {
+	if uint64(n) >= size || size <= sampleAll && n > 1 || n >= popPool && uint64(n)*wholeShare >= size {
 		return tx.drawFromAll(id, prefix, n)
 	}
 	var out [][]byte
@@ -86,7 +88,8 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 	for fills := 0; len(out) < n; {
 		want := n - len(out)
 		got := tx.findPool(prefix).take(want)
-		if len(got) == 0 {
+		fresh := len(got) == 0 // read just now: they exist
+		if fresh {
 			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
 				return tx.drawFromAll(id, prefix, n)
 			}
@@ -96,9 +99,12 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			}
 			got = p.take(want)
 		}
-		live, err := tx.verified(id, prefix, got, nil)
-		if err != nil {
-			return nil, err
+		live := got
+		if !fresh {
+			var err error
+			if live, err = tx.verified(id, prefix, got, nil); err != nil {
+				return nil, err
+			}
 		}
 		for _, k := range live {
 			if !repeats.Again(k) {
@@ -124,7 +130,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 	switch {
 	case uint64(n) >= size:
 		return tx.allSubkeys(id, prefix)
-	case uint64(n)*3 >= size || size <= sampleAll:
+	case uint64(n)*wholeShare >= size || size <= sampleAll:
 		return tx.drawFromAll(id, prefix, n)
 	}
 	repeats := NewRepeats(n)
@@ -191,7 +197,7 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 	defer it.Close()
 	var all [][]byte
 	for it.Next() {
-		all = append(all, bytes.Clone(it.Key()))
+		all = append(all, tx.arena.copy(it.Key()))
 	}
 	return all, it.Err()
 }

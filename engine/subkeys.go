@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"slices"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -25,11 +26,11 @@ func NewRepeats(n int) (r Repeats) {
 	return r
 }
 
-// Again reports whether an earlier call had the same bytes. It keeps b.
+// Again reports whether an earlier call had the same bytes. It keeps b, which must not change.
 func (r *Repeats) Again(b []byte) bool {
 	if r.many != nil {
 		n := len(r.many)
-		r.many[string(b)] = struct{}{}
+		r.many[unsafe.String(unsafe.SliceData(b), len(b))] = struct{}{}
 		return len(r.many) == n
 	}
 	for _, old := range r.few[:r.n] {
@@ -75,7 +76,7 @@ func (tx *Tx) DeleteSubkeys(r *Record, subs [][]byte, log []byte) (deleted int, 
 		if deleted == 0 {
 			tx.LogData(log)
 		}
-		tx.Delete(cf.Default, tx.Subkey(r, sub))
+		tx.DeleteSubkey(cf.Default, tx.Subkey(r, sub))
 		deleted++
 	}
 	return deleted, nil

@@ -307,6 +307,34 @@ func (tx *Tx) BatchError() error {
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
 
+// PutSubkey is Put of a subkey of a collection whose metadata record the transaction writes too. If the collection did
+// not exist, nobody else can have read the subkey, so the caches need not hear of it, and the transaction itself hardly
+// reads it: beyond the first indexed records, PutSubkey only appends it to the batch.
+func (tx *Tx) PutSubkey(r *Record, id cf.ID, key, value []byte) {
+	if r.Exists || len(tx.over.ents) < indexed {
+		tx.put(id, key, value)
+		return
+	}
+	tx.over.late()
+	tx.batch.Put(id, key, value)
+}
+
+// DeleteSubkey is Delete of a subkey of a collection whose metadata record the transaction writes too. Beyond the first
+// indexed records it only appends to the batch, because the transaction hardly reads the subkey again.
+func (tx *Tx) DeleteSubkey(id cf.ID, key []byte) {
+	if len(tx.over.ents) < indexed {
+		tx.Delete(id, key)
+		return
+	}
+	tx.over.late()
+	tx.over.gone = true
+	tx.batch.Delete(id, key)
+}
+
+// indexed is how many records of a transaction PutSubkey and DeleteSubkey enter in the overlay at once. So a small new
+// collection is found in the record cache after the commit, and a large one does not displace everything else from it.
+const indexed = 1024
+
 // PutRoom is Put for a value of n bytes, which the caller must write into the result before it uses the transaction
 // again.
 func (tx *Tx) PutRoom(id cf.ID, key []byte, n int) (value []byte) {

@@ -75,9 +75,11 @@ func (b *Builder) Put(id cf.ID, key, value []byte) (valueOffset int) {
 
 // PutParts is Put for a value in two parts.
 func (b *Builder) PutParts(id cf.ID, key, head, tail []byte) (valueOffset int) {
-	at, room := b.PutRoom(id, key, head, len(tail))
-	copy(room, tail)
-	return at
+	b.begin(id, tagPut, tagCFPut)
+	b.operand(key)
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(head)+len(tail)))
+	b.buf = append(append(b.buf, head...), tail...) // unlike slices.Grow, append does not clear what it overwrites
+	return len(b.buf) - len(head) - len(tail)
 }
 
 // PutRoom is Put for a value that begins with head. The caller must write the n bytes after head into room before it

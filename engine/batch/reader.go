@@ -92,6 +92,8 @@ type Reader struct {
 	pos int
 	n   uint32 // counted records returned so far
 	err error
+	// part: the reader has not begun with the first record.
+	part bool
 }
 
 // NewReader returns a reader of a batch, or [ErrHeader] if the header is incomplete. The reader and its records alias
@@ -113,6 +115,10 @@ func (r *Reader) Reset(rep []byte) error {
 	*r = Reader{rep: rep, pos: HeaderLen}
 	return nil
 }
+
+// NewReaderAt returns a reader of the records of a batch from an offset on, at which a record begins. The number of
+// records is not checked.
+func NewReaderAt(rep []byte, offset int) *Reader { return &Reader{rep: rep, pos: offset, part: true} }
 
 // Sequence returns the sequence number of the first counted record.
 func (r *Reader) Sequence() uint64 {
@@ -136,7 +142,7 @@ func (r *Reader) Next() (Record, bool) {
 		return Record{}, false
 	}
 	if r.pos >= len(r.rep) {
-		if len(r.rep) >= HeaderLen && r.n != r.Count() {
+		if len(r.rep) >= HeaderLen && !r.part && r.n != r.Count() {
 			r.err = fmt.Errorf("%w: %d instead of %d", ErrCount, r.n, r.Count())
 		}
 		return Record{}, false

@@ -215,7 +215,7 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 			flip(part[:len(b)], b)
 			m.add(part[:len(b)], c.firstString && i == 0)
 		}
-		c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), m.finish()[:m.used])
+		c.tx.PutSubkey(dest, cf.Default, fragmentKey(c.tx, dest, n), m.finish()[:m.used])
 		return
 	}
 	used := 0
@@ -241,7 +241,7 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 		used = int(min(fragment, c.size-n*fragment))
 		invert(result[:used])
 	}
-	c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), result[:used])
+	c.tx.PutSubkey(dest, cf.Default, fragmentKey(c.tx, dest, n), result[:used])
 }
 
 // stringFragment returns the part of a string that corresponds to the n-th fragment.

@@ -170,7 +170,7 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 			tx.LogData(cf.LogHash)
 			logged = true
 		}
-		tx.Put(cf.Default, tx.Subkey(rec, field), value)
+		tx.PutSubkey(rec, cf.Default, tx.Subkey(rec, field), value)
 	}
 	return added, nil
 }

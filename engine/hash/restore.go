@@ -107,9 +107,9 @@ func Restore(tx *engine.Tx, key []byte, pairs [][]byte, expires []uint64) error 
 		case at != 0 && int64(at) <= tx.Now():
 		case expiring:
 			value = cf.AppendHashValue(value[:0], at, pairs[2*i+1])
-			tx.Put(cf.Default, tx.Subkey(&rec, field), value)
+			tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, field), value)
 		default:
-			tx.Put(cf.Default, tx.Subkey(&rec, field), pairs[2*i+1])
+			tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, field), pairs[2*i+1])
 		}
 	}
 	if !expiring {

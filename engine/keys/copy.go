@@ -157,14 +157,14 @@ func write(tx *engine.Tx, src *engine.Record, to []byte, full func() error) erro
 			return err
 		}
 		sub, value := it.Key(), it.Value()
-		tx.Put(id, tx.Subkey(&dst, sub), value)
+		tx.PutSubkey(&dst, id, tx.Subkey(&dst, sub), value)
 		if src.Type == cf.TypeZSet {
 			if len(value) != 8 {
 				return fmt.Errorf("key %q: the score of a member has %d bytes", tx.UserKey(src), len(value))
 			}
 			// The value is the score in the encoding of the index.
 			scoreKey = append(append(append(scoreKey[:0], tx.SubkeyPrefix(&dst)...), value...), sub...)
-			tx.Put(cf.ZSetScore, scoreKey, nil)
+			tx.PutSubkey(&dst, cf.ZSetScore, scoreKey, nil)
 		}
 	}
 	return it.Err()

@@ -61,11 +61,11 @@ func (l *state) save(tx *engine.Tx) {
 }
 
 func (l *state) put(tx *engine.Tx, index uint64, elem []byte) {
-	tx.Put(cf.Default, tx.SubkeyU64(&l.Record, index), elem)
+	tx.PutSubkey(&l.Record, cf.Default, tx.SubkeyU64(&l.Record, index), elem)
 }
 
 func (l *state) delete(tx *engine.Tx, index uint64) {
-	tx.Delete(cf.Default, tx.SubkeyU64(&l.Record, index))
+	tx.DeleteSubkey(cf.Default, tx.SubkeyU64(&l.Record, index))
 }
 
 func (l *state) get(tx *engine.Tx, index uint64) ([]byte, error) {

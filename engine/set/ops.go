@@ -286,7 +286,7 @@ func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) erro
 	rec := tx.Fresh(key, cf.TypeSet)
 	tx.LogData(cf.LogSet)
 	for _, m := range members {
-		tx.Put(cf.Default, tx.Subkey(&rec, m), nil)
+		tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, m), nil)
 	}
 	rec.Size = uint64(len(members))
 	tx.Save(&rec, nil)

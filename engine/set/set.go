@@ -95,7 +95,7 @@ func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, er
 		if added == 0 {
 			tx.LogData(cf.LogSet)
 		}
-		tx.Put(cf.Default, tx.Subkey(rec, m), nil)
+		tx.PutSubkey(rec, cf.Default, tx.Subkey(rec, m), nil)
 		added++
 	}
 	return added, nil
@@ -193,7 +193,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	}
 	tx.LogData(cf.LogSet)
 	for _, m := range members {
-		tx.Delete(cf.Default, tx.Subkey(&rec, m))
+		tx.DeleteSubkey(cf.Default, tx.Subkey(&rec, m))
 		f(m)
 	}
 	rec.Size -= n
@@ -201,8 +201,8 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	return nil
 }
 
-// sampleChunk is how many random members one draw returns.
-const sampleChunk = 1024
+// sampleChunk is how many random members one draw returns: as many as a pool of the engine serves.
+const sampleChunk = 16384
 
 // Random calls f with n random members, until f returns false. A member may occur several times. Random does not read
 // the whole set.

@@ -47,7 +47,7 @@ func (r *Restorer) Add(id ID, fields [][]byte) error {
 	for _, f := range fields {
 		r.value = cf.AppendStreamString(r.value, f)
 	}
-	r.s.tx.Put(cf.Stream, r.s.entryKey(id), r.value)
+	r.s.tx.PutSubkey(&r.s.rec, cf.Stream, r.s.entryKey(id), r.value)
 	if r.s.rec.Size++; r.s.rec.Size == 1 {
 		m.First, m.RecordedFirst = id, id
 	}

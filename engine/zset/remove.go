@@ -42,7 +42,7 @@ func (w *writer) removeMany(members [][]byte) error {
 // remove removes one member.
 func (w *writer) remove(member []byte, score float64) {
 	w.log()
-	w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, member))
+	w.tx.DeleteSubkey(cf.Default, w.tx.Subkey(&w.rec, member))
 	w.deleteScore(w.tx.ScoreKey(&w.rec, score, member))
 	w.grown--
 }
@@ -76,7 +76,7 @@ func (w *writer) removeLex(q *Query) error {
 	remove := func(member []byte, score float64) {
 		w.log()
 		w.deleteScore(w.tx.ScoreKey(&w.rec, score, member))
-		w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, member))
+		w.tx.DeleteSubkey(cf.Default, w.tx.Subkey(&w.rec, member))
 		w.grown--
 	}
 	if w.rec.Size <= smallSize {

@@ -145,7 +145,9 @@ func (w *writer) put(member []byte, had bool, old, score float64) {
 	w.log()
 	tx, rec := w.tx, &w.rec
 	if had {
-		w.deleteScore(tx.ScoreKey(rec, old, member))
+		key := tx.ScoreKey(rec, old, member)
+		tx.Delete(cf.ZSetScore, key)
+		w.moved(key, -1)
 	} else {
 		w.grown++
 	}
@@ -153,16 +155,16 @@ func (w *writer) put(member []byte, had bool, old, score float64) {
 		score = 0 // stores -0 as 0
 	}
 	var value [cf.ScoreLen]byte
-	tx.Put(cf.Default, tx.Subkey(rec, member), cf.AppendDouble(value[:0], score))
+	tx.PutSubkey(rec, cf.Default, tx.Subkey(rec, member), cf.AppendDouble(value[:0], score))
 	key := tx.ScoreKey(rec, score, member)
-	tx.Put(cf.ZSetScore, key, nil)
+	tx.PutSubkey(rec, cf.ZSetScore, key, nil)
 	tx.KeyAdded(rec, tx.SubkeyPrefix(rec), key)
 	w.moved(key, 1)
 }
 
-// deleteScore deletes a key of the zset_score family.
+// deleteScore deletes a key of the zset_score family whose member is removed.
 func (w *writer) deleteScore(key []byte) {
-	w.tx.Delete(cf.ZSetScore, key)
+	w.tx.DeleteSubkey(cf.ZSetScore, key)
 	w.moved(key, -1)
 }
 
@@ -191,7 +193,7 @@ func (w *writer) moved(key []byte, n int) {
 // removeScored removes the member of a zset_score subkey.
 func (w *writer) removeScored(sub []byte) {
 	w.log()
-	w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, sub[cf.ScoreLen:]))
+	w.tx.DeleteSubkey(cf.Default, w.tx.Subkey(&w.rec, sub[cf.ScoreLen:]))
 	w.deleteScore(w.tx.Subkey(&w.rec, sub))
 	w.grown--
 }
