@@ -65,6 +65,17 @@ func TestBroadcast(t *testing.T) {
 			s.Expect(servertest.Bulk("smessage", "b", message))
 		}
 	}
+	// What another node passes on goes no further than to the replicas.
+	node := all[0].Dial(t)
+	node.Want("AUTH p", "+OK\r\n")
+	node.Want("CLUSTERX RELAY", "+OK\r\n")
+	node.Want("PUBLISH ch relayed", ":1\r\n")
+	clients[0].Want("PUBLISH ch next", ":1\r\n")
+	subscribers[1].Expect(servertest.Bulk("message", "ch", "next"))
+	for _, i := range []int{0, 2} {
+		subscribers[i].Expect(servertest.Bulk("message", "ch", "relayed"))
+		subscribers[i].Expect(servertest.Bulk("message", "ch", "next"))
+	}
 	// Without the setting, messages stay on the node and its replicas, as in Kvrocks.
 	clients[0].Want("CONFIG SET cluster-broadcast-publish no", "+OK\r\n")
 	clients[0].Want("PUBLISH ch here", ":1\r\n")

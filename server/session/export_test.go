@@ -3,6 +3,7 @@ package session
 import (
 	"net"
 	"slices"
+	"testing"
 	"time"
 	"unsafe"
 
@@ -33,6 +34,13 @@ func (s *Shared) Each(f func(c *conn)) {
 	for _, c := range s.conns {
 		f(c)
 	}
+}
+
+// BePatient lets scripts run for any time in a transaction shared with other clients, until the test ends.
+func BePatient(t *testing.T) {
+	before := sharedPatience
+	sharedPatience = time.Hour
+	t.Cleanup(func() { sharedPatience = before })
 }
 
 // Newest returns the session that began last.

@@ -35,7 +35,7 @@ var (
 
 // sharedPatience is how long a script may run in a transaction shared with other clients. A script that runs longer
 // is rolled back and run again in a transaction of its own.
-const sharedPatience = 50 * time.Millisecond
+var sharedPatience = 50 * time.Millisecond // changed by tests
 
 // Lasts is called from time to time while a script runs. took is the time since the script began; slow: it is longer
 // than lua-time-limit. An error stops the script.
