@@ -204,7 +204,7 @@ func newMemoryGroup(t *testing.T, limit int64) (dir, events string) {
 }
 
 // TestSmallContainer: in a container whose memory is less than the defaults would like the server takes less and is not
-// killed, whatever is asked of it.
+// killed. Values are small; docs/operations.md says what large ones take.
 func TestSmallContainer(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs memory of its own")

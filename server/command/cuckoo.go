@@ -121,10 +121,15 @@ func cfInsert(unique bool) Handler {
 		}
 		c.Out.Array(len(o.args))
 		return cuckoo.Add(c.Tx, c.Args[1], o.args, unique, create, func(r cuckoo.Result) {
-			if r == cuckoo.Full {
+			switch {
+			case r == cuckoo.Full:
 				c.Out.Int(-1) // no error, as in Redis's module
-			} else {
-				c.Out.Bool(r == cuckoo.Added)
+			case unique && r == cuckoo.Added:
+				c.Out.Int(1) // clients want numbers in RESP3 too
+			case unique:
+				c.Out.Int(0)
+			default:
+				c.Out.Bool(true)
 			}
 		})
 	}
