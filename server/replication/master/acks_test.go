@@ -27,6 +27,8 @@ func TestAcks(t *testing.T) {
 	}
 	r := connect(t, m, 1, proto.Conf{Ack: true})
 	silent := connect(t, m, 1, proto.Conf{})
+	<-acks // the connections are told too
+	<-acks
 	put(t, db, 3, 10)
 	m.AskAck(3)
 	silent.batches(3)
