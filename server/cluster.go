@@ -72,7 +72,7 @@ func (s *Server) broadcast(channel, payload []byte, shard bool) (returns bool) {
 		return false
 	}
 	s.messages.Send(channel, payload, shard)
-	return !shard && s.cluster.Topology().IsReplica() && s.replica.Up()
+	return !shard && s.cluster.Topology().IsReplica() && s.IsReplica() && s.replica.Up()
 }
 
 // filesDir returns the directory of received table files before they are ingested. It is beside the directory of the

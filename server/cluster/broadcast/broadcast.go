@@ -62,8 +62,9 @@ type link struct {
 	bytes int           // of the queue
 	lost  int           // messages lost since the node was reached last
 
-	peer *peer.Peer // nil = not connected
-	down bool       // the log says so
+	peer    *peer.Peer // nil = not connected
+	down    bool       // the log says that messages are lost
+	refuses bool       // the log says that the node has refused a message
 }
 
 // New makes a Sender. Close ends it.
@@ -166,6 +167,10 @@ func (s *Sender) run(l *link) {
 			continue
 		}
 		if err := s.deliver(l, commands); err != nil {
+			if l.peer != nil { // the node has refused a message, as a Kvrocks does those of shard channels
+				s.refused(l, err)
+				continue
+			}
 			s.failed(l, len(commands), err)
 			select {
 			case <-s.ctx.Done():
@@ -260,6 +265,14 @@ func (s *Sender) failed(l *link, lost int, err error) {
 		l.down = true
 		s.opt.Log.Warn("messages of publishers do not reach a node of the cluster", zap.String("node", l.addr),
 			zap.Error(err))
+	}
+}
+
+// refused says the first time that a node has refused a message.
+func (s *Sender) refused(l *link, err error) {
+	if !l.refuses {
+		l.refuses = true
+		s.opt.Log.Warn("a node of the cluster refuses messages of publishers", zap.String("node", l.addr), zap.Error(err))
 	}
 }
 

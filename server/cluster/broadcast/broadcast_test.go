@@ -157,6 +157,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A message that a node refuses holds up no other one.
+func TestUnknownMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		master := &peertest.Node{Answer: func(cmd []string) (string, bool) {
+			if cmd[0] == "SPUBLISH" {
+				return "-ERR unknown command\r\n", true
+			}
+			return "", true
+		}}
+		s, logs := newSender(t, "e", func(ctx context.Context, addr string) (net.Conn, error) {
+			if addr != "b:1" {
+				return nil, errors.New("refused")
+			}
+			return master.Dial(ctx, addr)
+		})
+		defer s.Close()
+		began := time.Now()
+		s.Send([]byte("c"), []byte("0"), true)
+		synctest.Wait()
+		s.Send([]byte("c"), []byte("1"), true)
+		synctest.Wait()
+		s.Send([]byte("c"), []byte("2"), false)
+		synctest.Wait()
+		if got := commands(master); !strings.HasSuffix(got, "SPUBLISH-c-1 PUBLISH-c-2") || time.Since(began) > 0 {
+			t.Error(got, time.Since(began))
+		}
+		if got := logs.FilterField(zap.String("node", "b:1")).Len(); got != 1 {
+			t.Error(logs.All())
+		}
+	})
+}
+
 // While a node cannot be reached, or does not read, what waits for it is bounded, and the log says how many messages
 // were lost. When it is back it gets the next ones.
 func TestUnreachable(t *testing.T) {
