@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"slices"
-	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -26,11 +25,11 @@ func NewRepeats(n int) (r Repeats) {
 	return r
 }
 
-// Again reports whether an earlier call had the same bytes. It keeps b, which must not change.
+// Again reports whether an earlier call had the same bytes. It keeps b.
 func (r *Repeats) Again(b []byte) bool {
 	if r.many != nil {
 		n := len(r.many)
-		r.many[unsafe.String(unsafe.SliceData(b), len(b))] = struct{}{}
+		r.many[string(b)] = struct{}{}
 		return len(r.many) == n
 	}
 	for _, old := range r.few[:r.n] {

@@ -144,5 +144,9 @@ func (c *conn) FeedAndKept(text string) (buffer int, args []string) {
 //go:norace
 func (s *Shared) StepClock(d time.Duration) {
 	// In a time with a reading of the monotonic clock, bits 30 to 62 of the first word are the seconds of the system's.
+	before := s.started
 	*(*uint64)(unsafe.Pointer(&s.started)) -= uint64(d/time.Second) << 30
+	if before.Round(0).Sub(s.started.Round(0)) != d || before.Sub(s.started) != 0 {
+		panic("a time has another layout") // Round strips the reading of the monotonic clock
+	}
 }
