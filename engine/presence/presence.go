@@ -36,8 +36,8 @@ type table struct {
 
 type set [8]atomic.Uint64
 
-// firstSets is the size of the first table: half a million keys.
-const firstSets = 1 << 16
+// firstSets is the size of the first table: 32,768 keys in 256 KiB. Clear makes such a table anew, so it is small.
+const firstSets = 1 << 12
 
 // New makes a table that grows up to max bytes, about.
 func New(max int) *Cache {

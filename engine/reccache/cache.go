@@ -69,7 +69,12 @@ type cacheShard struct {
 	displaced      uint32        // records displaced by reads that missed since the shard last grew
 	displacedLarge uint32        // large slots, the same
 	hits, misses   uint64        // of readers
-	_              [64 - 40]byte
+
+	// What MarkAll, DoneAll and Clear say of all sets of the shard, so that they need not visit each set.
+	busy  uint32 // commits under way that delete keys without naming them
+	marks uint32 // how often tickets of all sets became invalid
+	epoch uint32 // how often all sets were emptied; see cacheSet.epoch
+	_     [64 - 52]byte
 }
 
 // cacheSet describes the four slots of a set. It is one CPU cache line.
@@ -77,9 +82,10 @@ type cacheSet struct {
 	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for Touch, which takes no lock
 	large [cacheWays]uint32        // index of the record in the slab of large slots, + 1; 0 = in its slot
 	seq   uint32                   // grows with every mark
+	epoch uint32                   // that of the shard when the set was last used; if it differs the set counts as empty
 	busy  uint16                   // commits under way that write a key of this set
 	used  uint8                    // a bit for each slot: used since all of them were last used
-	_     [9]byte
+	_     [5]byte
 }
 
 // Size is the approximate number of bytes of slots with which the record cache begins, and up to which it grows. It
@@ -133,8 +139,26 @@ func (c *Cache) lock(h uint64) (sh *cacheShard, s *cacheSet, first int) {
 	sh = c.shard(h)
 	sh.Lock()
 	i := sh.index(h)
-	return sh, &c.sets[i], int(i * cacheWays)
+	s = &c.sets[i]
+	c.renew(sh, s)
+	return sh, s, int(i * cacheWays)
 }
+
+// renew empties a set that was last used before its shard was emptied.
+func (c *Cache) renew(sh *cacheShard, s *cacheSet) {
+	if s.epoch != sh.epoch {
+		s.epoch = sh.epoch
+		for w := range cacheWays {
+			c.empty(s, w)
+		}
+	}
+}
+
+// mayChange reports whether a commit is under way that may write keys of a set of the shard.
+func (sh *cacheShard) mayChange(s *cacheSet) bool { return s.busy > 0 || sh.busy > 0 }
+
+// ticket returns the number that readers of a set get: a new one after each mark. Both terms only grow.
+func (sh *cacheShard) ticket(s *cacheSet) uint32 { return s.seq + sh.marks }
 
 // find returns the slot of a set that probably holds a key, -1 for none: another key may have the same hash.
 func (s *cacheSet) find(h uint64) int {
@@ -185,7 +209,7 @@ func (c *Cache) empty(s *cacheSet, w int) {
 func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, is Answer, ticket uint32) {
 	sh, s, first := c.lock(h)
 	defer sh.Unlock()
-	if s.busy > 0 {
+	if sh.mayChange(s) {
 		sh.misses++
 		return dst, Unknown, NoTicket
 	}
@@ -200,7 +224,7 @@ func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, is Answe
 		}
 	}
 	sh.misses++
-	return dst, Unknown, s.seq
+	return dst, Unknown, sh.ticket(s)
 }
 
 // Lookups returns how many calls of Get the cache could answer, and how many it could not.
@@ -219,7 +243,7 @@ func (c *Cache) Lookups() (hits, misses uint64) {
 func (c *Cache) Head(h uint64, id cf.ID, key, dst []byte) (head []byte, is Answer) {
 	sh, s, first := c.lock(h)
 	defer sh.Unlock()
-	if w := s.find(h); w >= 0 && s.busy == 0 {
+	if w := s.find(h); w >= 0 && !sh.mayChange(s) {
 		v, is := slotValue(c.place(s, first, w), id, key)
 		return append(dst, v[:min(len(v), cap(dst))]...), is
 	}
@@ -235,7 +259,7 @@ func (c *Cache) Fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
 		return
 	}
 	sh, s, first := c.lock(h)
-	if s.busy == 0 && s.seq == ticket {
+	if !sh.mayChange(s) && sh.ticket(s) == ticket {
 		d, dl := c.store(sh, s, first, h, id, key, value)
 		if d || dl {
 			c.displacedBy(sh, h, d, dl)
@@ -252,7 +276,7 @@ func (c *Cache) FillAbsent(h uint64, id cf.ID, key []byte, ticket uint32) {
 		return
 	}
 	sh, s, first := c.lock(h)
-	if s.busy == 0 && s.seq == ticket {
+	if !sh.mayChange(s) && sh.ticket(s) == ticket {
 		if w, displaced := s.next(h); !displaced || s.used != allUsed {
 			c.storeAbsent(s, first, w, h, id, key)
 		}
@@ -360,27 +384,16 @@ func (c *Cache) TouchSets(hashes []uint64) {
 // Mark is called before a commit for every key that it writes.
 func (c *Cache) Mark(h uint64) {
 	sh, s, _ := c.lock(h)
-	s.mark()
-	sh.Unlock()
-}
-
-func (s *cacheSet) mark() {
 	s.busy++
-	s.outdate()
-}
-
-// outdate makes the tickets so far invalid.
-func (s *cacheSet) outdate() {
-	if s.seq++; s.seq == NoTicket {
-		s.seq = 0
-	}
+	s.seq++
+	sh.Unlock()
 }
 
 // SeemsToHold reports whether a key is probably cached; another key may have the same hash.
 func (c *Cache) SeemsToHold(h uint64) bool {
 	sh, s, _ := c.lock(h)
 	defer sh.Unlock()
-	return s.busy == 0 && s.find(h) >= 0
+	return !sh.mayChange(s) && s.find(h) >= 0
 }
 
 // Done is called after the commit. With ok the new value is cached, or the key is forgotten if it does not fit. If the
@@ -412,41 +425,36 @@ func (c *Cache) Done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 
 // MarkAll is Mark of all keys, for a commit that deletes keys which it does not name.
 func (c *Cache) MarkAll() {
-	c.each((*cacheSet).mark)
+	c.each(func(sh *cacheShard) {
+		sh.busy++
+		sh.marks++
+	})
 }
 
 // DoneAll is Done of all keys after MarkAll. With ok the cache is empty.
 func (c *Cache) DoneAll(ok bool) {
-	c.each(func(s *cacheSet) {
-		s.busy--
+	c.each(func(sh *cacheShard) {
+		sh.busy--
 		if ok {
-			c.emptySet(s)
+			sh.epoch++
 		}
 	})
 }
 
 // Clear empties the cache. What readers are reading at present does not get into it.
 func (c *Cache) Clear() {
-	c.each(func(s *cacheSet) {
-		s.outdate()
-		c.emptySet(s)
+	c.each(func(sh *cacheShard) {
+		sh.marks++
+		sh.epoch++
 	})
 }
 
-func (c *Cache) emptySet(s *cacheSet) {
-	for w := range cacheWays {
-		c.empty(s, w)
-	}
-}
-
-// each calls f with every set, while the set's lock is held.
-func (c *Cache) each(f func(s *cacheSet)) {
+// each calls f with every shard, while the shard's lock is held.
+func (c *Cache) each(f func(sh *cacheShard)) {
 	for n := range c.shards {
 		sh := &c.shards[n]
 		sh.Lock()
-		for i := uint32(n); i <= sh.mask.Load(); i += cacheShards {
-			f(&c.sets[i])
-		}
+		f(sh)
 		sh.Unlock()
 	}
 }

@@ -43,7 +43,8 @@ func (c *Cache) grow(sh *cacheShard, first uint32) bool {
 	sh.mask.Store(n*2 - 1)
 	for i := first; i < n; i += cacheShards {
 		from, to := &c.sets[i], &c.sets[i+n]
-		to.seq = from.seq
+		c.renew(sh, from)
+		to.seq, to.epoch = from.seq, from.epoch
 		for w := range cacheWays {
 			h := from.hash[w].Load()
 			if h == 0 || uint32(sh.index(h)) == i {

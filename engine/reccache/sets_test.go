@@ -303,3 +303,58 @@ func TestGrowingKeepsEntries(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptied: of a cache that was emptied nothing is found again, whether a set is read, written, or grows first. The
+// large slots serve the new records.
+func TestEmptied(t *testing.T) {
+	empty := map[string]func(*Cache){
+		"a commit": func(c *Cache) { c.MarkAll(); c.DoneAll(true) },
+		"Clear":    (*Cache).Clear,
+	}
+	name := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+	const keys = cacheShards
+	for by, do := range empty {
+		t.Run(by, func(t *testing.T) {
+			c := New(Size{Small: 1 << 20, SmallMax: 2 << 20, Large: LargeStep, LargeMax: 2 * LargeStep})
+			value := func(i int) []byte { return bytes.Repeat(name(i), 1+i%2*100) } // every second one is large
+			fill := func() (held int) {
+				for i := range keys {
+					h := c.Hash(cf.Metadata, name(i))
+					_, _, ticket := c.Get(h, cf.Metadata, name(i), nil)
+					c.Fill(h, cf.Metadata, name(i), value(i), ticket)
+				}
+				for i := range keys {
+					v, is, _ := c.Get(c.Hash(cf.Metadata, name(i)), cf.Metadata, name(i), nil)
+					if is != Unknown && !bytes.Equal(v, value(i)) {
+						t.Fatalf("key %d is %q", i, v)
+					}
+					if is == Present {
+						held++
+					}
+				}
+				return held
+			}
+			before := fill()
+			do(c)
+			for i := range cacheShards / 2 {
+				if !c.grow(&c.shards[i], uint32(i)) {
+					t.Fatalf("shard %d does not grow", i)
+				}
+				c.growLarge(&c.shards[i], uint32(i))
+			}
+			for i := range keys {
+				h := c.Hash(cf.Metadata, name(i))
+				if _, is := c.Head(h, cf.Metadata, name(i), make([]byte, 0, 8)); is != Unknown {
+					t.Fatalf("key %d is known", i)
+				}
+				if _, is, _ := c.Get(h, cf.Metadata, name(i), nil); is != Unknown || c.SeemsToHold(h) {
+					t.Fatalf("key %d is known", i)
+				}
+			}
+			do(c)
+			if after := fill(); after < before {
+				t.Errorf("%d keys are held, %d before", after, before)
+			}
+		})
+	}
+}
