@@ -483,10 +483,12 @@ func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
 // Done is closed when the connection or the server is being closed.
 func (c *conn) Done() <-chan struct{} { return c.done }
 
-// CloseAfterReply ends the connection once the replies so far are sent (QUIT, CLIENT KILL of the own connection).
+// CloseAfterReply ends the connection once the replies so far are sent (QUIT, CLIENT KILL of the own connection). Who
+// has seen the reply sees no subscription of the connection any more, as in Redis.
 func (c *conn) CloseAfterReply() {
 	c.closeAfterReply = true
 	c.info.leaving.Store(true)
+	c.UnsubscribeAll()
 }
 
 // SetProto switches the protocol of the replies.

@@ -25,6 +25,20 @@ func confirmed(mark, kind, name string, count int) string {
 	return fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", mark, len(kind), kind, len(name), name, count)
 }
 
+// After the reply to QUIT nobody sees a subscription of the connection.
+func TestQuitUnsubscribes(t *testing.T) {
+	h := servertest.Start(t)
+	p := h.Dial(t)
+	for range 20 {
+		s := h.Dial(t)
+		s.Want("SUBSCRIBE a", confirmed("*", "subscribe", "a", 1))
+		s.Want("PSUBSCRIBE a*", confirmed("*", "psubscribe", "a*", 2))
+		s.Want("QUIT", "+OK\r\n")
+		p.Want("PUBSUB CHANNELS", "*0\r\n")
+		p.Want("PUBSUB NUMPAT", ":0\r\n")
+	}
+}
+
 // A subscriber gets the messages of its channels and patterns, one for each subscription that matches.
 func TestSubscriptions(t *testing.T) {
 	h := servertest.Start(t)
