@@ -391,3 +391,26 @@ func TestFormerMaster(t *testing.T) {
 		}
 	}
 }
+
+// TestKillMaster: CLIENT KILL on a replica closes the connection to the master, which is made again.
+func TestKillMaster(t *testing.T) {
+	m := startWith(t, quiet())
+	r := startWith(t, quiet())
+	c := r.Dial(t)
+	c.Want("CLIENT KILL TYPE master", ":0\r\n")
+	c.Want(replicaOf(r, m), "+OK\r\n")
+	addr := "127.0.0.1:" + strconv.Itoa(m.Port())
+	for _, tt := range []struct{ command, want string }{
+		{"CLIENT KILL TYPE master", ":1\r\n"},
+		{"CLIENT KILL TYPE normal ADDR " + addr, ":0\r\n"},
+		{"CLIENT KILL ID 9999 ADDR " + addr, ":0\r\n"},
+		{"CLIENT KILL ADDR " + addr, ":1\r\n"},
+		{"CLIENT KILL " + addr, "+OK\r\n"},
+		{"CLIENT KILL TYPE master ADDR 1.2.3.4:5", ":0\r\n"},
+	} {
+		servertest.Eventually(t, tt.command, func() bool { return c.Do(strings.Fields(tt.command)...) == tt.want })
+	}
+	m.Dial(t).Want("SET a b", "+OK\r\n")
+	caughtUp(t, r, m)
+	c.Want("GET a", "$1\r\nb\r\n")
+}

@@ -71,6 +71,9 @@ func (s *Server) Role() command.Role {
 	return r
 }
 
+// Disconnect implements command.Replication.
+func (s *Server) Disconnect(addr string) bool { return s.replica.Disconnect(addr) }
+
 // AckedBy implements command.Replication.
 func (s *Server) AckedBy(seq uint64) int { return s.master.AckedBy(seq) }
 

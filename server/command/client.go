@@ -211,7 +211,8 @@ func (f *killFilter) matches(i *ClientInfo) bool {
 func clientKill(c *Ctx) error {
 	if len(c.Args) == 3 { // the old form: one address, which may be the client's own
 		addr := string(c.Args[2])
-		if killClients(c, false, func(i *ClientInfo) bool { return i.Addr == addr }) == 0 {
+		n := killClients(c, false, func(i *ClientInfo) bool { return i.Addr == addr })
+		if n == 0 && !killLink(c, &killFilter{addr: addr}) {
 			return engine.NewError("ERR", "No such client")
 		}
 		return replyOK(c, nil)
@@ -220,7 +221,18 @@ func clientKill(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return replyInt(c, killClients(c, f.other, f.matches), nil)
+	n := killClients(c, f.other, f.matches)
+	if killLink(c, &f) {
+		n++
+	}
+	return replyInt(c, n, nil)
+}
+
+// killLink closes the connection to the master if the filters that are set apply to it, and match. It has no entry in
+// CLIENT LIST, as in Kvrocks.
+func killLink(c *Ctx, f *killFilter) bool {
+	applies := f.id == 0 && f.laddr == "" && f.user == "" && f.age == 0 && (f.kind == "" || f.kind == "master")
+	return c.Sess.Admin && applies && c.Srv.Replication.Disconnect(f.addr)
 }
 
 var (

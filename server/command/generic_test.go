@@ -1,6 +1,7 @@
 package command
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -175,11 +176,22 @@ func TestKMetadata(t *testing.T) {
 	if got, want := do3(t, db, "KMETADATA", "s"), "%3"+str[2:]; got != want {
 		t.Errorf("RESP3: %q", got)
 	}
-	hash := "*10\r\n" + bulkReply("type") + bulkReply("hash") + bulkReply("size") + ":2\r\n" +
-		bulkReply("expire") + ":0\r\n" +
-		bulkReply("flags") + ":130\r\n" + bulkReply("version") + ":"
-	if got := do(t, db, "KMETADATA", "h"); !strings.HasPrefix(got, hash) || strings.HasPrefix(got, hash+"0\r") {
-		t.Errorf("a hash: %q", got)
+	do(t, db, "HSET", "x", "f", "v", "g", "w")
+	do(t, db, "HPEXPIREAT", "x", "9999999999123", "FIELDS", "1", "f")
+	do(t, db, "LPUSH", "l", "a", "b")
+	do(t, db, "JSON.SET", "j", "$", "{}")
+	version := regexp.MustCompile(`version [1-9][0-9]+`)
+	for key, want := range map[string]string{
+		"h": "type hash size 2 expire 0 flags 130 VERSION mode legacy",
+		"x": "type hash size 2 expire 0 flags 130 VERSION mode field-expiration " +
+			"persist 1 lower 9999999999123 upper 9999999999123",
+		"l": "type list size 2 expire 0 flags 131 VERSION head 9223372036854775805 tail 9223372036854775807",
+		"j": "type ReJSON-RL expire 0 flags 138 format json",
+	} {
+		words := strings.Fields(regexp.MustCompile(`[*$][0-9]+\r\n|:`).ReplaceAllString(do(t, db, "KMETADATA", key), ""))
+		if got := version.ReplaceAllString(strings.Join(words, " "), "VERSION"); got != want {
+			t.Errorf("KMETADATA %s: %s, want %s", key, got, want)
+		}
 	}
 	if got := do(t, db, "KMETADATA", "none"); got != "-ERR NotFound: no such key\r\n" {
 		t.Errorf("a missing key: %q", got)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
@@ -30,15 +29,17 @@ const maxFieldExpire = 1<<46 - 1
 
 // The error texts of this family are those of Redis.
 var (
-	errNegativeExpire = engine.NewError("ERR", "invalid expire time, must be >= 0")
-	errNoFieldsWord   = engine.NewError("ERR", "Mandatory argument FIELDS is missing or not at the right position")
-	errFieldCount     = engine.NewError("ERR", "Number of fields must be a positive integer")
-	errNumFields      = engine.NewError("ERR", "Parameter `numFields` should be greater than 0")
-	errFieldsMismatch = engine.NewError("ERR", "The `numfields` parameter must match the number of arguments")
-	errSetFieldCount  = engine.NewError("ERR", "invalid number of fields")
-	errNoExpireTime   = engine.NewError("ERR", "missing expire time")
-	errTwoConditions  = engine.NewError("ERR", "Only one of FXX or FNX arguments can be specified")
-	errTwoExpiries    = engine.NewError("ERR", "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified")
+	errNegativeExpire   = engine.NewError("ERR", "invalid expire time, must be >= 0")
+	errNoFieldsWord     = engine.NewError("ERR", "Mandatory argument FIELDS is missing or not at the right position")
+	errFieldCount       = engine.NewError("ERR", "Number of fields must be a positive integer")
+	errNumFields        = engine.NewError("ERR", "Parameter `numFields` should be greater than 0")
+	errFieldsMismatch   = engine.NewError("ERR", "The `numfields` parameter must match the number of arguments")
+	errSetFieldCount    = engine.NewError("ERR", "invalid number of fields")
+	errNoExpireTime     = engine.NewError("ERR", "missing expire time")
+	errTwoConditions    = engine.NewError("ERR", "Only one of FXX or FNX arguments can be specified")
+	errFieldsTwice      = engine.NewError("ERR", "FIELDS keyword specified multiple times")
+	errTwoExpiries      = engine.NewError("ERR", "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified")
+	errTwoExpiriesOfGet = engine.NewError("ERR", "Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified")
 )
 
 // fieldExpire reads a time in a unit, from now on or absolute, and returns it in milliseconds since the epoch.
@@ -169,23 +170,75 @@ func expiryWord(word []byte) (unit int64, relative, ok bool) {
 	return 0, false, false
 }
 
+// fieldOptions are the arguments of HGETEX and HSETEX.
+type fieldOptions struct {
+	items [][]byte // fields, or pairs of a field and a value
+	ttl   hash.TTL
+	when  hash.FieldCondition
+}
+
+// parseFieldOptions reads options and FIELDS numfields item [item ...], in any order, as Redis 8.4. Items are pairs
+// for HSETEX.
+func parseFieldOptions(c *Ctx, pairs bool) (a fieldOptions, err error) {
+	per, errExpiries := 1, errTwoExpiriesOfGet
+	if pairs {
+		per, errExpiries = 2, errTwoExpiries
+	}
+	var keep, persist, fnx, fxx bool
+	o := options{args: c.Args[2:]}
+	for o.more() {
+		unit, relative, isExpiry := expiryWord(o.args[0])
+		switch {
+		case o.is("FIELDS"):
+			if a.items != nil {
+				return a, errFieldsTwice
+			}
+			if len(o.args) < 1+per {
+				return a, wrongArgs(c.Spec.FullName())
+			}
+			n, ok := ParseInt(o.next())
+			if !ok || n < 1 || n > 1<<31-1 {
+				return a, errSetFieldCount
+			}
+			words := int(n) * per
+			if words > len(o.args) {
+				return a, wrongArgs(c.Spec.FullName())
+			}
+			a.items, o.args = o.args[:words], o.args[words:]
+		case isExpiry:
+			o.check(a.ttl.Do == hash.NoTTL, errExpiries)
+			o.check(len(o.args) > 1, errNoExpireTime)
+			if o.next(); o.err == nil {
+				a.ttl.Do = hash.SetTTL
+				a.ttl.At, o.err = fieldExpire(c, o.next(), unit, relative)
+			}
+		case pairs && o.flag("KEEPTTL", &keep), !pairs && o.flag("PERSIST", &persist):
+			o.check(a.ttl.Do == hash.NoTTL, errExpiries)
+			if a.ttl.Do = hash.KeepTTL; persist {
+				a.ttl.Do = hash.DropTTL
+			}
+		case pairs && o.flag("FNX", &fnx), pairs && o.flag("FXX", &fxx):
+			o.check(a.when == hash.AnyField, errTwoConditions)
+			if a.when = hash.NewOnly; fxx {
+				a.when = hash.OldOnly
+			}
+		default:
+			o.err = engine.NewError("ERR", "unknown argument: "+string(o.args[0]))
+		}
+	}
+	if o.err == nil && a.items == nil {
+		o.err = errNoFieldsWord
+	}
+	return a, o.err
+}
+
 // hgetex is HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS numfields field [field ...].
 func hgetex(c *Ctx) error {
-	args := c.Args[2:]
-	var ttl hash.TTL
-	if unit, relative, ok := expiryWord(args[0]); ok {
-		at, err := fieldExpire(c, args[1], unit, relative)
-		if err != nil {
-			return afterType(c, err)
-		}
-		ttl, args = hash.TTL{Do: hash.SetTTL, At: at}, args[2:]
-	} else if EqualFold(args[0], "PERSIST") {
-		ttl, args = hash.TTL{Do: hash.DropTTL}, args[1:]
-	}
-	fields, err := fieldArgs(c, args, errFieldCount)
+	a, err := parseFieldOptions(c, false)
 	if err != nil {
 		return afterType(c, err)
 	}
+	fields, ttl := a.items, a.ttl
 	c.Out.Array(len(fields))
 	changed, err := hash.GetEx(c.Tx, c.Args[1], fields, ttl, func(v []byte, found bool) { bulkOrNull(c, v, found) })
 	switch {
@@ -215,61 +268,13 @@ func hgetdel(c *Ctx) error {
 	return err
 }
 
-// hsetexArgs are the arguments of HSETEX.
-type hsetexArgs struct {
-	pairs [][]byte
-	ttl   hash.TTL
-	when  hash.FieldCondition
-}
-
-// parseHsetex reads [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] FIELDS numfields field value [field value ...]. The
-// options may come in any order, FIELDS is the last.
-func parseHsetex(c *Ctx) (a hsetexArgs, err error) {
-	var keep, fnx, fxx bool
-	o := options{args: c.Args[2:]}
-	for o.more() {
-		unit, relative, isExpiry := expiryWord(o.args[0])
-		switch {
-		case o.is("FIELDS"):
-			if len(o.args) < 3 {
-				return a, wrongArgs(c.Spec.FullName())
-			}
-			n, ok := ParseInt(o.next())
-			if !ok || n < 1 || n > 1<<31-1 {
-				return a, errSetFieldCount
-			}
-			if a.pairs = o.args; len(a.pairs)%2 != 0 || n != int64(len(a.pairs)/2) {
-				return a, wrongArgs(c.Spec.FullName())
-			}
-			return a, nil
-		case isExpiry:
-			o.check(a.ttl.Do == hash.NoTTL, errTwoExpiries)
-			o.check(len(o.args) > 1, errNoExpireTime)
-			if o.next(); o.err == nil {
-				a.ttl.Do = hash.SetTTL
-				a.ttl.At, o.err = fieldExpire(c, o.next(), unit, relative)
-			}
-		case o.flag("KEEPTTL", &keep):
-			o.check(a.ttl.Do == hash.NoTTL, errTwoExpiries)
-			a.ttl.Do = hash.KeepTTL
-		case o.flag("FNX", &fnx), o.flag("FXX", &fxx):
-			o.check(a.when == hash.AnyField, errTwoConditions)
-			if a.when = hash.NewOnly; fxx {
-				a.when = hash.OldOnly
-			}
-		default:
-			o.err = engine.NewError("ERR", "unknown argument: "+string(o.args[0]))
-		}
-	}
-	return a, cmp.Or[error](o.err, errNoFieldsWord)
-}
-
+// hsetex is HSETEX key [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] FIELDS numfields field value [field value ...].
 func hsetex(c *Ctx) error {
-	a, err := parseHsetex(c)
+	a, err := parseFieldOptions(c, true)
 	if err != nil {
 		return err
 	}
-	done, err := hash.SetEx(c.Tx, c.Args[1], a.pairs, a.ttl, a.when)
+	done, err := hash.SetEx(c.Tx, c.Args[1], a.items, a.ttl, a.when)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func objectFreq(c *Ctx) error {
 }
 
 // kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the
-// record and the version. Types with this record only have neither size nor version.
+// record and the version, then what the type adds. Types with this record only have neither size nor version.
 func kmetadata(c *Ctx) error {
 	rec, err := c.Tx.LoadHead(c.Args[1])
 	switch {
@@ -89,21 +89,52 @@ func kmetadata(c *Ctx) error {
 	case !rec.Exists:
 		return errorf("NotFound: no such key")
 	}
-	w, whole := c.Out, rec.Type.SingleRecord()
-	if whole {
-		w.Map(3)
-	} else {
-		w.Map(5)
-	}
-	stringField(w, "type", rec.Type.String())
+	w, n, mark := c.Out, 0, c.Out.Mark()
+	text := func(name, value string) { stringField(w, name, value); n++ }
+	number := func(name string, value uint64) { intField(w, name, value); n++ }
+	whole := rec.Type.SingleRecord()
+	text("type", rec.Type.String())
 	if !whole {
-		intField(w, "size", rec.Size)
+		number("size", rec.Size)
 	}
-	intField(w, "expire", rec.Expire)
-	intField(w, "flags", uint64(rec.Flags()))
+	number("expire", rec.Expire)
+	number("flags", uint64(rec.Flags()))
 	if !whole {
-		intField(w, "version", rec.Version)
+		number("version", rec.Version)
 	}
+	switch rec.Type {
+	case cf.TypeHash:
+		ttl, on, err := cf.DecodeHashTail(rec.Tail)
+		switch {
+		case err != nil:
+			return corruptKey(c.Args[1], err)
+		case on:
+			text("mode", "field-expiration")
+			number("persist", ttl.Persist)
+			number("lower", ttl.Lower)
+			number("upper", ttl.Upper)
+		default:
+			text("mode", "legacy")
+		}
+	case cf.TypeList:
+		head, tail, err := cf.DecodeListTail(rec.Tail)
+		if err != nil {
+			return corruptKey(c.Args[1], err)
+		}
+		number("head", head)
+		number("tail", tail)
+	case cf.TypeJSON:
+		format, _, err := cf.SplitJSONTail(rec.Tail)
+		switch {
+		case err != nil:
+			return corruptKey(c.Args[1], err)
+		case format == cf.JSONCBOR:
+			text("format", "cbor")
+		default:
+			text("format", "json")
+		}
+	}
+	w.InsertMap(mark, n)
 	return nil
 }
 

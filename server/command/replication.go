@@ -16,6 +16,9 @@ type Replication interface {
 	IsReplica() bool
 	// Follow makes the server the replica of a master. It does not wait for the link.
 	Follow(host string, port int) error
+	// Disconnect closes the connection to the master, which is made again, or to the master of an address unless it is
+	// empty. It reports whether there was such a connection.
+	Disconnect(addr string) bool
 	// Accept checks whether a replica can continue from its sequence number. Its errors are replies.
 	Accept(p proto.PSync) error
 	// Feed sends a replica, which Accept has accepted, everything from a sequence number on.

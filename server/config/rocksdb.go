@@ -85,6 +85,10 @@ func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
 		if v.Num == 0 { // a running RocksDB takes the number as it is
 			return OptionChange{option, strconv.FormatInt(25*mib*c.Int("rocksdb.target_file_size_base"), 10), false}, true
 		}
+	case "level0_slowdown_writes_trigger":
+		if v.Num == 0 {
+			return OptionChange{option, c.Text("rocksdb.level0_stop_writes_trigger"), false}, true
+		}
 	case "ttl", "periodic_compaction_seconds":
 		if v.Num == setting.RocksDecides {
 			return OptionChange{option, strconv.Itoa(30 * 24 * 3600), false}, true

@@ -51,7 +51,8 @@ func TestMemoryPlan(t *testing.T) {
 func TestOptionChange(t *testing.T) {
 	c := Default()
 	require.NoError(t, c.Set("rocksdb.enable_blob_files", "yes", "rocksdb.write_buffer_size", "8",
-		"rocksdb.compression_start_level", "3"))
+		"rocksdb.compression_start_level", "3", "rocksdb.level0_slowdown_writes_trigger", "0",
+		"rocksdb.level0_stop_writes_trigger", "33", "rocksdb.max_bytes_for_level_base", "8gb"))
 	for name, want := range map[string]OptionChange{
 		"rocksdb.max_open_files":                     {"max_open_files", "8096", true},
 		"rocksdb.max_total_wal_size":                 {"max_total_wal_size", "536870912", true},
@@ -59,6 +60,8 @@ func TestOptionChange(t *testing.T) {
 		"rocksdb.enable_blob_files":                  {"enable_blob_files", "true", false},
 		"rocksdb.disable_auto_compactions":           {"disable_auto_compactions", "false", false},
 		"rocksdb.blob_garbage_collection_age_cutoff": {"blob_garbage_collection_age_cutoff", "0.25", false},
+		"rocksdb.level0_slowdown_writes_trigger":     {"level0_slowdown_writes_trigger", "33", false},
+		"rocksdb.max_bytes_for_level_base":           {"max_bytes_for_level_base", "8589934592", false},
 		"rocksdb.compression": {"compression_per_level",
 			"kNoCompression:kNoCompression:kNoCompression" + strings.Repeat(":kSnappyCompression", 4), false},
 	} {

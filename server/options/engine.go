@@ -36,6 +36,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 	large := min(firstLargeRecordCache, largeMost)
 	known := cache / 128
 	num := func(name string) int { return int(cfg.Int(name)) }
+	stop := num("rocksdb.level0_stop_writes_trigger")
 	_, _, isReplica := cfg.Master()
 	return engine.Options{
 		Dir:              cfg.DBDir(),
@@ -89,8 +90,8 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 			EnablePipelinedWrite:           cfg.Bool("rocksdb.enable_pipelined_write"),
 			StatsDumpPeriodSec:             num("rocksdb.stats_dump_period_sec"),
 			CompactionReadaheadSize:        num("rocksdb.compaction_readahead_size"),
-			Level0SlowdownWritesTrigger:    num("rocksdb.level0_slowdown_writes_trigger"),
-			Level0StopWritesTrigger:        num("rocksdb.level0_stop_writes_trigger"),
+			Level0SlowdownWritesTrigger:    cmp.Or(num("rocksdb.level0_slowdown_writes_trigger"), stop),
+			Level0StopWritesTrigger:        stop,
 			Level0FileNumCompactionTrigger: num("rocksdb.level0_file_num_compaction_trigger"),
 			EnableBlobFiles:                cfg.Bool("rocksdb.enable_blob_files"),
 			MinBlobSize:                    num("rocksdb.min_blob_size"),

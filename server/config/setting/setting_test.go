@@ -52,6 +52,9 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		// More is no length of anything.
 		"proto-max-bulk-len": "type Bytes default 536870912 range 1048576 9223372036854775807 dynamic true",
 		"unixsocketperm":     "type Octal default 777 range 1 2147483647 dynamic false",
+		// The ranges of Kvrocks 2.14.
+		"rocksdb.level0_slowdown_writes_trigger": "type Int default 20 range 0 1024 dynamic true",
+		"rocksdb.max_bytes_for_level_base":       "type Bytes default 268435456 range 0 9223372036854775807 dynamic true",
 	}
 	const inBytes = "rocksdb.block_size,rocksdb.compaction_readahead_size,rocksdb.delayed_write_rate," +
 		"rocksdb.max_bytes_for_level_base," +

@@ -39,6 +39,7 @@ type link struct {
 	downSince atomic.Int64  // Unix nanoseconds, 0 = the link is up
 	err       atomic.Pointer[string]
 	meter     fullsync.Meter
+	conn      atomic.Pointer[lineconn.Conn] // of once
 	redisState
 
 	// Used by the goroutine of run:
@@ -90,6 +91,8 @@ func (l *link) once() error {
 		return err
 	}
 	defer c.Close()
+	l.conn.Store(c)
+	defer l.conn.Store(nil)
 	capable, err := l.introduce(c)
 	if isRedis(err) {
 		return l.followRedis(c)

@@ -165,6 +165,24 @@ func (r *Replica) Unfollow(begin func()) {
 	r.o.Changed()
 }
 
+// Disconnect closes the connection to the master, or to the master of an address unless it is empty; the link connects
+// again. It reports whether there was such a connection.
+func (r *Replica) Disconnect(addr string) bool {
+	r.mu.Lock()
+	l := r.link
+	r.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	c := l.conn.Load()
+	if c == nil || addr != "" && addr != l.addr() && addr != c.RemoteAddr().String() || !l.conn.CompareAndSwap(c, nil) {
+		return false
+	}
+	l.log.Info("a client has closed the connection to the master")
+	c.Conn.Close()
+	return true
+}
+
 // Close ends the link and waits for its end. The database remains a replica's.
 func (r *Replica) Close() {
 	r.mu.Lock()

@@ -310,6 +310,27 @@ func TestCorrectedPassword(t *testing.T) {
 	})
 }
 
+// TestDisconnect: the link connects again.
+func TestDisconnect(t *testing.T) {
+	f := newFollower(t)
+	synctest.Test(t, func(t *testing.T) {
+		dial, accept := playing(t)
+		f.start(dial, followerSettings)
+		defer f.Close()
+		for _, addr := range []string{"", "master:6666", "pipe"} {
+			p := accept()
+			p.introduce()
+			p.expect(proto.AppendPSync(nil, proto.PSync{Next: 1}))
+			p.send("+OK\r\n")
+			synctest.Wait()
+			if f.Disconnect("other:1") || !f.Disconnect(addr) || f.Disconnect(addr) {
+				t.Errorf("%q: it closed another connection, none or one twice", addr)
+			}
+		}
+		accept().conn.Close()
+	})
+}
+
 // TestAcknowledges: about once a second to whoever the master is, at once when it asks.
 func TestAcknowledges(t *testing.T) {
 	f := newFollower(t)
