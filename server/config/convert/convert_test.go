@@ -64,6 +64,10 @@ func TestFile(t *testing.T) {
 				"line 20: RENAME-command: the command is renamed already", "line 21: masterauth: " + conffile.ErrUTF8.Error()}},
 		{"my.conf", "appendonly yes\nappendfsync always\ncluster-enabled yes\nport 6379\nbind *\ndir /d",
 			`bind = "*"|port = 6379|dir = "/d"|cluster-enabled = true|[rocksdb.write_options]|sync = true`, nil},
+		{"redis.conf", "port 0\nunixsocket /s\nbind 10.0.0.1",
+			`bind = ""|port = 0|unixsocket = "/s"|dir = "./"|redis-databases = 16`, nil},
+		{"redis.conf", "port 0\nunixsocket /s\ntls-port 7", `bind = "* -::*"|port = 0|unixsocket = "/s"|dir = "./"|` +
+			`tls-port = 7|redis-databases = 16`, nil},
 		{"redis.conf", "", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, nil},
 	} {
 		r, err := File(tt.name, []byte(tt.text), "")
