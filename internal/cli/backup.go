@@ -54,6 +54,11 @@ REPOSITORY is ` + repoHelp + ".",
 		Example: "  basalt backup --from 127.0.0.1:6666 --to /backups/basalt\n" +
 			"  basalt backup --from 127.0.0.1:6666 --to s3://backups/basalt --follow --every 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
+			for _, name := range []string{"interval", "every"} {
+				if !follow && c.Flags().Changed(name) {
+					return Usage("--%s is for --follow", name)
+				}
+			}
 			server, err := backupServer(from, &auth)
 			if err != nil {
 				return err

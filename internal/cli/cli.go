@@ -111,7 +111,14 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	root := Root(env)
 	running := false
 	for _, c := range root.Commands() {
-		if c.Name() != "help" { // which takes the name of any command
+		if c.Name() == "help" { // which takes the name of any command
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return Usage("there is no sub-command %q", strings.Join(args, " "))
+				}
+				return nil
+			}
+		} else {
 			prepare(c, &running)
 		}
 	}

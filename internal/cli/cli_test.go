@@ -92,6 +92,11 @@ func TestExitCodes(t *testing.T) {
 		{"end outside", ExitError, "basalt end outside: NOAUTH Authentication required: the server wants a password, "},
 		{"end", ExitUsage, "basalt end: wants a sub-command; basalt end --help explains it\n"},
 		{"end other", ExitUsage, `basalt end: unknown command "other" for "basalt end"; basalt end --help explains it`},
+		{"help nosuch", ExitUsage, `basalt help: there is no sub-command "nosuch"; `},
+		{"help end other", ExitUsage, `basalt help: there is no sub-command "end other"; `},
+		{"doctor --server localhost", ExitUsage, "basalt doctor: --server wants HOST:PORT; "},
+		{"backup --from h:1 --to r --every 24h", ExitUsage, "basalt backup: --every is for --follow; "},
+		{"backup --from h:1 --to r --interval 1s", ExitUsage, "basalt backup: --interval is for --follow; "},
 		{"version 1", ExitUsage, `basalt version: unknown command "1" for "basalt version"; `},
 	} {
 		code, out, stderr := run(t, strings.Fields(tt.args)...)
