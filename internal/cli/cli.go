@@ -157,6 +157,10 @@ func hint(err error) string {
 		{"connection refused", "is a server running there?"},
 		{"NOAUTH", "the server wants a password, see --help"},
 		{"does not look like a TLS handshake", "the server does not speak TLS at this port"},
+		{"this port speaks TLS", "give --tls, or an address that begins with rediss://"},
+		{"has closed the connection: EOF", "does it want TLS at this port?"},
+		{"signed by unknown authority", "--cacert names the file with the certificate of its authority"},
+		{"tls: certificate required", "the server wants a certificate of its clients: --cert and --key"},
 	} {
 		if strings.Contains(err.Error(), h.text) {
 			return h.hint

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/transfer"
 )
 
 // run runs a command line without a terminal.
@@ -56,6 +59,7 @@ func endings(t *testing.T) {
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),
 			"partly": Partial(errors.New("one key")), "used": Usage("--at wants a time"),
+			"plain":     fmt.Errorf("x: %w", transfer.ReplyError("ERR this port speaks TLS")),
 			"unreached": errors.New("connection refused"), "outside": errors.New("NOAUTH Authentication required."),
 		} {
 			c := &cobra.Command{Use: name + " [N]", Short: "Ends so", Args: cobra.MaximumNArgs(1),
@@ -88,6 +92,8 @@ func TestExitCodes(t *testing.T) {
 		{"end badly 1 2", ExitUsage,
 			"basalt end badly: usage: basalt end badly [N] [flags]; basalt end badly --help explains it\n"},
 		{"end unreached", ExitError, "basalt end unreached: connection refused: is a server running there?\n"},
+		{"end plain", ExitError,
+			"basalt end plain: x: ERR this port speaks TLS: give --tls, or an address that begins with rediss://\n"},
 		{"end badly --count many", ExitUsage, `basalt end badly: invalid argument "many" for "--count" flag: `},
 		{"end outside", ExitError, "basalt end outside: NOAUTH Authentication required: the server wants a password, "},
 		{"end", ExitUsage, "basalt end: wants a sub-command; basalt end --help explains it\n"},

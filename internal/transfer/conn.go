@@ -203,7 +203,11 @@ func (c *Conn) Receive() (Reply, error) {
 	if c.timeout > 0 {
 		c.c.SetReadDeadline(time.Now().Add(c.timeout))
 	}
-	return c.receive(0)
+	r, err := c.receive(0)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("the server has closed the connection: %w", err)
+	}
+	return r, err
 }
 
 func (c *Conn) receive(depth int) (r Reply, err error) {
