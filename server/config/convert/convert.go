@@ -182,7 +182,6 @@ var reasons = map[string]string{
 	"maxmemory":        config.ErrEviction.Error(),
 	"maxmemory-policy": config.ErrEviction.Error(),
 	"dbfilename":       "backups are directories in backup-dir",
-	"masteruser":       "a replica signs in with masterauth alone",
 }
 
 // add carries an entry over under its name here, or leaves it.
