@@ -272,6 +272,9 @@ log that leads to no restorable time.
 
 REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
+			if min(o.KeepLast, o.KeepDaily, int(o.KeepLog)) < 0 {
+				return Usage("a number is negative")
+			}
 			repo, err := backup.Open(c.Context(), args[0], false)
 			if err != nil {
 				return err
