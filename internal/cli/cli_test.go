@@ -101,6 +101,7 @@ func TestExitCodes(t *testing.T) {
 		{"help nosuch", ExitUsage, `basalt help: there is no sub-command "nosuch"; `},
 		{"help end other", ExitUsage, `basalt help: there is no sub-command "end other"; `},
 		{"doctor --server localhost", ExitUsage, "basalt doctor: --server wants HOST:PORT; "},
+		{"migrate --from h:1 --to h:2/3", ExitUsage, `basalt migrate: --to: "h:2/3" is not HOST:PORT, `},
 		{"inspect --top -1 .", ExitUsage, "basalt inspect: a number is negative; "},
 		{"inspect --match x* .", ExitUsage, "basalt inspect: --match is for HOST:PORT; "},
 		{"inspect --namespace n h:1", ExitUsage, "basalt inspect: --namespace is for --raw; "},

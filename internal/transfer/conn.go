@@ -56,7 +56,11 @@ func ParseAddress(s string) (a Address, err error) {
 		}
 		return a, nil
 	}
-	if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
 		return a, fmt.Errorf("%q is not HOST:PORT, unix:PATH or redis://HOST:PORT", s)
 	}
 	return Address{Network: "tcp", Host: s}, nil
