@@ -160,7 +160,8 @@ func hint(err error) string {
 		{"this port speaks TLS", "give --tls, or an address that begins with rediss://"},
 		{"has closed the connection: EOF", "does it want TLS at this port?"},
 		{"signed by unknown authority", "--cacert names the file with the certificate of its authority"},
-		{"tls: certificate required", "the server wants a certificate of its clients: --cert and --key"},
+		{"tls: certificate required",
+			"the server wants a certificate of its clients: --cert and --key, or tls-cert-file of one that follows it"},
 	} {
 		if strings.Contains(err.Error(), h.text) {
 			return h.hint
