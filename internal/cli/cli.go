@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/basaltdb/basalt/internal/progress"
 )
@@ -176,6 +177,18 @@ func prepare(c *cobra.Command, running *bool) {
 	switch {
 	case run != nil:
 		c.RunE = func(c *cobra.Command, args []string) error {
+			var empty error // a variable that the shell does not know: never the current directory
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && f.Value.String() == "" {
+					empty = Usage("--%s is empty", f.Name)
+				}
+			})
+			if empty == nil && slices.Contains(args, "") {
+				empty = Usage("an argument is empty")
+			}
+			if empty != nil {
+				return empty
+			}
 			*running = true
 			return run(c, args)
 		}

@@ -115,6 +115,13 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: %d, %q, %q", tt.args, code, out, stderr)
 		}
 	}
+	for _, args := range [][]string{
+		{"backup", "--from", "h:1", "--to", ""}, {"check", ""}, {"restore", "--from=", "--to=d"},
+	} {
+		if code, _, stderr := run(t, args...); code != ExitUsage || !strings.Contains(stderr, " is empty; ") {
+			t.Errorf("%q: %d, %q", args, code, stderr)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if code, _, stderr := runWith(ctx, "end", "waiting"); code != ExitInterrupted ||
