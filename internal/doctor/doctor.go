@@ -202,7 +202,8 @@ func Settings(f *Facts) (found []Finding) {
 		add(Advice, "log-level is debug: the log grows fast", "set log-level info")
 	}
 	if f.Unverified {
-		add(Wrong, "tls-replication does not verify the master: whoever answers in its place is followed, and gets masterauth",
+		add(Wrong,
+			"tls-replication does not verify the master: whoever answers in its place is followed, and gets masterauth",
 			"set tls-ca-cert-file or tls-ca-cert-dir")
 	}
 	if f.Certificate != "" && !f.CertificateEnd.IsZero() {
