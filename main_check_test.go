@@ -105,14 +105,20 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%d, %v, %s", code, err, out)
 	}
 	file = write(t, dir+"/bad.conf", "port 6666\ntimeout soon\n")
-	if code, _, stderr = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(stderr, file+":2: timeout: ") {
-		t.Errorf("%d, %s", code, stderr)
+	if code, out, _ = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(out, file+":2: timeout: ") {
+		t.Errorf("%d, %s", code, out)
+	}
+	found = nil
+	code, out, _ = call(t, "doctor", "--json", "-c", file)
+	if err := json.Unmarshal([]byte(out), &found); code != 3 || err != nil || len(found) != 1 ||
+		!strings.HasPrefix(found[0]["what"], file+":2: timeout: ") {
+		t.Errorf("%d, %v, %s", code, err, out)
 	}
 	for _, line := range []string{"log-dir stdout:loud", "aclfile " + dir + "/none"} { // errors that no single setting has
 		write(t, file, line+"\n")
 		name, _, _ := strings.Cut(line, " ")
-		if code, _, stderr = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(stderr, name+": ") {
-			t.Errorf("%s: %d, %s", line, code, stderr)
+		if code, out, _ = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(out, name+": ") {
+			t.Errorf("%s: %d, %s", line, code, out)
 		}
 	}
 }

@@ -36,7 +36,10 @@ func TestProtectedMode(t *testing.T) {
 	ip := outside(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	// The port that is free on the first address may be taken on the second.
-	h := servertest.StartOnPorts(t, func() []string { return []string{"bind", "127.0.0.1 " + ip, "unixsocket", socket} })
+	h := servertest.StartOnPorts(t, func() []string {
+		return []string{"bind", "127.0.0.1 " + ip, "unixsocket", socket,
+			"admin-listen", net.JoinHostPort(ip, "0")}
+	})
 	dial := func(network, addr string) *servertest.Client {
 		t.Helper()
 		nc, err := net.Dial(network, addr)
@@ -59,16 +62,27 @@ func TestProtectedMode(t *testing.T) {
 	if n := h.Sessions().Stats.RejectedConns.Load(); n != 1 {
 		t.Errorf("%d rejected connections", n)
 	}
+	profile := func(password string, status int) { // another door to what administrators may see
+		t.Helper()
+		if got, _ := get(h, t, "/debug/pprof/cmdline", "", password); got != status {
+			t.Errorf("a profile with the password %q: %d, want %d", password, got, status)
+		}
+	}
+	profile("", 401)
+	profile("any", 401)
 	local := dial("tcp", h.Addr())
 	local.Want("PING", "+PONG\r\n")
 	dial("unix", socket).Want("PING", "+PONG\r\n")
 	local.Want("CONFIG SET protected-mode no", "+OK\r\n")
 	open := dial("tcp", public)
 	open.Want("PING", "+PONG\r\n")
+	profile("", 200)
 	local.Want("CONFIG SET protected-mode yes", "+OK\r\n")
 	open.Want("PING", "+PONG\r\n") // connected clients are not affected, as in Redis
 	local.Want("CONFIG SET requirepass pw", "+OK\r\n")
 	dial("tcp", public).Want("PING", "-NOAUTH Authentication required.\r\n")
+	profile("", 401)
+	profile("pw", 200)
 	servertest.Eventually(t, "the refused clients are not counted", func() bool { return h.Sessions().Clients() == 4 })
 }
 

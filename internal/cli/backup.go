@@ -54,6 +54,11 @@ REPOSITORY is ` + repoHelp + ".",
 		Example: "  basalt backup --from 127.0.0.1:6666 --to /backups/basalt\n" +
 			"  basalt backup --from 127.0.0.1:6666 --to s3://backups/basalt --follow --every 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
+			for _, name := range []string{"interval", "every"} {
+				if !follow && c.Flags().Changed(name) {
+					return Usage("--%s is for --follow", name)
+				}
+			}
 			server, err := backupServer(from, &auth)
 			if err != nil {
 				return err
@@ -267,6 +272,9 @@ log that leads to no restorable time.
 
 REPOSITORY is ` + repoHelp + ".",
 		RunE: func(c *cobra.Command, args []string) error {
+			if min(o.KeepLast, o.KeepDaily, int(o.KeepLog)) < 0 {
+				return Usage("a number is negative")
+			}
 			repo, err := backup.Open(c.Context(), args[0], false)
 			if err != nil {
 				return err

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/basaltdb/basalt/internal/progress"
 )
@@ -111,7 +112,14 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	root := Root(env)
 	running := false
 	for _, c := range root.Commands() {
-		if c.Name() != "help" { // which takes the name of any command
+		if c.Name() == "help" { // which takes the name of any command
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return Usage("there is no sub-command %q", strings.Join(args, " "))
+				}
+				return nil
+			}
+		} else {
 			prepare(c, &running)
 		}
 	}
@@ -150,6 +158,11 @@ func hint(err error) string {
 		{"connection refused", "is a server running there?"},
 		{"NOAUTH", "the server wants a password, see --help"},
 		{"does not look like a TLS handshake", "the server does not speak TLS at this port"},
+		{"this port speaks TLS", "give --tls, or an address that begins with rediss://"},
+		{"has closed the connection: EOF", "does it want TLS at this port?"},
+		{"signed by unknown authority", "--cacert names the file with the certificate of its authority"},
+		{"tls: certificate required",
+			"the server wants a certificate of its clients: --cert and --key, or tls-cert-file of one that follows it"},
 	} {
 		if strings.Contains(err.Error(), h.text) {
 			return h.hint
@@ -164,6 +177,18 @@ func prepare(c *cobra.Command, running *bool) {
 	switch {
 	case run != nil:
 		c.RunE = func(c *cobra.Command, args []string) error {
+			var empty error // a variable that the shell does not know: never the current directory
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && f.Value.String() == "" {
+					empty = Usage("--%s is empty", f.Name)
+				}
+			})
+			if empty == nil && slices.Contains(args, "") {
+				empty = Usage("an argument is empty")
+			}
+			if empty != nil {
+				return empty
+			}
 			*running = true
 			return run(c, args)
 		}

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/transfer"
 )
 
 // run runs a command line without a terminal.
@@ -56,6 +59,7 @@ func endings(t *testing.T) {
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),
 			"partly": Partial(errors.New("one key")), "used": Usage("--at wants a time"),
+			"plain":     fmt.Errorf("x: %w", transfer.ReplyError("ERR this port speaks TLS")),
 			"unreached": errors.New("connection refused"), "outside": errors.New("NOAUTH Authentication required."),
 		} {
 			c := &cobra.Command{Use: name + " [N]", Short: "Ends so", Args: cobra.MaximumNArgs(1),
@@ -88,15 +92,34 @@ func TestExitCodes(t *testing.T) {
 		{"end badly 1 2", ExitUsage,
 			"basalt end badly: usage: basalt end badly [N] [flags]; basalt end badly --help explains it\n"},
 		{"end unreached", ExitError, "basalt end unreached: connection refused: is a server running there?\n"},
+		{"end plain", ExitError,
+			"basalt end plain: x: ERR this port speaks TLS: give --tls, or an address that begins with rediss://\n"},
 		{"end badly --count many", ExitUsage, `basalt end badly: invalid argument "many" for "--count" flag: `},
 		{"end outside", ExitError, "basalt end outside: NOAUTH Authentication required: the server wants a password, "},
 		{"end", ExitUsage, "basalt end: wants a sub-command; basalt end --help explains it\n"},
 		{"end other", ExitUsage, `basalt end: unknown command "other" for "basalt end"; basalt end --help explains it`},
+		{"help nosuch", ExitUsage, `basalt help: there is no sub-command "nosuch"; `},
+		{"help end other", ExitUsage, `basalt help: there is no sub-command "end other"; `},
+		{"doctor --server localhost", ExitUsage, "basalt doctor: --server wants HOST:PORT; "},
+		{"migrate --from h:1 --to h:2/3", ExitUsage, `basalt migrate: --to: "h:2/3" is not HOST:PORT, `},
+		{"inspect --top -1 .", ExitUsage, "basalt inspect: a number is negative; "},
+		{"inspect --match x* .", ExitUsage, "basalt inspect: --match is for HOST:PORT; "},
+		{"inspect --namespace n h:1", ExitUsage, "basalt inspect: --namespace is for --raw; "},
+		{"backup prune --keep-last 1 --keep-daily -1 r", ExitUsage, "basalt backup prune: a number is negative; "},
+		{"backup --from h:1 --to r --every 24h", ExitUsage, "basalt backup: --every is for --follow; "},
+		{"backup --from h:1 --to r --interval 1s", ExitUsage, "basalt backup: --interval is for --follow; "},
 		{"version 1", ExitUsage, `basalt version: unknown command "1" for "basalt version"; `},
 	} {
 		code, out, stderr := run(t, strings.Fields(tt.args)...)
 		if code != tt.code || !strings.HasPrefix(stderr, tt.stderr) || out != "" || strings.Count(stderr, "\n") > 1 {
 			t.Errorf("%s: %d, %q, %q", tt.args, code, out, stderr)
+		}
+	}
+	for _, args := range [][]string{
+		{"backup", "--from", "h:1", "--to", ""}, {"check", ""}, {"restore", "--from=", "--to=d"},
+	} {
+		if code, _, stderr := run(t, args...); code != ExitUsage || !strings.Contains(stderr, " is empty; ") {
+			t.Errorf("%q: %d, %q", args, code, stderr)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -28,6 +28,9 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 		Example: `  basalt doctor -c /etc/basalt/kvrocks.toml
   basalt doctor --server 127.0.0.1:6666`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if addr != "" && !isAddress(addr) {
+				return Usage("--server wants HOST:PORT")
+			}
 			var args []string
 			if file != "" {
 				args = []string{"-c", file}
@@ -36,14 +39,17 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 			if err == nil {
 				err = server.Check(cfg)
 			}
+			var found []doctor.Finding
 			if err != nil {
-				return Damaged(err)
+				found = append(found, doctor.Finding{Level: doctor.Wrong, About: "settings", What: err.Error(),
+					Do: "correct it: a server with these settings does not start; what depends on them was not looked at"})
+			} else {
+				facts := Facts(cfg)
+				if root != "/" {
+					facts.Root = os.DirFS(root)
+				}
+				found = append(doctor.Machine(facts), doctor.Settings(facts)...)
 			}
-			facts := Facts(cfg)
-			if root != "/" {
-				facts.Root = os.DirFS(root)
-			}
-			found := append(doctor.Machine(facts), doctor.Settings(facts)...)
 			if addr != "" {
 				found = append(found, serverFindings(cmd.Context(), &who, addr)...)
 			}

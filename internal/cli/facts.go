@@ -26,6 +26,7 @@ func Facts(cfg *config.Config) *doctor.Facts {
 			cfg.Text("aclfile") != "", Sync: cfg.Bool("rocksdb.write_options.sync"),
 		NoWAL:    cfg.Bool("rocksdb.write_options.disable_wal"),
 		LogLevel: cfg.Text("log-level"), Certificate: cfg.Text("tls-cert-file"),
+		Unverified: cfg.Bool("tls-replication") && cfg.Text("tls-ca-cert-file")+cfg.Text("tls-ca-cert-dir") == "",
 	}
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {

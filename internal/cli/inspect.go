@@ -49,18 +49,31 @@ namespace with SCAN: the first --sample of them, which are those with the lowest
   basalt inspect --raw user:1 /var/lib/basalt
   basalt inspect --top 50 --all 127.0.0.1:6666`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server := isAddress(args[0])
-			switch {
-			case server && cmd.Flags().Changed("raw"):
+			server, raw := isAddress(args[0]), cmd.Flags().Changed("raw")
+			if server && raw {
 				return Usage("--raw wants a directory")
-			case server:
+			}
+			if min(o.top, o.max, o.sample, o.speed) < 0 {
+				return Usage("a number is negative")
+			}
+			for _, need := range []struct {
+				met   bool
+				what  string
+				flags []string
+			}{{server, "HOST:PORT", []string{"all", "match", "sample", "speed"}}, {raw, "--raw", []string{"max", "namespace"}}} {
+				i := slices.IndexFunc(need.flags, cmd.Flags().Changed)
+				if !need.met && i >= 0 {
+					return Usage("--%s is for %s", need.flags[i], need.what)
+				}
+			}
+			if server {
 				return o.server(cmd.Context(), env, args[0])
 			}
 			dir, err := database(args[0])
 			if err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("raw") {
+			if raw {
 				return checkError(o.records(env, dir))
 			}
 			bars := &stages{env: env}

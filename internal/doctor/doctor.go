@@ -64,6 +64,7 @@ type Facts struct {
 	Plan      string // problem of the memory plan; empty = none
 	Warnings  []string
 
+	Unverified     bool      // tls-replication without certificates of authorities
 	Certificate    string    // file
 	CertificateEnd time.Time // end of its validity
 	Now            time.Time
@@ -199,6 +200,11 @@ func Settings(f *Facts) (found []Finding) {
 	}
 	if f.LogLevel == "debug" {
 		add(Advice, "log-level is debug: the log grows fast", "set log-level info")
+	}
+	if f.Unverified {
+		add(Wrong,
+			"tls-replication does not verify the master: whoever answers in its place is followed, and gets masterauth",
+			"set tls-ca-cert-file or tls-ca-cert-dir")
 	}
 	if f.Certificate != "" && !f.CertificateEnd.IsZero() {
 		switch left := f.CertificateEnd.Sub(f.Now); {

@@ -84,6 +84,7 @@ func TestFacts(t *testing.T) {
 		{func(f *Facts) { f.LogLevel = "debug" }, "advice: log-level is debug", ""},
 		{func(f *Facts) { f.CertificateEnd = f.Now.AddDate(0, 0, 7) },
 			"advice: the certificate in cert.pem expires on 2026-01-09", ""},
+		{func(f *Facts) { f.Unverified = true }, "wrong: tls-replication does not verify the master", "tls-ca-cert-file"},
 		{func(f *Facts) { f.CertificateEnd = f.Now }, "wrong: the certificate in cert.pem has expired", ""},
 		{func(f *Facts) { f.Warnings = []string{"settings without effect here: a"} }, "advice: settings without effect", ""},
 	} {

@@ -56,7 +56,11 @@ func ParseAddress(s string) (a Address, err error) {
 		}
 		return a, nil
 	}
-	if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
 		return a, fmt.Errorf("%q is not HOST:PORT, unix:PATH or redis://HOST:PORT", s)
 	}
 	return Address{Network: "tcp", Host: s}, nil
@@ -203,7 +207,11 @@ func (c *Conn) Receive() (Reply, error) {
 	if c.timeout > 0 {
 		c.c.SetReadDeadline(time.Now().Add(c.timeout))
 	}
-	return c.receive(0)
+	r, err := c.receive(0)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("the server has closed the connection: %w", err)
+	}
+	return r, err
 }
 
 func (c *Conn) receive(depth int) (r Reply, err error) {

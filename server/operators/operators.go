@@ -4,6 +4,7 @@ package operators
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -160,6 +161,10 @@ func (o *Options) ready() error {
 // administrator reports whether a name and a password are those of a user who may call KPROFILE; both are empty for a
 // request without credentials. A wrong password is logged in ACL LOG, like one of AUTH.
 func (o *Options) administrator(user, password, addr string) bool {
+	at, err := netip.ParseAddrPort(addr)
+	if o.Sessions.Refuse(err == nil && at.Addr().Unmap().IsLoopback()) != "" { // protected mode
+		return false
+	}
 	var id command.Identity
 	var ok bool
 	if user == "" && password == "" {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"crypto/tls"
+	"errors"
 	"net"
 	"time"
 
@@ -18,6 +20,9 @@ func (c *conn) handshake() error {
 	c.deadline = true // so the first read sets its own deadline
 	err := c.wire.Handshake()
 	c.shaking.Store(false)
+	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.RecordHeader[0] == '*' && plain.Conn != nil {
+		plain.Conn.Write([]byte("-ERR this port speaks TLS\r\n")) // a command: the client, or a replica, can show it
+	}
 	return err
 }
 

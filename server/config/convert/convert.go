@@ -93,8 +93,11 @@ func (v *converter) read(data []byte) {
 			all = append(all, e)
 		}
 	}
+	last := map[string]string{}
 	for _, e := range all { // appendfsync and logfile depend on other lines
-		switch strings.ToLower(e.Key) {
+		key := strings.ToLower(e.Key)
+		last[key] = e.Text
+		switch key {
 		case "appendonly":
 			v.appendOnly = strings.EqualFold(e.Text, "yes")
 		case "cluster-enabled":
@@ -103,6 +106,10 @@ func (v *converter) read(data []byte) {
 				all = slices.DeleteFunc(slices.Clone(all), isNumber)
 			}
 		}
+	}
+	// Redis has no TCP with port 0; here the system would choose a port.
+	if tls := last["tls-port"]; v.Redis && last["port"] == "0" && last["unixsocket"] != "" && (tls == "" || tls == "0") {
+		all = append(all, conffile.Entry{Key: "bind"})
 	}
 	for _, e := range all {
 		v.add(e)
@@ -175,7 +182,6 @@ var reasons = map[string]string{
 	"maxmemory":        config.ErrEviction.Error(),
 	"maxmemory-policy": config.ErrEviction.Error(),
 	"dbfilename":       "backups are directories in backup-dir",
-	"masteruser":       "a replica signs in with masterauth alone",
 }
 
 // add carries an entry over under its name here, or leaves it.

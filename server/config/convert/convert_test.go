@@ -50,20 +50,25 @@ func TestFile(t *testing.T) {
 			"proto-max-bulk-len 2m\nloglevel verbose\nlogfile /var/log/redis/r.log\nappendonly yes\nappendfsync everysec\nhz " +
 			"10\n" +
 			"io-threads 4\ndir \"/a b\"\nport 7000\nclient-output-buffer-limit replica 1mb 0 0\nloadmodule a.so x\n" +
-			"rename-command CONFIG \"\"\nreplicaof h 1\nmasterauth \"\\x61\"\nRENAME-command CONFIG x\nmasterauth \"\\xff\"",
+			"rename-command CONFIG \"\"\nreplicaof h 1\nmasteruser u\nmasterauth \"\\x61\"\nRENAME-command CONFIG x\n" +
+			"masterauth \"\\xff\"",
 			`bind = "127.0.0.1 -::1"|port = 7000|client-output-buffer-limit = "normal 268435456 67108864 60 slave 1048576 0 0 ` +
 				`pubsub 33554432 8388608 60"|` +
-				`proto-max-bulk-len = 2000000|masterauth = "a"|dir = "/a b"|log-dir = "/var/log/redis"|slaveof = "h 1"|` +
-				`[rename-command]|CONFIG = ""`, []string{
+				`proto-max-bulk-len = 2000000|masterauth = "a"|masteruser = "u"|dir = "/a b"|log-dir = "/var/log/redis"|` +
+				`slaveof = "h 1"|[rename-command]|CONFIG = ""`, []string{
 				"line 1: save 3600 1: every write is in the write-ahead log; bgsave-cron makes backups",
 				"line 3: maxmemory 1073741824: " + config.ErrEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " +
 					config.ErrEviction.Error(),
 				"line 10: appendfsync everysec: the log is synced before every reply (rocksdb.write_options.sync) or when the " +
 					"system does it", "line 12: io-threads 4: without effect: a setting of Redis",
 				"line 16: loadmodule a.so x: there are no modules; what Kvrocks builds in is built in",
-				"line 20: RENAME-command: the command is renamed already", "line 21: masterauth: " + conffile.ErrUTF8.Error()}},
+				"line 21: RENAME-command: the command is renamed already", "line 22: masterauth: " + conffile.ErrUTF8.Error()}},
 		{"my.conf", "appendonly yes\nappendfsync always\ncluster-enabled yes\nport 6379\nbind *\ndir /d",
 			`bind = "*"|port = 6379|dir = "/d"|cluster-enabled = true|[rocksdb.write_options]|sync = true`, nil},
+		{"redis.conf", "port 0\nunixsocket /s\nbind 10.0.0.1",
+			`bind = ""|port = 0|unixsocket = "/s"|dir = "./"|redis-databases = 16`, nil},
+		{"redis.conf", "port 0\nunixsocket /s\ntls-port 7", `bind = "* -::*"|port = 0|unixsocket = "/s"|dir = "./"|` +
+			`tls-port = 7|redis-databases = 16`, nil},
 		{"redis.conf", "", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, nil},
 	} {
 		r, err := File(tt.name, []byte(tt.text), "")

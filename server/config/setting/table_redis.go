@@ -80,7 +80,6 @@ var redisSettings = []Setting{
 	integer("shutdown-timeout", 10, 0, maxInt, dynamic),
 
 	// Replication.
-	text("masteruser", "", dynamic),
 	integer("repl-backlog-ttl", 3600, 0, math.MaxInt64, dynamic),
 	boolean("repl-disable-tcp-nodelay", "no", dynamic),
 	enum("repl-diskless-load", "disabled", []string{"disabled", "on-empty-db", "swapdb"}, dynamic),

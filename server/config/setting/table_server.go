@@ -60,6 +60,7 @@ var serverGroups = []Group{
 			"Channels that a new user may use: allchannels or resetchannels."),
 		integer("acllog-max-len", 128, 0, 1<<20, dynamic, "Entries of ACL LOG."),
 		text("masterauth", "", dynamic, "Password sent to the master."),
+		text("masteruser", "", dynamic, "User of the master's ACL that masterauth belongs to; empty = default. From Redis."),
 		boolean("repl-namespace-enabled", "no", dynamic,
 			"Keep namespaces in the database, where they are replicated, and not in this file."),
 	}},

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -99,6 +100,8 @@ func (c *Conn) Line(limit int) (line []byte, err error) {
 			return nil, proto.ErrLineLength
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("the server has closed the connection: %w", err)
 		case err != nil:
 			return nil, err
 		}

@@ -3,11 +3,14 @@ package replica
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -36,6 +39,20 @@ func TestLinkThatIsGoneBeginsNothing(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSameError: attempts that fail alike are one line of the log, although each has a port of its own.
+func TestSameError(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	l := &link{log: zap.New(core)}
+	for port := range 3 {
+		l.down(fmt.Errorf("PSYNC: %w", &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 50000 + port},
+			Addr: &net.TCPAddr{Port: 6666}, Err: syscall.ECONNRESET}))
+	}
+	const want = "PSYNC: read tcp :6666: connection reset by peer"
+	if all := logs.All(); len(all) != 1 || all[0].ContextMap()["error"] != want || *l.err.Load() != want {
+		t.Errorf("%v, %q", all, *l.err.Load())
 	}
 }
 

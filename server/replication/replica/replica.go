@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -374,9 +375,12 @@ func permanent(err error) bool {
 // down records that the link is down.
 func (l *link) down(err error) {
 	text := err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil { // the port differs at each attempt
+		text = strings.Replace(text, op.Source.String()+"->", "", 1)
+	}
 	was := LinkState(l.state.Load())
 	if old := l.err.Load(); was == Connected || old == nil || *old != text {
-		l.log.Warn("the link to the master is down", zap.Stringer("state", was), zap.Error(err))
+		l.log.Warn("the link to the master is down", zap.Stringer("state", was), zap.String("error", text))
 	}
 	l.err.Store(&text)
 	l.downSince.CompareAndSwap(0, time.Now().UnixNano())
