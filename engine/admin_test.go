@@ -358,6 +358,48 @@ func TestMaxBatchBytes(t *testing.T) {
 	}
 }
 
+// TestBatchBeyondItsLimit writes far more than fits into a batch: the memory that it takes is bounded, and a
+// transaction can be rolled back to what fits.
+func TestBatchBeyondItsLimit(t *testing.T) {
+	db := enginetest.Open(t)
+	const limit = 100_000
+	db.SetMaxBatchBytes(limit)
+	for name, write := range map[string]func(tx *engine.Tx, rec *engine.Record, key []byte){
+		"put":    func(tx *engine.Tx, rec *engine.Record, key []byte) { tx.PutSubkey(rec, cf.Default, key, nil) },
+		"delete": func(tx *engine.Tx, _ *engine.Record, key []byte) { tx.DeleteSubkey(cf.Default, key) },
+	} {
+		most := 0
+		flood := func(tx *engine.Tx) {
+			rec := tx.Fresh([]byte("big"), cf.TypeSet)
+			for i := range uint64(20 * limit / 30) {
+				write(tx, &rec, tx.SubkeyU64(&rec, i))
+			}
+			rec.Size = 1
+			tx.Save(&rec, nil)
+			most = tx.Size()
+		}
+		err := db.Update(ns, keys("big"), func(tx *engine.Tx) error {
+			flood(tx)
+			return nil
+		})
+		if !errors.Is(err, engine.ErrBatchSize) || most > limit+200 {
+			t.Errorf("%s: a batch of %d bytes: %v", name, most, err)
+		}
+		require.NoError(t, db.Update(ns, keys("small", "big"), func(tx *engine.Tx) error {
+			tx.Put(cf.Default, []byte("small"), nil)
+			mark := tx.Savepoint()
+			flood(tx)
+			if err := tx.BatchError(); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			return tx.Rollback(mark)
+		}))
+	}
+	if n := records(t, db, cf.Default); n != 1 {
+		t.Errorf("%d records, want 1", n)
+	}
+}
+
 func TestProperties(t *testing.T) {
 	db := enginetest.Open(t)
 	for i := range 100 {

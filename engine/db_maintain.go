@@ -109,6 +109,9 @@ func (db *DB) SetRateLimit(bytesPerSecond int64) {
 // SetMaxBatchBytes changes how big a write batch may be; 0 = no limit.
 func (db *DB) SetMaxBatchBytes(n int64) { db.maxBatchBytes.Store(n) }
 
+// MaxBatchBytes returns how big a write batch may be; 0 = no limit.
+func (db *DB) MaxBatchBytes() int64 { return db.maxBatchBytes.Load() }
+
 // SetAsyncIO changes whether iterators prefetch asynchronously.
 func (db *DB) SetAsyncIO(on bool) { db.asyncIO.Store(on) }
 

@@ -45,3 +45,8 @@ func (db *DB) Watching() int64 {
 
 // CompactionFailed does what a compaction does that finds no space.
 func (db *DB) CompactionFailed() { db.onBackgroundError("No space left on device", severitySoft) }
+
+// DrawFromPools is Sample without the reading of the whole collection.
+func (tx *Tx) DrawFromPools(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	return tx.drawFromPools(id, prefix, size, n)
+}

@@ -22,7 +22,7 @@ import (
 // walk.
 const (
 	sampleAll  = 128     // collections up to this size are read at each call
-	wholeShare = 3       // a collection is read too if more than one of so many entries is wanted: walks cost more
+	wholeShare = 8       // a collection is read too if more than one of so many entries is wanted: walks cost more
 	poolWhole  = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
 	wholeMost  = 16384   // ... unless so many entries exist, because most of them are dead
 	poolRuns   = 8       // walks for one pool
@@ -39,6 +39,9 @@ const (
 	poolMaxKey = 4096 // longer subkeys are not pooled: memory
 )
 
+// SampleMost is how many subkeys a caller should ask for at once: a draw of so many takes some MiB.
+const SampleMost = 1 << 17
+
 // Sample returns n random subkeys of the collection with this prefix in a family; size is its number of live subkeys. A
 // subkey may occur several times. Sample returns fewer than n only when the collection has none.
 func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
@@ -53,6 +56,14 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 		}
 		return out, nil
 	}
+	if uint64(n)*wholeShare >= size {
+		return tx.drawFromAll(id, prefix, size, n, true)
+	}
+	return tx.drawFromPools(id, prefix, size, n)
+}
+
+// drawFromPools is Sample for a part of a big collection.
+func (tx *Tx) drawFromPools(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	out := make([][]byte, 0, n)
 	for misses := 0; len(out) < n && misses < 256; misses++ { // what was found may be deleted again and again
 		want := n - len(out)
@@ -80,8 +91,11 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 // PopSample returns up to n different random subkeys that the caller is about to delete. Repeated calls share the cost
 // of finding them, and earlier deletes do not slow them down.
 func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
-	if uint64(n) >= size || size <= sampleAll && n > 1 || n >= popPool && uint64(n)*wholeShare >= size {
-		return tx.drawFromAll(id, prefix, n)
+	if uint64(n) >= size {
+		return tx.allSubkeys(id, prefix)
+	}
+	if size <= sampleAll && n > 1 || n >= popPool && uint64(n)*wholeShare >= size {
+		return tx.drawFromAll(id, prefix, size, n, false)
 	}
 	var out [][]byte
 	repeats := NewRepeats(n)
@@ -91,7 +105,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		fresh := len(got) == 0 // read just now: they exist
 		if fresh {
 			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
-				return tx.drawFromAll(id, prefix, n)
+				return tx.drawCounted(id, prefix, n)
 			}
 			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
 			if err != nil || p == nil {
@@ -115,14 +129,49 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 	return out, nil
 }
 
-// drawFromAll returns up to n different random subkeys, for which it reads the whole collection.
-func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
-	all, err := tx.allSubkeys(id, prefix)
+// drawFromAll returns n random subkeys, with again possibly some of them repeatedly. It passes over the whole
+// collection, whose number of subkeys is size, and copies what it draws.
+func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again bool) ([][]byte, error) {
+	places := make([]uint64, 0, n)
+	if again {
+		for range n {
+			places = append(places, rand.Uint64N(size))
+		}
+		slices.Sort(places)
+	} else {
+		for at := uint64(0); at < size && len(places) < n; at++ {
+			if rand.Uint64N(size-at) < uint64(n-len(places)) {
+				places = append(places, at)
+			}
+		}
+	}
+	it := tx.Iter(id, IterOptions{Prefix: prefix, KeysOnly: true})
+	defer it.Close()
+	out := make([][]byte, 0, n)
+	next := uint64(0) // place of the subkey after the iterator's
+	for _, at := range places {
+		if at >= next {
+			if it.Skip(at - next); !it.Next() {
+				break
+			}
+			out = append(out, tx.arena.copy(it.Key()))
+			next = at + 1
+		} else {
+			out = append(out, out[len(out)-1])
+		}
+	}
+	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out, it.Err()
+}
+
+// drawCounted returns up to n different random subkeys of a collection whose size is not known.
+func (tx *Tx) drawCounted(id cf.ID, prefix []byte, n int) ([][]byte, error) {
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	size, err := tx.Count(id, prefix, upper)
 	if err != nil {
 		return nil, err
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(n, len(all))], nil
+	return tx.drawFromAll(id, prefix, size, n, false)
 }
 
 // SampleDistinct returns n different random subkeys; if n is not below size, all subkeys in their order.
@@ -131,7 +180,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 	case uint64(n) >= size:
 		return tx.allSubkeys(id, prefix)
 	case uint64(n)*wholeShare >= size || size <= sampleAll:
-		return tx.drawFromAll(id, prefix, n)
+		return tx.drawFromAll(id, prefix, size, n, false)
 	}
 	repeats := NewRepeats(n)
 	out := make([][]byte, 0, n)
@@ -152,17 +201,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 			p.Drop()
 		}
 	}
-	// A clustered keyspace that the walks do not cover: fill up from a scan.
-	all, err := tx.drawFromAll(id, prefix, math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range all {
-		if len(out) < n && !repeats.Again(k) {
-			out = append(out, k)
-		}
-	}
-	return out, nil
+	return tx.drawCounted(id, prefix, n) // a clustered keyspace that the walks do not cover
 }
 
 // verified appends the subkeys that still exist to out.

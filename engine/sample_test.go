@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,11 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 			}
 			seen[string(k)] = true
 		}
-		for _, k := range append(got, distinct...) {
+		pooled, err := tx.DrawFromPools(cf.Default, []byte(prefix), uint64(n), 2*n)
+		if err != nil || len(pooled) != 2*n {
+			t.Fatalf("%d of %d drawn from pools: %v", len(pooled), n, err)
+		}
+		for _, k := range slices.Concat(got, distinct, pooled) {
 			if !all[string(k)] {
 				t.Fatalf("sampled %q, which is not in the collection", k)
 			}
@@ -69,6 +74,44 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 	}
 }
 
+// TestSampleOfAShare draws a great part of a collection, which is read whole for that, and repeatedly drawn from.
+func TestSampleOfAShare(t *testing.T) {
+	db := enginetest.Open(t)
+	const n, rounds = 2000, 200
+	fill(t, db, "w:", n, number)
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	count, first := map[string]int{}, map[string]int{}
+	for range rounds {
+		again, err := tx.Sample(cf.Default, []byte("w:"), n, n/4)
+		if err != nil || len(again) != n/4 {
+			t.Fatalf("Sample: %d results, %v", len(again), err)
+		}
+		distinct, err := tx.SampleDistinct(cf.Default, []byte("w:"), n, n/4)
+		if err != nil || len(distinct) != n/4 {
+			t.Fatalf("SampleDistinct: %d results, %v", len(distinct), err)
+		}
+		for _, k := range append(again, distinct...) {
+			count[string(k)]++
+		}
+		first[string(again[0])]++
+		first[string(distinct[0])]++
+	}
+	// Each is drawn 100 times on average, with a standard deviation of 9.
+	if len(count) != n {
+		t.Errorf("%d of %d were drawn", len(count), n)
+	}
+	for k, c := range count {
+		if c < 20 || c > 180 {
+			t.Errorf("%s was drawn %d times of 100", k, c)
+		}
+	}
+	if len(first) < rounds { // of 400, some 37 come twice
+		t.Errorf("only %d different ones came first in %d draws", len(first), 2*rounds)
+	}
+}
+
 // drawn returns draws random ones of n subkeys, which are in a memtable or in a file.
 func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][]byte {
 	t.Helper()
@@ -80,7 +123,7 @@ func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][
 	tx := db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()
-	got, err := tx.Sample(cf.Default, []byte("c:"), uint64(n), draws)
+	got, err := tx.DrawFromPools(cf.Default, []byte("c:"), uint64(n), draws)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +164,7 @@ func TestSampleReachesTheEnds(t *testing.T) {
 		tx := db.NewTx()
 		tx.Begin(ns)
 		defer tx.Release()
-		got, err := tx.Sample(cf.Default, []byte(prefix), uint64(n), mean*n)
+		got, err := tx.DrawFromPools(cf.Default, []byte(prefix), uint64(n), mean*n)
 		if err != nil || len(got) != mean*n {
 			t.Fatalf("%d draws, %v", len(got), err)
 		}

@@ -296,9 +296,9 @@ func (tx *Tx) Size() int { return tx.batch.Len() }
 func (tx *Tx) Reserve(records, bytes int) { tx.batch.Grow(records * (bytes + batch.MaxOverhead)) }
 
 // BatchError returns the error with which the commit will fail because the batch is too large, nil when it is not. It
-// is for callers that write much.
+// is for callers that write much. What a master has written fits.
 func (tx *Tx) BatchError() error {
-	if limit := tx.db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
+	if limit := tx.db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit && !tx.ofMaster {
 		return ErrBatchSize
 	}
 	return nil
@@ -309,8 +309,12 @@ func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
 
 // PutSubkey is Put of a subkey of a collection whose metadata record the transaction writes too. If the collection did
 // not exist, nobody else can have read the subkey, so the caches need not hear of it, and the transaction itself hardly
-// reads it: beyond the first indexed records, PutSubkey only appends it to the batch.
+// reads it: beyond the first indexed records, PutSubkey only appends it to the batch. A batch that is too large already
+// does not grow any more, see BatchError.
 func (tx *Tx) PutSubkey(r *Record, id cf.ID, key, value []byte) {
+	if tx.BatchError() != nil {
+		return
+	}
 	if r.Exists || len(tx.over.ents) < indexed {
 		tx.put(id, key, value)
 		return
@@ -320,8 +324,12 @@ func (tx *Tx) PutSubkey(r *Record, id cf.ID, key, value []byte) {
 }
 
 // DeleteSubkey is Delete of a subkey of a collection whose metadata record the transaction writes too. Beyond the first
-// indexed records it only appends to the batch, because the transaction hardly reads the subkey again.
+// indexed records it only appends to the batch, because the transaction hardly reads the subkey again. A batch that is
+// too large already does not grow any more.
 func (tx *Tx) DeleteSubkey(id cf.ID, key []byte) {
+	if tx.BatchError() != nil {
+		return
+	}
 	if len(tx.over.ents) < indexed {
 		tx.Delete(id, key)
 		return

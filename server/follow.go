@@ -78,7 +78,7 @@ func (s *Server) appliers() []applier {
 		{names: []string{"max-io-mb"}, changesOnly: true,
 			apply: always(func() { s.db.SetRateLimit(options.WriteRate(s.cfg)) })},
 		{names: []string{options.MaxBatchBytes}, changesOnly: true,
-			apply: always(func() { s.db.SetMaxBatchBytes(s.cfg.Int(options.MaxBatchBytes)) })},
+			apply: always(func() { s.db.SetMaxBatchBytes(options.MaxBatch(s.cfg, s.plan)) })},
 		{names: []string{options.AsyncIO}, changesOnly: true,
 			apply: always(func() { s.db.SetAsyncIO(s.cfg.Bool(options.AsyncIO)) })},
 	}, s.optionAppliers()...)

@@ -5,8 +5,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// sampleChunk is how many random fields one draw returns.
-const sampleChunk = 1024
+// valuesChunk is how many values of random fields one batch reads.
+const valuesChunk = 1024
 
 // Random calls f with n random fields and their values, until f returns false. A field may occur several times. Random
 // does not read the whole hash.
@@ -19,7 +19,7 @@ func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, valu
 		return randomTTL(tx, key, clone(&rec), n, f)
 	}
 	for n > 0 {
-		some := min(n, sampleChunk)
+		some := min(n, engine.SampleMost)
 		fields, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
 		if err != nil || len(fields) == 0 {
 			return err
@@ -61,15 +61,15 @@ func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(fie
 func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool,
 	f func(field, value []byte) bool) (goOn bool, err error) {
 	var vals [][]byte
-	if values {
-		if vals, err = getMany(tx, rec, fields); err != nil {
-			return false, err
-		}
-	}
 	for i, field := range fields {
 		var v []byte
-		if vals != nil {
-			v = vals[i]
+		if values {
+			if i%valuesChunk == 0 {
+				if vals, err = getMany(tx, rec, fields[i:min(i+valuesChunk, len(fields))]); err != nil {
+					return false, err
+				}
+			}
+			v = vals[i%valuesChunk]
 		}
 		if !f(field, v) {
 			return false, nil

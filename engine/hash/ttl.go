@@ -185,7 +185,7 @@ const randomTries = 8
 func randomTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func(field, value []byte) bool) error {
 	misses := 0
 	for n > 0 && misses < randomTries {
-		names, err := tx.Sample(cf.Default, tx.SubkeyPrefix(rec), rec.Size, int(min(n, sampleChunk)))
+		names, err := tx.Sample(cf.Default, tx.SubkeyPrefix(rec), rec.Size, int(min(n, valuesChunk)))
 		if err != nil || len(names) == 0 {
 			return err
 		}

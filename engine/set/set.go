@@ -201,9 +201,6 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	return nil
 }
 
-// sampleChunk is how many random members one draw returns: as many as a pool of the engine serves.
-const sampleChunk = 16384
-
 // Random calls f with n random members, until f returns false. A member may occur several times. Random does not read
 // the whole set.
 func Random(tx *engine.Tx, key []byte, n uint64, f func(member []byte) bool) error {
@@ -212,7 +209,7 @@ func Random(tx *engine.Tx, key []byte, n uint64, f func(member []byte) bool) err
 		return err
 	}
 	for n > 0 {
-		some := min(n, sampleChunk)
+		some := min(n, engine.SampleMost)
 		members, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
 		if err != nil || len(members) == 0 {
 			return err

@@ -7,9 +7,6 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// randomChunk is how many members one draw returns.
-const randomChunk = 1024
-
 // Random calls emit with n random members, until emit returns false. A member may occur several times. Without scores,
 // emit gets 0 for each score.
 func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member []byte, score float64) bool) error {
@@ -18,7 +15,7 @@ func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member [
 		return err
 	}
 	for n > 0 {
-		members, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, randomChunk)))
+		members, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, engine.SampleMost)))
 		if err != nil || len(members) == 0 {
 			return err
 		}

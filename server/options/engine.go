@@ -49,7 +49,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 		NoSlowdown:       cfg.Bool("rocksdb.write_options.no_slowdown"),
 		LowPri:           cfg.Bool("rocksdb.write_options.low_pri"),
 		InsertHint:       cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
-		MaxBatchBytes:    int64(num(MaxBatchBytes)),
+		MaxBatchBytes:    MaxBatch(cfg, mem),
 		AsyncIO:          cfg.Bool(AsyncIO),
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,
@@ -114,6 +114,11 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 			AvoidUnnecessaryBlockingIO:     cfg.Bool("rocksdb.avoid_unnecessary_blocking_io"),
 		},
 	}
+}
+
+// MaxBatch returns how many bytes a write batch may have: what is set, or what the memory permits.
+func MaxBatch(cfg *config.Config, mem memplan.Plan) int64 {
+	return cmp.Or(cfg.Int(MaxBatchBytes), mem.Batch())
 }
 
 // Settings of the engine that can change at run time and are not options of RocksDB.

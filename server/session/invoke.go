@@ -95,6 +95,9 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	if err == nil && indexes && c.tx.Wrote(mark) {
 		err = c.updateIndexes(f)
 	}
+	if err == nil && f.mode != queued && c.tx.Wrote(mark) {
+		err = c.tx.BatchError() // at the commit, the commands before would fail too: only a transaction should
+	}
 	if err != nil {
 		return false, c.undo(f, r, mark, err)
 	}

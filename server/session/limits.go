@@ -34,6 +34,9 @@ import (
 //	time without a command                        timeout                            closed unless blocked or subscribed
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
+//	the writes of a command, or of a transaction  rocksdb.write_options.write_     error, nothing is written
+//	                                              batch_max_bytes, a ninth of the
+//	                                              memory unless it is set
 //	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written
 //	                                              options.write_batch_max_bytes
 //	a reply of POLLUPDATES                        8 MiB of batches, or one           the rest with the next one

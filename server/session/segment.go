@@ -13,7 +13,8 @@ const (
 	segmentKeys     = 1024
 	segmentBatch    = 1 << 20   // bytes of write batch, large values not counted: the next command may patch them
 	segmentLarge    = 64 << 10  // min size of a large value in bytes
-	segmentMax      = 64 << 20  // bytes of write batch, everything counted
+	segmentMax      = 64 << 20  // bytes of write batch, everything counted ...
+	segmentShare    = 8         // ... or this part of the largest batch, so that the next command still has room
 	segmentReplies  = 256 << 10 // bytes of replies
 )
 
@@ -292,7 +293,10 @@ func (c *run) segmentFailed(err error) {
 
 // segmentFull reports whether the segment must be committed before it grows any further.
 func (c *run) segmentFull() bool {
-	size := c.tx.Size()
-	return size > segmentBatch && (size > segmentMax || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||
+	size, most := c.tx.Size(), segmentMax
+	if limit := c.srv.DB.MaxBatchBytes(); limit > 0 {
+		most = int(min(int64(most), limit/segmentShare))
+	}
+	return size > segmentBatch && (size > most || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||
 		c.out.Len() > segmentReplies
 }

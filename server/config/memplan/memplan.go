@@ -131,6 +131,10 @@ func (p Plan) GoLimit() int64 {
 	return int64(min(max(left, p.GoHeap, p.Memory.Bytes/4, 16<<20), math.MaxInt64))
 }
 
+// Batch is the max size of one write batch: a sixth of what Go may use, by default a ninth of the memory. While a batch
+// grows, Go holds up to two copies and a half of it; when it is committed, the memtable holds another.
+func (p Plan) Batch() int64 { return p.GoLimit() / 6 }
+
 // GoGarbage is the size of Go's heap up to which garbage may accumulate freely: at least an eighth of the memory.
 func (p Plan) GoGarbage() uint64 { return max(p.GoHeap, p.Memory.Bytes/8) }
 

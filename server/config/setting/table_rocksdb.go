@@ -109,7 +109,7 @@ var rocksdbGroups = []Group{
 		boolean("rocksdb.write_options.memtable_insert_hint_per_batch", "no", fixed,
 			"Remember insert positions within a batch."),
 		size("rocksdb.write_options.write_batch_max_bytes", 0, 0, maxInt, dynamic,
-			"Bytes of the largest write batch; 0 = no limit."),
+			"Bytes of the largest write batch; 0 = about a ninth of the memory."),
 	}},
 	{"[rocksdb.read_options]", []Setting{
 		boolean("rocksdb.read_options.async_io", "yes", dynamic, "Iterators prefetch asynchronously."),
