@@ -54,15 +54,6 @@ func (tx *Tx) GetSubkeys(r *Record, subs [][]byte, step int) ([][]byte, error) {
 // DeleteSubkeys deletes the records of subkeys in the default family and returns how many existed. If any did, it
 // writes the log data first.
 func (tx *Tx) DeleteSubkeys(r *Record, subs [][]byte, log []byte) (deleted int, err error) {
-	if len(subs) == 1 { // the common case, without a batched read
-		k := tx.Subkey(r, subs[0])
-		if _, found, err := tx.Get(cf.Default, k); err != nil || !found {
-			return 0, err
-		}
-		tx.LogData(log)
-		tx.Delete(cf.Default, k)
-		return 1, nil
-	}
 	had, err := tx.GetSubkeys(r, subs, 1)
 	if err != nil {
 		return 0, err
