@@ -57,7 +57,17 @@ const multiGetBatch = 16
 
 // MultiGet returns the values of several keys of one family; nil where no value exists (an empty value is not nil). The
 // result slice is valid until the next call.
-func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
+func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
+	if len(keys.lens) != 1 { // a batch of one key costs HDEL of one field a tenth more than Get
+		return tx.multiGet(id, keys, 0)
+	}
+	value, found, err := tx.Get(id, keys.buf)
+	if found && value == nil {
+		value = []byte{}
+	}
+	tx.vals = append(tx.vals[:0], value)
+	return tx.vals, err
+}
 
 // MultiGetAt is MultiGet of a snapshot, below the transaction's own writes.
 func (tx *Tx) MultiGetAt(snap *Snapshot, id cf.ID, keys *KeyList) ([][]byte, error) {

@@ -90,7 +90,7 @@ func (tx *Tx) Peek(userKey []byte, want cf.Type) (Record, error) {
 	r := Record{key: tx.NSKey(userKey)}
 	keys := tx.Keys()
 	keys.Add(r.key)
-	values, err := tx.MultiGet(cf.Metadata, keys)
+	values, err := tx.multiGet(cf.Metadata, keys, 0)
 	if err != nil {
 		return r, err
 	}

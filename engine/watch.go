@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -56,47 +55,16 @@ type watchShard struct {
 type Watch struct {
 	db    *DB
 	dirty atomic.Bool
-	keys  []watchedKey
-	known map[string]struct{} // the keys, once they are more than fewWatched
-}
-
-// fewWatched is the max number of keys of a watch that are searched linearly.
-const fewWatched = 32
-
-// has reports whether a key is watched already.
-func (w *Watch) has(nsKey []byte) bool {
-	if w.known == nil {
-		for i := range w.keys {
-			if w.keys[i].nsKey == string(nsKey) {
-				return true
-			}
-		}
-		return false
-	}
-	_, ok := w.known[string(nsKey)]
-	return ok
-}
-
-func (w *Watch) add(k watchedKey) {
-	w.keys = append(w.keys, k)
-	if w.known == nil && len(w.keys) > fewWatched {
-		w.known = make(map[string]struct{}, 2*len(w.keys))
-		for i := range w.keys {
-			w.known[w.keys[i].nsKey] = struct{}{}
-		}
-	} else if w.known != nil {
-		w.known[k.nsKey] = struct{}{}
-	}
+	keys  map[string]watchedKey // by metadata key
 }
 
 type watchedKey struct {
-	nsKey  string
 	live   bool   // the key existed when the watch began
 	expire uint64 // see NextEnd
 }
 
 // NewWatch returns a watch of no keys; Close ends it.
-func (db *DB) NewWatch() *Watch { return &Watch{db: db} }
+func (db *DB) NewWatch() *Watch { return &Watch{db: db, keys: map[string]watchedKey{}} }
 
 func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
 	return &t.shards[db.locks.Name(nsKey)%uint64(len(t.shards))]
@@ -105,24 +73,25 @@ func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
 // Watch adds a key. The transaction must hold its lock, at least for reading, and must not have written anything.
 func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	nsKey := tx.NSKey(userKey)
-	if w.has(nsKey) {
+	if _, ok := w.keys[string(nsKey)]; ok {
 		return nil
 	}
 	rec, err := tx.LoadHead(userKey)
 	if err != nil {
 		return err
 	}
-	k := watchedKey{nsKey: string(nsKey), live: rec.Exists}
+	k := watchedKey{live: rec.Exists}
 	if rec.Exists {
 		k.expire = tx.NextEnd(&rec, math.MaxUint64)
 	}
-	w.add(k)
+	name := string(nsKey)
+	w.keys[name] = k
 	s := tx.db.watches.shard(tx.db, nsKey)
 	s.mu.Lock()
 	if s.byKey == nil {
 		s.byKey = map[string][]*Watch{}
 	}
-	s.byKey[k.nsKey] = append(s.byKey[k.nsKey], w)
+	s.byKey[name] = append(s.byKey[name], w)
 	s.mu.Unlock()
 	tx.db.watches.n.Add(1)
 	return nil
@@ -130,8 +99,8 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 
 // LockWatched requests the locks of all keys of the watch, for reading: while they are held the keys do not change.
 func (tx *Tx) LockWatched(w *Watch) {
-	for i := range w.keys {
-		tx.locks.Add(lock.Of(tx.db.locks.Name([]byte(w.keys[i].nsKey)), false))
+	for k := range w.keys {
+		tx.locks.Add(lock.Of(tx.db.locks.Name([]byte(k)), false))
 	}
 }
 
@@ -143,8 +112,8 @@ func (w *Watch) Changed(now int64) bool {
 	if w.dirty.Load() {
 		return true
 	}
-	for i := range w.keys {
-		if k := &w.keys[i]; k.live && k.expire != 0 && k.expire <= uint64(now) {
+	for _, k := range w.keys {
+		if k.live && k.expire != 0 && k.expire <= uint64(now) {
 			return true
 		}
 	}
@@ -153,10 +122,12 @@ func (w *Watch) Changed(now int64) bool {
 
 // Any reports whether f accepts one of the watched keys.
 func (w *Watch) Any(f func(userKey []byte) bool) bool {
-	return slices.ContainsFunc(w.keys, func(k watchedKey) bool {
-		_, userKey, err := cf.SplitNSKey([]byte(k.nsKey), w.db.slots)
-		return err == nil && f(userKey)
-	})
+	for k := range w.keys {
+		if _, userKey, err := cf.SplitNSKey([]byte(k), w.db.slots); err == nil && f(userKey) {
+			return true
+		}
+	}
+	return false
 }
 
 // Len returns how many keys are watched.
@@ -164,8 +135,7 @@ func (w *Watch) Len() int { return len(w.keys) }
 
 // Close ends the watch.
 func (w *Watch) Close() {
-	for i := range w.keys {
-		k := w.keys[i].nsKey
+	for k := range w.keys {
 		s := w.db.watches.shard(w.db, []byte(k))
 		s.mu.Lock()
 		list := s.byKey[k]
@@ -185,7 +155,7 @@ func (w *Watch) Close() {
 		s.mu.Unlock()
 	}
 	w.db.watches.n.Add(-int64(len(w.keys)))
-	w.keys, w.known = nil, nil
+	clear(w.keys)
 	w.dirty.Store(false)
 }
 
@@ -282,9 +252,7 @@ func (t *watchTable) dirty(db *DB, nsKey []byte) {
 
 // flushed marks the watches of keys in the range that existed when their watches began.
 func (t *watchTable) flushed(begin, end []byte) {
-	t.mark(begin, end, func(w *Watch, key string) bool {
-		return slices.ContainsFunc(w.keys, func(k watchedKey) bool { return k.nsKey == key && k.live })
-	})
+	t.mark(begin, end, func(w *Watch, key string) bool { return w.keys[key].live })
 }
 
 // replaced marks the watches of all keys in the range, and tells the observer, because the records were replaced. end

@@ -27,11 +27,7 @@ type Place struct {
 // Add sets the positions of members, which must be on the map (see [OnMap]). The flags are NX and XX of package zset.
 // It returns how many members are new and how many existing members have moved.
 func Add(tx *engine.Tx, key []byte, f zset.Flags, places []Place) (added, changed int, err error) {
-	var few [8]zset.Entry
-	entries := few[:0]
-	if len(places) > len(few) {
-		entries = make([]zset.Entry, 0, len(places))
-	}
+	entries := make([]zset.Entry, 0, len(places))
 	for i := range places {
 		p := &places[i]
 		entries = append(entries, zset.Entry{Member: p.Member, Score: Score(p.Lon, p.Lat)})

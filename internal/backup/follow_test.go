@@ -137,9 +137,9 @@ func TestPointInTime(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a restore to a time says that writes with times up to it are left out, because they come behind
-// later ones.
-func TestClockSetBack(t *testing.T) {
+// threeSegments makes a repository with a timeline of three segments: SET n 0, SET n 1, SET n 2.
+func threeSegments(t *testing.T) (*Repo, []*Timeline) {
+	t.Helper()
 	s := startServer(t, "")
 	c := s.dial(t)
 	r := newRepo(t)
@@ -154,6 +154,13 @@ func TestClockSetBack(t *testing.T) {
 	if err != nil || len(lines) != 1 || len(lines[0].Segments) != 3 {
 		t.Fatalf("%+v, %v", lines, err)
 	}
+	return r, lines
+}
+
+// TestClockSetBack: a restore to a time says that writes with times up to it are left out, because they come behind
+// later ones.
+func TestClockSetBack(t *testing.T) {
+	r, lines := threeSegments(t)
 	// The second write came while the clock was an hour ahead.
 	old := lines[0].Segments[1]
 	w, err := newSegment(t.Context(), r, old.Timeline, time.Time{})
@@ -179,20 +186,7 @@ func TestClockSetBack(t *testing.T) {
 
 // A missing or damaged segment is refused with its name.
 func TestDamagedLog(t *testing.T) {
-	s := startServer(t, "")
-	c := s.dial(t)
-	r := newRepo(t)
-	f := s.follow(r, "")
-	f.await("a backup was made")
-	for i := range 3 {
-		c.do("SET n %d", i)
-		s.stored(r)
-	}
-	f.end()
-	lines, err := r.timelines(t.Context())
-	if err != nil || len(lines) != 1 || len(lines[0].Segments) != 3 {
-		t.Fatalf("%+v, %v", lines, err)
-	}
+	r, lines := threeSegments(t)
 	dir := r.Store.(*dirStore).dir
 	path := filepath.Join(dir, lines[0].Segments[1].object())
 	good := require.File(t, path)

@@ -130,7 +130,8 @@ func (s *Spec) checkArity(args [][]byte) error {
 }
 
 // Resolver is [Table.Resolve] for the commands of one connection. It remembers the last command, since pipelines
-// mostly repeat a command. The zero Resolver has the default table.
+// mostly repeat a command: without that GET takes 1.08 times the CPU time at P = 64. The zero Resolver has the default
+// table.
 type Resolver struct {
 	name  [maxName]byte // as it was sent
 	n     int

@@ -33,8 +33,6 @@ func zadd(c *Ctx) error {
 options:
 	for ; i < len(c.Args); i++ {
 		switch a := c.Args[i]; {
-		case len(a) != 2 && len(a) != 4: // no option: the usual case
-			break options
 		case EqualFold(a, "NX"):
 			f |= zset.NX
 		case EqualFold(a, "XX"):
@@ -70,11 +68,7 @@ options:
 		score, ok, err := zset.Incr(c.Tx, c.Args[1], f, pairs[1], by)
 		return replyScore(c, score, ok, err)
 	}
-	var few [4]zset.Entry
-	entries := few[:0]
-	if n := len(pairs) / 2; n > len(few) {
-		entries = make([]zset.Entry, 0, n)
-	}
+	entries := make([]zset.Entry, 0, len(pairs)/2)
 	for ; len(pairs) > 0; pairs = pairs[2:] {
 		score, ok := ParseFloat(pairs[0])
 		if !ok {

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,12 +80,12 @@ func (c *Client) Subscribed() bool {
 	return c.subs != nil
 }
 
-// Names returns the names that the client is subscribed to, in order of subscription until a name is removed.
+// Names returns the names that the client is subscribed to, sorted.
 func (c *Client) Names(kind command.SubscriptionKind) []string {
 	if !c.Subscribed() {
 		return nil
 	}
-	return slices.Clone(c.subs[kind].names)
+	return slices.Sorted(maps.Keys(c.subs[kind].names))
 }
 
 // Sizes returns the number of subscriptions of each kind, and the bytes that their names take.
@@ -113,64 +114,34 @@ func (s *subscriptions) empty() bool {
 	return s.count(command.Channel)+s.count(command.ShardChannel) == 0
 }
 
-// nameSet is a set of names, in order of insertion until a name is removed.
+// nameSet is a set of names.
 type nameSet struct {
-	names []string
-	at    map[string]int // index in names; nil while the set is small
-	bytes int            // bytes that the names take
+	names map[string]struct{}
+	bytes int // that the names take
 }
-
-// fewNames is the size of a set up to which a linear search is faster than a map.
-const fewNames = 8
 
 // NameBytes returns how many bytes a name takes where it is kept.
 func NameBytes(name string) int { return len(name) + int(unsafe.Sizeof(name)) }
 
-func (s *nameSet) index(name string) int {
-	if s.at == nil {
-		return slices.Index(s.names, name)
-	}
-	if i, ok := s.at[name]; ok {
-		return i
-	}
-	return -1
-}
-
 // add adds a name and reports whether it is new.
 func (s *nameSet) add(name string) bool {
-	if s.index(name) >= 0 {
+	if _, ok := s.names[name]; ok {
 		return false
 	}
-	s.names = append(s.names, name)
-	s.bytes += NameBytes(name)
-	switch n := len(s.names); {
-	case s.at != nil:
-		s.at[name] = n - 1
-	case n > fewNames:
-		s.at = make(map[string]int, 2*n)
-		for i, name := range s.names {
-			s.at[name] = i
-		}
+	if s.names == nil {
+		s.names = map[string]struct{}{}
 	}
+	s.names[name] = struct{}{}
+	s.bytes += NameBytes(name)
 	return true
 }
 
-// remove removes a name and reports whether it was in the set. The last name takes its place.
+// remove removes a name and reports whether it was in the set.
 func (s *nameSet) remove(name string) bool {
-	i := s.index(name)
-	if i < 0 {
+	if _, ok := s.names[name]; !ok {
 		return false
 	}
+	delete(s.names, name)
 	s.bytes -= NameBytes(name)
-	last := len(s.names) - 1
-	s.names[i] = s.names[last]
-	s.names[last] = ""
-	s.names = s.names[:last]
-	if s.at != nil {
-		if i < last {
-			s.at[s.names[i]] = i
-		}
-		delete(s.at, name)
-	}
 	return true
 }

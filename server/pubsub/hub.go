@@ -66,7 +66,7 @@ func (h *Hub) RemoveAll(c *Client) {
 		return
 	}
 	for kind := range c.subs {
-		for _, name := range c.subs[kind].names {
+		for name := range c.subs[kind].names {
 			h.remove(command.SubscriptionKind(kind), name, c)
 		}
 	}

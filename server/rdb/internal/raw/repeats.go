@@ -5,23 +5,10 @@ import (
 	"hash/maphash"
 )
 
-// few: up to so many elements, comparing all pairs is cheapest.
-const few = 12
-
 var seed = maphash.MakeSeed()
 
 // Repeats reports whether two of every step-th elements are equal.
 func Repeats(elems [][]byte, step int) bool {
-	if len(elems) <= few*step {
-		for i := 0; i < len(elems); i += step {
-			for j := 0; j < i; j += step {
-				if bytes.Equal(elems[i], elems[j]) {
-					return true
-				}
-			}
-		}
-		return false
-	}
 	// A hash table of indexes, at most half full, with linear probing.
 	size := 16
 	for size < 2*len(elems)/step {
