@@ -123,7 +123,7 @@ func TestHandlersDoNotAllocate(t *testing.T) {
 	db := enginetest.Open(t)
 	do(t, db, "SET", "k", "v")
 	tx, w := db.NewTx(), new(resp.Writer)
-	for _, args := range [][][]byte{bytesOf("GET", "k"), bytesOf("SET", "k", "v"),
+	for _, args := range [][][]byte{bytesOf("GET", "k"), bytesOf("MGET", "k", "missing"), bytesOf("SET", "k", "v"),
 		bytesOf("INCR", "n"), bytesOf("EXISTS", "k"), bytesOf("TTL", "k"), bytesOf("EXPIRE", "k", "100"),
 		bytesOf("DEL", "k")} {
 		spec := Lookup(args[0])

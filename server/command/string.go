@@ -200,7 +200,11 @@ func getDel(c *Ctx) error {
 // mget finds the records prefetched by the pipeline. A key of another type has no value. All values are read before the
 // first one is written, so that a long reply leaves in parts: it does so only without locks.
 func mget(c *Ctx) error {
-	values := make([][]byte, 0, len(c.Args)-1)
+	var few [16][]byte
+	values := few[:0]
+	if n := len(c.Args) - 1; n > len(few) {
+		values = make([][]byte, 0, n)
+	}
 	for _, key := range c.Args[1:] {
 		value, found, err := stringValue(c, key)
 		switch {
