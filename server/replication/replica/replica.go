@@ -314,7 +314,7 @@ func (l *link) run() {
 		}
 		if errors.Is(err, errNeedsFull) {
 			if err = l.fullSync(); err == nil {
-				l.r.fulls.Add(1)
+				l.full()
 				continue
 			}
 		}
@@ -323,7 +323,7 @@ func (l *link) run() {
 		}
 		l.down(err)
 		wait := retryLost
-		if permanent(err) {
+		if permanent(err) && !l.renew(err) {
 			wait = retryError
 		}
 		select {
@@ -364,6 +364,28 @@ func (l *link) begin() error {
 		}
 	}
 	return l.files.Clear()
+}
+
+// renewEvery is the time from a full sync to the next one for damage. What a fresh copy meets, the master's files or the
+// disk may have.
+const renewEvery = time.Hour
+
+// renew makes a full sync follow if files of the database are damaged, so that it cannot apply what comes. It reports
+// whether it did.
+func (l *link) renew(err error) bool {
+	if l.forceFull || !engine.IsDamage(err) && l.db.Stopped() == nil ||
+		!l.copied.IsZero() && time.Since(l.copied) < renewEvery {
+		return false
+	}
+	l.log.Error("the database of this replica is damaged: it is replaced by a copy of the master's", zap.Error(err))
+	l.forceFull = true
+	return true
+}
+
+// full records that a full sync has ended.
+func (l *link) full() {
+	l.r.fulls.Add(1)
+	l.forceFull, l.copied = false, time.Now()
 }
 
 // permanent reports whether another attempt at once is unlikely to succeed.
