@@ -282,7 +282,7 @@ func (db *DB) skipDamaged() bool {
 // openError translates an error of RocksDB's open.
 func openError(dir string, err error) error {
 	switch text := err.Error(); {
-	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK") && !strings.Contains(text, "Permission denied"):
+	case strings.Contains(text, "While lock file") || strings.Contains(text, "lock hold by current process"):
 		return fmt.Errorf("%w: %s", ErrLocked, dir)
 	case strings.Contains(text, "unsupported format_version"):
 		return fmt.Errorf("open %s: %w", newerTable(dir), err)
