@@ -46,7 +46,7 @@ type link struct {
 	short     bool   // the master knows only PSYNC without an id
 	refused   string // the error of the last batch that could not be parsed
 	forceFull bool
-	copied    time.Time // the end of the last full sync; zero = there was none
+	renewed   time.Time // see renew; zero = never
 	files     *fullsync.Fetcher
 }
 
