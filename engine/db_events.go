@@ -157,8 +157,8 @@ func (db *DB) backgroundErrors() (bgError, noSpace error) {
 	return db.events.bgError, db.events.noSpace
 }
 
-// Stopped returns the background error after which the database writes nothing until it is opened anew, or replaced; nil
-// = there was none.
+// Stopped returns the background error after which the database writes nothing until it is opened anew, or replaced;
+// nil = there was none.
 func (db *DB) Stopped() error {
 	db.events.mu.Lock()
 	defer db.events.mu.Unlock()

@@ -367,8 +367,8 @@ func (l *link) begin() error {
 	return l.files.Clear()
 }
 
-// renewEvery is the min time from a full sync for damage to the next one: what happens to a fresh copy may be due to the
-// disk, or to the master's files.
+// renewEvery is the min time from a full sync for damage to the next one: what happens to a fresh copy may be due to
+// the disk, or to the master's files.
 const renewEvery = time.Hour
 
 // renew makes a full sync follow if files of the database are damaged, so that it cannot apply what comes. It reports
