@@ -279,12 +279,12 @@ func (db *DB) Interrupt() {
 		return
 	}
 	db.rocks.CancelCompactions()
-	db.waitForNoSpace()
+	db.endWaitsForSpace()
 }
 
-// waitForNoSpace ends what waits for a compaction that waits for space: a checkpoint, or an attempt to resume writing.
+// endWaitsForSpace ends what waits for a compaction that waits for space: a checkpoint, or an attempt to resume writing.
 // The database can only be closed then.
-func (db *DB) waitForNoSpace() {
+func (db *DB) endWaitsForSpace() {
 	if db.CompactionError() != nil {
 		db.rocks.CancelBackground()
 	}
