@@ -93,6 +93,10 @@ func TestDoctor(t *testing.T) {
 		!strings.Contains(out, "\nadvice (settings): log-level is debug: the log grows fast\n  set log-level info\n") {
 		t.Errorf("%d, %s%s", code, out, stderr)
 	}
+	_, out, stderr = call(t, "doctor", "--root", dir+"/none", "--server", p.addr)
+	if strings.Contains(out, "(settings)") || strings.Contains(out, "disk of") || stderr != "" {
+		t.Errorf("a server whose settings are not known: %s%s", out, stderr)
+	}
 	p.stop(syscall.SIGTERM)
 	code, out, _ = call(t, "doctor", "-c", file, "--root", dir+"/root", "--server", p.addr)
 	if code != 3 || !strings.Contains(out, "(settings)") || !strings.Contains(out, "wrong (server): "+p.addr) {

@@ -145,3 +145,32 @@ func TestCheckpointWithoutSpace(t *testing.T) {
 	db.Interrupt()
 	db.await(done, "the checkpoint goes on after Interrupt")
 }
+
+// TestReplaceWithoutSpace: a checkpoint that waits for a compaction, which waits for space, does not keep the database
+// from being replaced by a smaller one, which makes room.
+func TestReplaceWithoutSpace(t *testing.T) {
+	t.Parallel()
+	log, logged := logEvents("a compaction failed", "waits for those who use it")
+	db := openCrowded(t, log, logged[0])
+	other := makeOther(t, db.disk, "new", 3)
+	db.set("level0_stop_writes_trigger", "4")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		db.Checkpoint(db.disk + "/checkpoint")
+	}()
+	select {
+	case <-done:
+		t.Fatal("the checkpoint does not wait")
+	case <-time.After(100 * time.Millisecond):
+	}
+	replaced := make(chan struct{})
+	go func() {
+		defer close(replaced)
+		if err := db.Replace(other, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	db.await(replaced, "the exchange waits for the checkpoint")
+	mustGet(t, db.DB, "k1", "new")
+}

@@ -279,7 +279,13 @@ func (db *DB) Interrupt() {
 		return
 	}
 	db.rocks.CancelCompactions()
-	if db.CompactionError() != nil { // a checkpoint may wait for a compaction that waits for space
+	db.endWaitsForSpace()
+}
+
+// endWaitsForSpace ends what waits for a compaction that waits for space: a checkpoint, or an attempt to resume writing.
+// The database can only be closed then.
+func (db *DB) endWaitsForSpace() {
+	if db.CompactionError() != nil {
 		db.rocks.CancelBackground()
 	}
 }

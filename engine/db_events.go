@@ -157,6 +157,17 @@ func (db *DB) backgroundErrors() (bgError, noSpace error) {
 	return db.events.bgError, db.events.noSpace
 }
 
+// Stopped returns the background error after which the database writes nothing until it is opened anew, or replaced;
+// nil = there was none.
+func (db *DB) Stopped() error {
+	db.events.mu.Lock()
+	defer db.events.mu.Unlock()
+	if db.events.severity < severityFatal {
+		return nil
+	}
+	return db.events.bgError
+}
+
 // BackgroundErrors returns how many background errors have occurred.
 func (db *DB) BackgroundErrors() int64 { return db.events.errors.Load() }
 

@@ -291,6 +291,14 @@ func TestOpenLocked(t *testing.T) {
 			t.Errorf("%d native objects were left open", n-live)
 		}
 	}
+	t.Run("by nobody, but LOCK is a directory", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(dir+"/LOCK", 0o755))
+		if _, err := engine.Open(engine.Options{Dir: dir}); err == nil || errors.Is(err, engine.ErrLocked) ||
+			!strings.Contains(err.Error(), "Is a directory") {
+			t.Errorf("error %v", err)
+		}
+	})
 	t.Run("by this process", func(t *testing.T) {
 		dir := t.TempDir() + "/db"
 		db := enginetest.OpenWith(t, engine.Options{Dir: dir})

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keycount"
 	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/engine/rocks"
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
@@ -281,7 +282,7 @@ func (db *DB) skipDamaged() bool {
 // openError translates an error of RocksDB's open.
 func openError(dir string, err error) error {
 	switch text := err.Error(); {
-	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK") && !strings.Contains(text, "Permission denied"):
+	case strings.Contains(text, "While lock file") || strings.Contains(text, "lock hold by current process"):
 		return fmt.Errorf("%w: %s", ErrLocked, dir)
 	case strings.Contains(text, "unsupported format_version"):
 		return fmt.Errorf("open %s: %w", newerTable(dir), err)
@@ -367,6 +368,12 @@ func (db *DB) onDropped(text string, bytes int) {
 	}
 	db.recovery.dropped.Add(int64(bytes))
 	db.log.Error("RocksDB has left out a part of a log", zap.String("what", text), zap.Int("bytes", bytes))
+}
+
+// IsDamage reports whether an error comes from a file of the database that is damaged, missing or cannot be read.
+func IsDamage(err error) bool {
+	e, ok := errors.AsType[*rocks.Error](err)
+	return ok && e.Damage
 }
 
 // corruptLogEvery is the min time between two log lines about the same damage.

@@ -164,6 +164,7 @@ func (db *DB) Replace(dir string, wanted func() bool) error {
 	defer x.settings.exchanging(false)
 	exchangeStep(2)
 	began := time.Now()
+	db.endWaitsForSpace()
 	db.rocks.Stop(func(users int64) {
 		db.log.Warn("replacing the database waits for those who use it", zap.Int64("users", users))
 	})

@@ -56,7 +56,8 @@ func LiveObjects() int64 { return live.Load() }
 
 // Error is a status that RocksDB returned.
 type Error struct {
-	Text string
+	Text   string
+	Damage bool // a file is damaged, missing or cannot be read
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -68,17 +69,19 @@ func takeErr(cerr *C.char) error {
 	}
 	text := C.GoString(cerr)
 	C.free(unsafe.Pointer(cerr))
-	if strings.HasPrefix(text, "Corruption") {
+	damage := strings.HasPrefix(text, "Corruption")
+	if damage {
 		sendCorrupt(text)
 	}
-	return &Error{Text: text}
+	return &Error{Text: text, Damage: damage}
 }
 
 // readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file.
 func readErr(cerr *C.char) error {
 	err := takeErr(cerr)
-	if err != nil && strings.HasPrefix(err.Error(), "IO error") {
-		sendCorrupt(err.Error())
+	if e, ok := err.(*Error); ok && strings.HasPrefix(e.Text, "IO error") {
+		e.Damage = true
+		sendCorrupt(e.Text)
 	}
 	return err
 }

@@ -113,6 +113,10 @@ func Check(dir string, s State) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(numbers) > 0 && numbers[0] == 0 {
+		return nil, fmt.Errorf("%s is no log of a database, and RocksDB would end the process: move it away",
+			filepath.Join(dir, Name(0)))
+	}
 	c := checker{dir: dir, s: s, report: &Report{}}
 	for _, n := range numbers {
 		c.report.files = append(c.report.files, file{number: n})

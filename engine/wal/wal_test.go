@@ -200,6 +200,16 @@ func TestCheckNewer(t *testing.T) {
 	}
 }
 
+// TestCheckZero: RocksDB counts logs from 1. With assertions it ends the process over a log with the number 0.
+func TestCheckZero(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, Name(0))
+	require.NoError(t, os.WriteFile(name, nil, 0o644))
+	if r, err := Check(dir, State{MinLog: 4}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	for i, tt := range []struct {

@@ -48,7 +48,14 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 				if root != "/" {
 					facts.Root = os.DirFS(root)
 				}
-				found = append(doctor.Machine(facts), doctor.Settings(facts)...)
+				known := addr == "" || file != ""
+				if !known { // the server has other settings, and data elsewhere
+					facts.FileSystem, facts.Disk = "", 0
+				}
+				found = doctor.Machine(facts)
+				if known {
+					found = append(found, doctor.Settings(facts)...)
+				}
 			}
 			if addr != "" {
 				found = append(found, serverFindings(cmd.Context(), &who, addr)...)

@@ -26,7 +26,8 @@ type Files struct {
 	db  *engine.DB
 	log *zap.Logger
 
-	want atomic.Uint64 // see Want
+	want  atomic.Uint64 // see Want
+	lacks atomic.Uint64 // see Lacks
 
 	mu    sync.Mutex
 	names []string // nil = no checkpoint
@@ -54,12 +55,14 @@ func New(db *engine.DB, log *zap.Logger, dir string) *Files {
 
 // Want says that the next replica has had the writes up to a sequence number, which the database has: a checkpoint that
 // lacks some of them would take the replica back in time.
-func (c *Files) Want(seq uint64) {
-	for {
-		old := c.want.Load()
-		if old >= seq || c.want.CompareAndSwap(old, seq) {
-			return
-		}
+func (c *Files) Want(seq uint64) { raise(&c.want, seq) }
+
+// Lacks says that the log does not contain the write with a sequence number, perhaps because it is damaged there: a
+// replica cannot go on from a checkpoint without that write.
+func (c *Files) Lacks(seq uint64) { raise(&c.lacks, seq) }
+
+func raise(n *atomic.Uint64, to uint64) {
+	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
 	}
 }
 
@@ -72,7 +75,7 @@ func (c *Files) List(shareFor time.Duration) ([]string, error) {
 	if c.seq < c.want.Load() {
 		share = c.users > 0 || now.Sub(c.used) <= nextFile
 	}
-	if c.names != nil && c.inLog() && share {
+	if c.names != nil && c.seq >= c.lacks.Load() && c.inLog() && share {
 		c.used = now
 		return c.names, nil
 	}
@@ -136,6 +139,7 @@ func (c *Files) Remove() {
 		return
 	}
 	c.want.Store(0)
+	c.lacks.Store(0)
 	if err := c.drop(); err != nil {
 		c.log.Warn("the checkpoint for replicas was not deleted", zap.Error(err))
 	}

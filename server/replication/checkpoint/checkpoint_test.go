@@ -78,7 +78,8 @@ func TestSharing(t *testing.T) {
 	})
 }
 
-// TestWant: a replica does not get a shared checkpoint without writes that it has had, unless another one is fetching.
+// TestWant: a replica does not get a shared checkpoint without writes that it has had, unless another one is fetching,
+// and none from which the log does not go on.
 func TestWant(t *testing.T) {
 	db := enginetest.Open(t)
 	write(t, db)
@@ -119,8 +120,14 @@ func TestWant(t *testing.T) {
 		second := f.made
 		write(t, db)
 		time.Sleep(time.Minute)
+		f.Lacks(f.seq)
 		if list(); f.made != second {
 			t.Error("the second one is not shared")
+		}
+		require.NoError(t, f.Enter([]string{"CURRENT"}))
+		f.Lacks(f.seq + 1)
+		if list(); f.made == second {
+			t.Error("one from which the log does not go on is shared")
 		}
 	})
 }

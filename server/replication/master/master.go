@@ -172,7 +172,7 @@ var (
 	errReplaced = errors.New("the database is being replaced")
 	errSilent   = errors.New("it does not acknowledge any more (repl-timeout)")
 	errLag      = errors.New("it is too far behind (max-replication-lag) and does not catch up")
-	errPurged   = errors.New("the log no longer contains the writes that it needs: it must synchronise in full")
+	errPurged   = errors.New("the log does not contain the writes that it needs: it must synchronise in full")
 )
 
 // errNoLog is the reply of a master that has nothing to send.
@@ -270,16 +270,28 @@ func (m *Master) accept(p proto.PSync) error {
 	if _, behind := m.backlog.Take(p.Next); behind > p.Next {
 		return nil
 	}
-	log, err := m.db.WAL(p.Next)
-	if err != nil {
-		return proto.ErrOutOfRange
-	}
-	defer log.Close()
-	// A batch that begins earlier is sent in part: one batch of the log may have been sent as two.
-	if rep, seq, err := log.Next(); err != nil || rep == nil || seq > p.Next {
+	if err := m.inLog(p.Next); err != nil {
+		m.log.Warn("a replica must synchronise in full: the log does not contain what it needs",
+			zap.Uint64("next", p.Next), zap.Error(err))
+		m.files.Lacks(p.Next)
 		return proto.ErrOutOfRange
 	}
 	return nil
+}
+
+// inLog returns why the stream cannot begin in the log at a sequence number, which was written. A batch that begins
+// earlier is sent in part: one batch of the log may have been sent as two.
+func (m *Master) inLog(seq uint64) error {
+	log, err := m.db.WAL(seq)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	rep, _, err := log.Next()
+	if err == nil && rep == nil {
+		err = engine.ErrWALGap
+	}
+	return err
 }
 
 // enter begins a use of the database: until exit, Suspend waits.

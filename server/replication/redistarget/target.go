@@ -42,6 +42,7 @@ type Options struct {
 	Commands Commands
 	Stop     <-chan struct{} // closed when the link ends
 	Dir      string          // where the database of a full sync is built
+	Anew     bool            // a full sync must follow, wherever the database is
 	// WithID reports whether that database begins a history with a replication id.
 	WithID func() bool
 	// Prepare is called before that database is built. Replace puts it in the place of the current one.
@@ -57,6 +58,9 @@ func New(o Options) *Target { return &Target{o} }
 
 // State implements redislink.Target.
 func (t *Target) State() (s redislink.State, ok bool, err error) {
+	if t.o.Anew {
+		return s, false, nil
+	}
 	text, err := storedState(t.o.DB)
 	if err != nil || text == nil {
 		return s, false, err

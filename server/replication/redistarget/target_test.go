@@ -104,6 +104,9 @@ func TestState(t *testing.T) {
 	if err := target.Apply(list, at(2)); err != nil || place(t, target) != at(2) {
 		t.Errorf("%v: %+v", err, place(t, target))
 	}
+	if _, ok, err := New(Options{DB: db, Anew: true}).State(); ok || err != nil {
+		t.Errorf("a full synchronisation was wanted: %t, %v", ok, err)
+	}
 	u, err := db.UpdatesAfter(before, engine.UpdatesLimit{Batches: 10, Bytes: 1 << 20})
 	if err != nil || len(u.Batches) != 1 || get(t, db, cf.PubSub, "k") != "SET" {
 		t.Errorf("%d batches, %v", len(u.Batches), err)

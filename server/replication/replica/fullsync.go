@@ -35,7 +35,6 @@ func (l *link) fullSync() error {
 		return errors.Join(proto.Refuse("replacing the database", err), l.files.Clear())
 	}
 	l.files.Taken()
-	l.forceFull = false
 	l.equal()
 	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
 		zap.Uint64("sequence", l.db.LatestSequence()))

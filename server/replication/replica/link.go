@@ -46,6 +46,7 @@ type link struct {
 	short     bool   // the master knows only PSYNC without an id
 	refused   string // the error of the last batch that could not be parsed
 	forceFull bool
+	renewed   time.Time // see renew; zero = never
 	files     *fullsync.Fetcher
 }
 
@@ -82,8 +83,8 @@ func (l *link) heard(n int64) {
 
 // once connects and applies the stream until the connection ends. The error is never nil.
 func (l *link) once() error {
-	if l.forceFull {
-		return errNeedsFull
+	if err := l.db.Stopped(); err != nil && !l.forceFull {
+		return proto.Refuse("this replica", err)
 	}
 	l.setState(Connecting)
 	c, err := l.dial()
@@ -151,6 +152,9 @@ func (l *link) introduce(c *lineconn.Conn) (capable bool, err error) {
 
 // psync requests the stream.
 func (l *link) psync(c *lineconn.Conn) error {
+	if l.forceFull {
+		return errNeedsFull
+	}
 	l.setState(SendingPSync)
 	id, next := l.lastWritten()
 	if l.r.own.get() && id == "" && next > 1 {
@@ -212,6 +216,9 @@ func (l *link) stream(c *lineconn.Conn, capable bool) error {
 		case <-l.ctx.Done():
 			return l.ctx.Err()
 		case <-tick.C:
+			if err := l.db.Stopped(); err != nil {
+				return proto.Refuse("this replica", err)
+			}
 			if err := acks.send(false); err != nil {
 				return err
 			}

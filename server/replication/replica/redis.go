@@ -47,7 +47,7 @@ func (l *link) followRedis(c *lineconn.Conn) error {
 		Conn: c, In: c.In, Log: l.log, Port: s.Port, Address: s.Address,
 		Target: l.redisTarget(), MaxValue: redisMaxValue,
 		Silence: redisSilence, AckEvery: ackEvery,
-		Step: l.redisStep, Loaded: func() { l.r.fulls.Add(1) },
+		Step: l.redisStep, Loaded: l.full,
 		Heard:    func() { l.lastIO.Store(time.Now().UnixNano()) },
 		Transfer: l.redisTransfer, Received: func(n int) { l.meter.Came(int64(n)) },
 		Offset: &l.offset, Applied: l.offset.Load,
@@ -58,7 +58,7 @@ func (l *link) followRedis(c *lineconn.Conn) error {
 func (l *link) redisTarget() redislink.Target {
 	return redistarget.New(redistarget.Options{DB: l.db, Log: l.log, Commands: l.r.o.Redis, Dir: l.r.o.Dir,
 		Stop: l.ctx.Done(), Replace: l.replace,
-		WithID: func() bool { return l.r.settings.Load().SendID },
+		Anew: l.forceFull, WithID: func() bool { return l.r.settings.Load().SendID },
 		Prepare: func() error {
 			if l.r.settings.Load().EmptyFirst {
 				return l.empty()

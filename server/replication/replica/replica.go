@@ -312,9 +312,10 @@ func (l *link) run() {
 		if l.ctx.Err() != nil {
 			break
 		}
+		renew := l.renew(err)
 		if errors.Is(err, errNeedsFull) {
 			if err = l.fullSync(); err == nil {
-				l.r.fulls.Add(1)
+				l.full()
 				continue
 			}
 		}
@@ -323,7 +324,7 @@ func (l *link) run() {
 		}
 		l.down(err)
 		wait := retryLost
-		if permanent(err) {
+		if permanent(err) && !renew {
 			wait = retryError
 		}
 		select {
@@ -364,6 +365,30 @@ func (l *link) begin() error {
 		}
 	}
 	return l.files.Clear()
+}
+
+// renewEvery is the min time from a full sync for damage to the next one: what happens to a fresh copy may be due to
+// the disk, or to the master's files.
+const renewEvery = time.Hour
+
+// renew makes a full sync follow if files of the database are damaged, so that it cannot apply what comes. It reports
+// whether it did.
+func (l *link) renew(err error) bool {
+	if l.forceFull || !engine.IsDamage(err) && l.db.Stopped() == nil ||
+		!l.renewed.IsZero() && time.Since(l.renewed) < renewEvery {
+		return false
+	}
+	l.log.Error("the database of this replica is damaged: it is replaced by a copy of the master's", zap.Error(err))
+	l.forceFull = true
+	return true
+}
+
+// full records that a full sync has ended.
+func (l *link) full() {
+	l.r.fulls.Add(1)
+	if l.forceFull {
+		l.forceFull, l.renewed = false, time.Now()
+	}
 }
 
 // permanent reports whether another attempt at once is unlikely to succeed.
