@@ -76,10 +76,12 @@ func takeErr(cerr *C.char) error {
 	return &Error{Text: text, Damage: damage}
 }
 
-// readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file.
+// readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file, but
+// for a lack of file descriptors.
 func readErr(cerr *C.char) error {
 	err := takeErr(cerr)
-	if e, ok := err.(*Error); ok && strings.HasPrefix(e.Text, "IO error") {
+	if e, ok := err.(*Error); ok && strings.HasPrefix(e.Text, "IO error") &&
+		!strings.HasSuffix(e.Text, "Too many open files") {
 		e.Damage = true
 		sendCorrupt(e.Text)
 	}
