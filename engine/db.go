@@ -282,8 +282,8 @@ func (db *DB) Interrupt() {
 	db.endWaitsForSpace()
 }
 
-// endWaitsForSpace ends what waits for a compaction that waits for space: a checkpoint, or an attempt to resume writing.
-// The database can only be closed then.
+// endWaitsForSpace ends what waits for a compaction that waits for space: a checkpoint, or an attempt to resume
+// writing. The database can only be closed then.
 func (db *DB) endWaitsForSpace() {
 	if db.CompactionError() != nil {
 		db.rocks.CancelBackground()

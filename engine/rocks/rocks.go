@@ -76,8 +76,8 @@ func takeErr(cerr *C.char) error {
 	return &Error{Text: text, Damage: damage}
 }
 
-// readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file, but
-// for a lack of file descriptors.
+// readErr is [takeErr] for a call that reads. An I/O error of such a call is damage too, for example a missing file,
+// unless file descriptors are lacking.
 func readErr(cerr *C.char) error {
 	err := takeErr(cerr)
 	if e, ok := err.(*Error); ok && strings.HasPrefix(e.Text, "IO error") &&
