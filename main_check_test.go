@@ -94,7 +94,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%d, %s%s", code, out, stderr)
 	}
 	_, out, stderr = call(t, "doctor", "--root", dir+"/none", "--server", p.addr)
-	if strings.Contains(out, "(settings)") || strings.Contains(out, "disk of") || stderr != "" {
+	if strings.Contains(out, "(settings)") || strings.Contains(out, "(machine): the disk of") || stderr != "" {
 		t.Errorf("a server whose settings are not known: %s%s", out, stderr)
 	}
 	p.stop(syscall.SIGTERM)
