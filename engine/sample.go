@@ -105,7 +105,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		fresh := len(got) == 0 // read just now: they exist
 		if fresh {
 			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
-				return tx.drawCounted(id, prefix, n)
+				return tx.drawCounted(id, prefix, n, false)
 			}
 			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
 			if err != nil || p == nil {
@@ -151,8 +151,11 @@ func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again boo
 	next := uint64(0) // place of the subkey after the iterator's
 	for _, at := range places {
 		if at >= next {
-			if it.Skip(at - next); !it.Next() {
-				break
+			if it.Skip(at - next); !it.Next() { // the size is too large: that of a hash counts expired fields that are gone
+				if err := it.Err(); err != nil {
+					return nil, err
+				}
+				return tx.drawCounted(id, prefix, n, again)
 			}
 			out = append(out, tx.arena.copy(it.Key()))
 			next = at + 1
@@ -164,14 +167,14 @@ func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again boo
 	return out, it.Err()
 }
 
-// drawCounted returns up to n different random subkeys of a collection whose size is not known.
-func (tx *Tx) drawCounted(id cf.ID, prefix []byte, n int) ([][]byte, error) {
+// drawCounted is drawFromAll for a collection whose size is not known. It returns none only if there are none.
+func (tx *Tx) drawCounted(id cf.ID, prefix []byte, n int, again bool) ([][]byte, error) {
 	upper, _ := cf.AppendSuccessor(nil, prefix)
 	size, err := tx.Count(id, prefix, upper)
-	if err != nil {
+	if err != nil || size == 0 {
 		return nil, err
 	}
-	return tx.drawFromAll(id, prefix, size, n, false)
+	return tx.drawFromAll(id, prefix, size, n, again)
 }
 
 // SampleDistinct returns n different random subkeys; if n is not below size, all subkeys in their order.
@@ -201,7 +204,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 			p.Drop()
 		}
 	}
-	return tx.drawCounted(id, prefix, n) // a clustered keyspace that the walks do not cover
+	return tx.drawCounted(id, prefix, n, false) // a clustered keyspace that the walks do not cover
 }
 
 // verified appends the subkeys that still exist to out.

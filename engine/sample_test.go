@@ -74,6 +74,30 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 	}
 }
 
+// TestSampleOfTooLargeASize draws from a collection of fewer subkeys than its metadata record says, as of a hash whose
+// expired fields were compacted away.
+func TestSampleOfTooLargeASize(t *testing.T) {
+	db := enginetest.Open(t)
+	const n, size, draws = 10, 1000, 200
+	fill(t, db, "f:", n, number)
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	for name, draw := range map[string]struct {
+		f    func(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error)
+		want int
+	}{"Sample": {tx.Sample, draws}, "SampleDistinct": {tx.SampleDistinct, n}} {
+		got, err := draw.f(cf.Default, []byte("f:"), size, draws)
+		if err != nil || len(got) != draw.want {
+			t.Errorf("%s: %d drawn, want %d, %v", name, len(got), draw.want, err)
+		}
+		slices.SortFunc(got, bytes.Compare)
+		if different := len(slices.CompactFunc(got, bytes.Equal)); different != n {
+			t.Errorf("%s: %d different ones of %d", name, different, n)
+		}
+	}
+}
+
 // TestSampleOfAShare draws a great part of a collection, which is read whole for that, and repeatedly drawn from.
 func TestSampleOfAShare(t *testing.T) {
 	db := enginetest.Open(t)
