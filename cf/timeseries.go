@@ -22,6 +22,14 @@ type SeriesMeta struct {
 	LastTimestamp uint64
 }
 
+// Oldest returns the timestamp before which the retention makes samples garbage; 0 = none are.
+func (m *SeriesMeta) Oldest() uint64 {
+	if m.Retention == 0 || m.Retention >= m.LastTimestamp {
+		return 0
+	}
+	return m.LastTimestamp - m.Retention
+}
+
 // Chunk types.
 const (
 	SeriesUncompressed = 0

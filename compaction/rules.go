@@ -139,10 +139,10 @@ func OldestSample(record []byte) uint64 {
 		return 0
 	}
 	m, err := cf.DecodeSeriesMeta(tail)
-	if err != nil || m.Retention == 0 || m.Retention >= m.LastTimestamp {
+	if err != nil {
 		return 0
 	}
-	return m.LastTimestamp - m.Retention
+	return m.Oldest()
 }
 
 // RuleVerdict judges a rule of a time series by the metadata record of the one that is aggregated: it is garbage when

@@ -39,7 +39,8 @@ func SameRecords(t testing.TB, a, b *engine.DB) {
 	for id := range cf.Index + 1 {
 		for i := range max(len(x[id]), len(y[id])) {
 			if i >= len(x[id]) || i >= len(y[id]) || x[id][i] != y[id][i] {
-				t.Errorf("family %s: %d and %d records, which differ from record %d on", id, len(x[id]), len(y[id]), i)
+				t.Errorf("family %s: %d and %d records, which differ from record %d on: %q and %q", id, len(x[id]),
+					len(y[id]), i, x[id][i:min(i+1, len(x[id]))], y[id][i:min(i+1, len(y[id]))])
 				break
 			}
 		}

@@ -83,15 +83,55 @@ func (s *Series) remove(from, to uint64) (deleted uint64, err error) {
 	if err := it.Err(); err != nil {
 		return 0, err
 	}
-	if chunks != s.rec.Size || deleted > 0 && to >= s.Meta.LastTimestamp {
+	newestGone := deleted > 0 && to >= s.Meta.LastTimestamp
+	if chunks == s.rec.Size && !newestGone {
+		return deleted, nil
+	}
+	s.rec.Size = chunks
+	if newestGone {
+		if err := s.deleteGarbage(); err != nil {
+			return 0, err
+		}
 		newest, _, err := s.Newest()
 		if err != nil {
 			return 0, err
 		}
-		s.rec.Size, s.Meta.LastTimestamp = chunks, min(s.Meta.LastTimestamp, newest.Timestamp)
-		s.save()
+		s.Meta.LastTimestamp = min(s.Meta.LastTimestamp, newest.Timestamp)
 	}
+	s.save()
 	return deleted, nil
+}
+
+// deleteGarbage deletes the chunks that are garbage by the retention. A command that makes the limit an earlier one
+// calls it first. Otherwise such chunks would be seen again where no compaction has dropped them: in a replica and not
+// in its master, or the other way round. For the same reason the range is deleted even if no chunk is found in it here.
+func (s *Series) deleteGarbage() error {
+	oldest := s.Meta.Oldest()
+	if oldest == 0 {
+		return nil
+	}
+	begin, end := s.begin(cf.SeriesChunk), s.bound(oldest)
+	it := s.tx.Iter(cf.Default, engine.IterOptions{Prefix: s.tx.SubkeyPrefix(&s.rec), Lower: begin, Upper: end,
+		Reverse: true})
+	defer it.Close()
+	chunks := uint64(0)
+	for it.Next() {
+		first, samples, err := s.chunk(it)
+		if err != nil {
+			return err
+		}
+		if lastOf(samples).Timestamp >= oldest { // only the last chunk may have newer samples
+			end = s.bound(first)
+			continue
+		}
+		chunks++
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	s.tx.DeleteRange(cf.Default, begin, end)
+	s.rec.Size -= min(chunks, s.rec.Size)
+	return nil
 }
 
 // retract brings a rule and its target up to date after samples were deleted.

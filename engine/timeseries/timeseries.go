@@ -171,9 +171,15 @@ type Change struct {
 	Labels               *[]Label // all labels
 }
 
-// Alter changes the options of a time series. Chunks stay as they are.
+// Alter changes the options of a time series. Chunks stay as they are, except those that are garbage.
 func (s *Series) Alter(c *Change) error {
+	s.tx.LogData(cf.LogSeries)
 	if c.Retention != nil {
+		if *c.Retention == 0 || *c.Retention > s.Meta.Retention {
+			if err := s.deleteGarbage(); err != nil {
+				return err
+			}
+		}
 		s.Meta.Retention = *c.Retention
 	}
 	if c.ChunkSize != nil {
@@ -190,14 +196,11 @@ func (s *Series) Alter(c *Change) error {
 		if err != nil {
 			return err
 		}
-		s.tx.LogData(cf.LogSeries)
 		for _, l := range old {
 			s.tx.Delete(cf.Default, s.sub(cf.SeriesLabel, l.Name))
 			s.tx.Delete(cf.Index, s.indexKey(&l))
 		}
 		s.putLabels(*c.Labels)
-	} else {
-		s.tx.LogData(cf.LogSeries)
 	}
 	s.save()
 	return nil

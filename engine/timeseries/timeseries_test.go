@@ -2,6 +2,7 @@ package timeseries_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -485,6 +486,64 @@ func TestCompaction(t *testing.T) {
 	add(t, db, source, at(24, 25)...)
 	if got := samplesOf(t, db, source, all); !same(got, at(21, 22, 23, 24, 25)) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestGarbageIsNotSeenAgain: samples that are older than the retention stay away when the limit becomes an earlier one,
+// whether a compaction has dropped their chunks before or not.
+func TestGarbageIsNotSeenAgain(t *testing.T) {
+	alter := func(retention uint64) func(s *timeseries.Series) error {
+		return func(s *timeseries.Series) error { return s.Alter(&timeseries.Change{Retention: &retention}) }
+	}
+	// Samples before 13 are garbage, because the newest chunk begins at 23. The chunk of 5 and 21 is not garbage.
+	samples := at(1, 2, 3, 4, 5, 21, 23, 24)
+	for _, tt := range []struct {
+		name   string
+		do     func(s *timeseries.Series) error
+		want   []uint64
+		chunks uint64
+	}{
+		{"a longer retention", alter(100), []uint64{5, 21, 23, 24}, 2},
+		{"no retention", alter(0), []uint64{5, 21, 23, 24}, 2},
+		{"a shorter retention", alter(1), []uint64{23, 24}, 4},
+		{"the newest samples are deleted", func(s *timeseries.Series) error {
+			_, err := s.Delete(23, 30, held)
+			return err
+		}, []uint64{21}, 1},
+	} {
+		for _, compacted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,compacted=%t", tt.name, compacted), func(t *testing.T) {
+				db := enginetest.Open(t)
+				create(t, db, source, timeseries.Options{ChunkSize: 2, Retention: 10})
+				add(t, db, source, samples...)
+				if compacted {
+					require.NoError(t, db.CompactNamespace(""))
+				}
+				update(t, db, func(tx *engine.Tx) error {
+					s, err := timeseries.Open(tx, source)
+					if err != nil {
+						return err
+					}
+					return tt.do(s)
+				})
+				if got := samplesOf(t, db, source, all); !same(got, at(tt.want...)) {
+					t.Errorf("%v", got)
+				}
+				require.NoError(t, db.CompactNamespace(""))
+				if got := samplesOf(t, db, source, all); !same(got, at(tt.want...)) {
+					t.Errorf("%v after a compaction", got)
+				}
+				if !compacted { // compactions do not change the number of chunks
+					enginetest.View(t, db, nil, func(tx *engine.Tx) error {
+						s, err := timeseries.Peek(tx, source)
+						if err == nil && s.Chunks() != tt.chunks {
+							t.Errorf("%d chunks, want %d", s.Chunks(), tt.chunks)
+						}
+						return err
+					})
+				}
+			})
+		}
 	}
 }
 
