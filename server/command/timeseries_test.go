@@ -53,12 +53,12 @@ func TestTimeSeries(t *testing.T) {
 			"*3\n$1\na\n*1\n*2\n$4\nroom\n$7\nkitchen\n*1\n*2\n:13\n$2\n20\n" +
 			"*3\n$1\nb\n*1\n*2\n$4\nroom\n$7\nkitchen\n*1\n*2\n:5\n$1\n5\n", "-"},
 		{"TS.MREVRANGE - + AGGREGATION count 10 FILTER room=kitchen", "*2\n" +
-			"*3\n$1\na\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n4\n*3\n$1\nb\n*0\n*2\n*2\n:10\n$1\n1\n*2\n:0\n$1\n1\n", "-"},
+			"*3\n$1\na\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n1\n*3\n$1\nb\n*0\n*2\n*2\n:10\n$1\n1\n*2\n:0\n$1\n1\n", "-"},
 		{"TS.MRANGE - + WITHLABELS AGGREGATION count 10 FILTER room=kitchen GROUPBY room REDUCE sum", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*3\n*2\n$4\nroom\n$7\nkitchen\n*2\n$11\n__reducer__\n$3\nsum\n*2\n$10\n__source__\n$3\na,b\n" +
-			"*2\n*2\n:0\n$1\n5\n*2\n:10\n$1\n3\n", "-"},
+			"*2\n*2\n:0\n$1\n2\n*2\n:10\n$1\n3\n", "-"},
 		{"TS.MREVRANGE - + AGGREGATION count 10 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
-			"$12\nroom=kitchen\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n4\n", "-"},
+			"$12\nroom=kitchen\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n1\n", "-"},
 		{"TS.MREVRANGE - + COUNT 1 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*0\n*1\n*2\n:15\n$1\n4\n", "-"},
 		{"TS.MRANGE - + FILTER room=kitchen GROUPBY floor REDUCE max", "*0\n", ""},
