@@ -87,6 +87,8 @@ PEXPIRE {h} {ms}
 PEXPIREAT {z} 99999999999999
 PERSIST {h}
 RENAME {l} {l}
+RENAME {w} {w}
+COPY {w} {w} REPLACE
 COPY {h} {h} REPLACE
 COPY {z} {z} REPLACE
 DEL {h} {l} {t}
