@@ -137,6 +137,8 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"TDIGEST.ADD td 1", "tdigest.add:td"},
 		{"TS.CREATE ta;TS.ADD tb 1 1", "new:ta ts.create:ta new:tb ts.add:tb"},
 		{"TS.CREATERULE ta tb AGGREGATION sum 10", "ts.createrule:src:ta ts.createrule:dest:tb"},
+		{"TS.DELETERULE ta tb;TS.CREATERULE ta tb AGGREGATION sum 10", "ts.deleterule:src:ta ts.deleterule:dest:tb " +
+			"ts.createrule:src:ta ts.createrule:dest:tb"},
 		{"TS.MADD ta 1 1 tb 2 1", "ts.add:ta ts.add:tb"},
 		{"TS.ADD ta 11 1;TS.ADD ta 12 1", "ts.add:dest:tb ts.add:ta ts.add:ta"},
 		{"TS.MADD ta 21 1 ta 31 1", "ts.add:dest:tb ts.add:ta ts.add:ta"},

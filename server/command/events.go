@@ -326,7 +326,7 @@ func moduleEvents(c *Change) {
 		name = "json.del"
 	case "ts.madd":
 		name = "ts.add"
-	case "ts.createrule":
+	case "ts.createrule", "ts.deleterule":
 		c.emit(EventModule, name+":src", c.Keys[0])
 		c.emit(EventModule, name+":dest", c.Keys[1])
 		return
