@@ -19,6 +19,7 @@ var blockingCommands = []Spec{
 	{Name: "blpop", Handler: blockingPop(true), Arity: -3, Flags: blockingFlags},
 	{Name: "brpop", Handler: blockingPop(false), Arity: -3, Flags: blockingFlags},
 	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM},
+	{Name: "blmovem", Handler: blmovem, Arity: -6, Flags: blockingFlags | DenyOOM},
 	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM},
 	{Name: "blmpop", Handler: bmpop("LEFT", "RIGHT", cf.TypeList, popList), Arity: -5,
 		Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},

@@ -34,6 +34,7 @@ var stringCommands = []Spec{
 	{Name: "cad", Handler: cad, Arity: 3, Flags: Write | Fast},
 	{Name: "digest", Handler: digest, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "delex", Handler: delEx, Arity: -2, Flags: Write | Fast},
+	{Name: "delifeq", Handler: delIfEq, Arity: 3, Flags: Write | Fast},
 	{Name: "msetex", Handler: msetEx, Arity: -4, Flags: Write | DenyOOM | Blind | MovableKeys,
 		Keys: msetExKeys},
 }

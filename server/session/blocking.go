@@ -265,15 +265,18 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	if err == nil { // otherwise a slow script holds a key, and the error is the client's reply
 		err = c.tryFor(w)
 	}
-	if err == nil {
-		w.mustRetry.Store(false) // the later waiters are served now
+	// The later waiters are served now, also when the data that was left to this one is not enough for it (any more).
+	if err == nil || err == command.ErrNotReady && w.mustRetry.Load() {
+		w.mustRetry.Store(false)
 		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
-		if err = c.tx.Commit(); err != nil {
-			c.srv.WriteFailed(err)
+		failed := c.tx.Commit()
+		if failed != nil {
+			c.srv.WriteFailed(failed)
 			w.mustRetry.Store(true)
+			err = failed
 		}
-		c.settle(err)
-		c.publishDeferred(err)
+		c.settle(failed)
+		c.publishDeferred(failed)
 		c.batch.Flush()
 	}
 	return w.endAlone(err)

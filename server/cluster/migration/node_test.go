@@ -514,6 +514,7 @@ var writes = []struct {
 		"HSETEX K EX 5000 FIELDS 1 V V"}},
 	{"list", []string{"RPUSH K V V V", "LPUSH K V V", "LPOP K", "RPOP K N", "LINSERT K BEFORE V V", "LREM K N V",
 		"LTRIM K 0 N", "LTRIM K N -1", "LSET K 0 V", "LSET K -1 V", "LMOVE K O LEFT RIGHT", "LMOVE K K LEFT RIGHT",
+		"LMOVEM K O RIGHT LEFT COUNT 3 OBO", "LMOVEM K K LEFT LEFT COUNT 3 OBO",
 		"RPUSH K V V V V V V V V V V V V V V V V V V V V", "RPOPLPUSH O K"}},
 	{"set", []string{"SADD K V V V", "SREM K V", "SPOP K", "SMOVE K O V", "SUNIONSTORE K K O", "SADD K V"}},
 	{"zset", []string{"ZADD K F V F V", "ZREM K V", "ZINCRBY K F V", "ZPOPMIN K", "ZREMRANGEBYRANK K 0 0", "ZADD K inf V",
