@@ -110,18 +110,14 @@ type testConn struct {
 func dialTest(t *testing.T, addr string) testConn {
 	t.Helper()
 	a, err := transfer.ParseAddress(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return dialAddress(t, a)
 }
 
 func dialAddress(t *testing.T, a transfer.Address) testConn {
 	t.Helper()
 	p, err := dial(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.close)
 	return testConn{t, p}
 }
@@ -246,9 +242,7 @@ func (w *writers) arrived(addr string) {
 	<-w.ended
 	p := connectTest(w.t, addr)
 	k, err := open(w.t.Context(), p, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	for i, n := range w.acked {
 		r, err := k.do("GET", "counter:"+strconv.Itoa(i))
 		if err != nil || string(r.Text) != strconv.FormatInt(n, 10) {
@@ -260,13 +254,9 @@ func (w *writers) arrived(addr string) {
 func connectTest(t *testing.T, addr string) *peer {
 	t.Helper()
 	a, err := transfer.ParseAddress(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := connect(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -301,9 +291,7 @@ func differing(t *testing.T, from, to string) []string {
 	o := options(t, from, to)
 	o.CompareOnly = true
 	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var list []string
 	for _, d := range r.Comparison.Differences {
 		list = append(list, d.Key+": "+d.What)

@@ -145,9 +145,7 @@ const moduleBloom = 12<<58 | 1<<52 | 27<<46 | 37<<40 | 40<<34 | 40<<28 | 38<<22 
 func serve(t *testing.T, settings ...string) (*Address, *local) {
 	t.Helper()
 	l, err := openLocal(t.Context(), filepath.Join(t.TempDir(), "data"), "", true, settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := l.close(); err != nil {
 			t.Error(err)
@@ -162,9 +160,7 @@ func mustImport(t *testing.T, o ImportOptions) *ImportResult {
 		o.Memory = 256 << 20
 	}
 	r, err := Import(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r.Errors.Count > 0 || r.Differ.Count > 0 {
 		t.Fatalf("errors %q, differences %q", r.Errors.First, r.Differ.First)
 	}
@@ -301,14 +297,10 @@ func TestRedis(t *testing.T) {
 	address, _ := serve(t)
 	mustImport(t, ImportOptions{Path: path, DB: -1, Server: address})
 	dir, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	file, err := os.Create(filepath.Join(dir, "dump.rdb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r, err := Export(t.Context(), ExportOptions{Server: address, Format: "rdb", Version: 10, DB: -1, Out: file})
 	if err != nil || file.Close() != nil {
 		t.Fatal(err)
@@ -320,9 +312,7 @@ func TestRedis(t *testing.T) {
 	socket := filepath.Join(dir, "s")
 	cmd := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	var log bytes.Buffer
 	logged := make(chan struct{})
@@ -395,9 +385,7 @@ func TestAppendOnly(t *testing.T) {
 		Dir: filepath.Join(t.TempDir(), "data")}} {
 		o.DB, o.Memory = -1, 64<<20
 		r, err := Import(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if r.Errors.Count != 1 || !strings.Contains(r.Errors.First[0], "LPUSH string: WRONGTYPE") || len(r.Warnings) != 1 ||
 			r.Commands != 11 {
 			t.Errorf("%+v %q", r, r.Errors.First)
@@ -517,9 +505,7 @@ func TestResumeOtherDatabase(t *testing.T) {
 	o := ImportOptions{Path: path, Server: &Address{}, DB: 1}
 	files := []File{{Path: path}}
 	s, err := loadState(&o, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Offset = 5
 	require.NoError(t, s.save())
 	if s, err = loadState(&o, files); err != nil || s.Offset != 5 {
@@ -607,9 +593,7 @@ func TestImportUnfinished(t *testing.T) {
 	body, _ := rdb.AppendValue(nil, &rdb.Value{Kind: rdb.String, String: []byte("v")})
 	file := "REDIS0012" + string(rdb.AppendKey(nil, []byte("k"), body, 0)) + "\xff" + strings.Repeat("\x00", 8)
 	cfg, err := localConfig(filepath.Join(t.TempDir(), "data"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reads := 0
 	stdin := atRead{iotest.OneByteReader(strings.NewReader(file)), func() {
 		if _, err := os.Stat(cfg.Dir()); err != nil {

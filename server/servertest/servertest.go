@@ -47,9 +47,7 @@ func Config(t testing.TB, settings ...string) *config.Config {
 		args = append(args, s)
 	}
 	cfg, err := config.Load(args, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -57,9 +55,7 @@ func Config(t testing.TB, settings ...string) *config.Config {
 func Start(t testing.TB, settings ...string) *Harness {
 	t.Helper()
 	h, err := TryStart(t, settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h
 }
 
@@ -103,9 +99,7 @@ func (h *Harness) Ticker(t testing.TB, name string) int {
 		t.Fatalf("RocksDB has no ticker %s", name)
 	}
 	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -152,9 +146,7 @@ type Client struct {
 func (h *Harness) Dial(t testing.TB) *Client {
 	t.Helper()
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
 	return NewClient(t, nc)
 }

@@ -14,9 +14,7 @@ import (
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -40,9 +38,7 @@ func StartTLS(t testing.TB, settings ...string) (*Harness, *testcert.Authority) 
 func (h *Harness) DialTLS(t testing.TB, config *tls.Config) *Client {
 	t.Helper()
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return Secured(t, nc, config)
 }
 

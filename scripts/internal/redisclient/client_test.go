@@ -17,9 +17,7 @@ import (
 func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	read := make(chan string, 1)
 	go func() {
@@ -39,9 +37,7 @@ func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
 func dial(t *testing.T, addr string) *Conn {
 	t.Helper()
 	c, err := Dial(addr, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c
@@ -72,9 +68,7 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 func TestStrings(t *testing.T) {
 	addr, _ := serve(t, "*1\r\n$4\r\nKEYS\r\n", "*3\r\n$1\r\na\r\n$-1\r\n:7\r\n")
 	got, err := dial(t, addr).Strings("KEYS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if strings.Join(got, ",") != "a,,7" {
 		t.Errorf("got %q", got)
 	}
