@@ -117,7 +117,6 @@ func part(b []byte, format string, args ...any) string {
 	return fmt.Sprintf("%X: ", b) + fmt.Sprintf(format, args...)
 }
 
-// head describes namespace and slot, and returns the rest of the key.
 func (d *describer) head(key []byte) (parts []string, rest []byte) {
 	n := 1 + int(key[0])
 	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", Show(key[1:n]))}

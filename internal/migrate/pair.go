@@ -96,7 +96,6 @@ func kindOf(r *transfer.Reply) string {
 	return name
 }
 
-// compare compares type, expiry and value.
 func (x *pair) compare() (presence, error) {
 	expiry := expiryCommand(x.c.absolute)
 	src, dst, err := x.ask([]string{"TYPE", x.key}, []string{expiry, x.key})

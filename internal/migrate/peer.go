@@ -95,7 +95,6 @@ func (p *peer) String() string {
 	return fmt.Sprintf("%s (%s %s)", p.addr, what, p.version)
 }
 
-// info returns the fields of a section of INFO.
 func (p *peer) info(section string) (map[string]string, error) {
 	r, err := p.do("INFO", section)
 	if err != nil {

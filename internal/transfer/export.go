@@ -211,7 +211,6 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 // dumpsAtOnce is the number of keys in a pipeline of DUMP: their values may be large.
 const dumpsAtOnce = 16
 
-// keys exports some keys.
 func (e *exporter) keys(db int, keys []Reply) error {
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), dumpsAtOnce)]
@@ -244,7 +243,6 @@ func (e *exporter) keys(db int, keys []Reply) error {
 	return nil
 }
 
-// key exports one key.
 func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind string) error {
 	if dump.Null || expire == -2 || kind == "none" {
 		e.result.Gone++
@@ -366,7 +364,6 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 	return nil
 }
 
-// appendLine appends a line of JSON.
 func appendLine(dst []byte, v any) []byte {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -93,7 +93,6 @@ func families() []family {
 	}
 }
 
-// spreadRows returns the rows of all families, family by family.
 func spreadRows() []row {
 	var out []row
 	for _, f := range families() {

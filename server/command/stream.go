@@ -161,7 +161,6 @@ func xlen(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-// xrange is XRANGE and XREVRANGE.
 func xrange(c *Ctx) error {
 	start, end := c.Args[2], c.Args[3]
 	reverse := c.Spec.Name == "xrevrange"

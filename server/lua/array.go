@@ -230,7 +230,6 @@ func addField(t *vm.LTable, key, value vm.LValue) {
 	}
 }
 
-// setPlace sets a place of the array.
 func setPlace(c *contents, n int, value vm.LValue) {
 	if length := len(c.array); n > length {
 		c.array = c.array[:n]

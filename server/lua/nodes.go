@@ -118,7 +118,6 @@ func (h *hashPart) find(key vm.LValue) int {
 	return -1
 }
 
-// live reports whether the key of a node has a value.
 func (h *hashPart) live(c *contents, n *node) bool {
 	return n.key != nil && (h.full || c.other(n.key) != vm.LNil)
 }

@@ -188,7 +188,6 @@ func (r *Report) infoStats(w *info.Writer, _ string) {
 	count("total_write_transactions", int64(r.DB.Stats.GroupedTx.Load()))
 }
 
-// infoDerived writes the numbers of the record cache and of derived state.
 func (r *Report) infoDerived(w *info.Writer) {
 	registry := r.DB.Derived()
 	all := registry.Stats()

@@ -239,7 +239,6 @@ func (l *link) stream(c *lineconn.Conn, capable bool) error {
 	}
 }
 
-// apply applies a group.
 func (l *link) apply(g *group) error {
 	n, err := l.db.ApplyUpdates(g.batches, !l.r.settings.Load().Writable, l.ctx.Done(), l.r.o.Committed)
 	for _, b := range g.batches[:n] {
