@@ -109,22 +109,17 @@ func (p *peer) info(section string) (map[string]string, error) {
 	return fields, nil
 }
 
-// number returns a field that is a number.
-func number(fields map[string]string, name string) (int64, error) {
-	n, err := strconv.ParseInt(fields[name], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("INFO has %s:%s", name, fields[name])
-	}
-	return n, nil
-}
-
 // offset returns how much the server has written as a master: bytes of its stream, or sequence numbers.
 func (p *peer) offset() (int64, error) {
 	fields, err := p.info("replication")
 	if err != nil {
 		return 0, err
 	}
-	return number(fields, "master_repl_offset")
+	n, err := strconv.ParseInt(fields["master_repl_offset"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO has master_repl_offset:%s", fields["master_repl_offset"])
+	}
+	return n, nil
 }
 
 // databases returns the databases that have keys, with about how many.

@@ -142,7 +142,7 @@ type importer struct {
 // Import imports. On an error, the result says how far it has come.
 func Import(ctx context.Context, o ImportOptions) (*ImportResult, error) {
 	begin := time.Now()
-	m := &importer{o: o, now: nowMs()}
+	m := &importer{o: o, now: begin.UnixMilli()}
 	m.result.Skipped = map[string]*Examples{}
 	m.result.Errors, m.result.Differ = &Examples{}, &Examples{}
 	err := m.run(ctx)

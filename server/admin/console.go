@@ -124,10 +124,6 @@ type consoleSession struct {
 	used time.Time // consoles.mu must be held
 }
 
-func newConsoles(c Console, h *history) *consoles {
-	return &consoles{Console: c, history: h, sessions: map[string]*consoleSession{}}
-}
-
 // register registers the paths of the console.
 func (c *consoles) register(mux *http.ServeMux) {
 	files := map[string]string{"/{$}": "text/html; charset=utf-8 index.html",
@@ -217,8 +213,10 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 		commands = commands[1:]
 	}
 	replies, err := s.do(commands)
-	if first, isError := replies0(replies).(map[string]any); err == nil && isError && first["error"] != nil {
-		err = errors.New(fmt.Sprint(first["error"]))
+	if err == nil {
+		if first, isError := replies[0].(map[string]any); isError && first["error"] != nil {
+			err = errors.New(fmt.Sprint(first["error"]))
+		}
 	}
 	if err != nil {
 		nc.Close()
@@ -241,13 +239,6 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/console", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	c.answer(w, map[string]any{"user": s.user, "writes": c.Writes()})
-}
-
-func replies0(replies []any) any {
-	if len(replies) == 0 {
-		return nil
-	}
-	return replies[0]
 }
 
 // expire ends sessions that were not used recently. mu must be held.

@@ -75,12 +75,6 @@ func hashString(s string) uint32 {
 	return h
 }
 
-func newHashPart(size int) *hashPart {
-	h := &hashPart{}
-	h.allocate(size)
-	return h
-}
-
 // allocate allocates nodes for a number of keys.
 func (h *hashPart) allocate(size int) {
 	h.nodes, h.free = nil, 0
