@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -122,7 +123,7 @@ func dialAddress(t *testing.T, a transfer.Address) testConn {
 	return testConn{t, p}
 }
 
-func (c testConn) do(args ...string) transfer.Reply {
+func (c testConn) do(args ...string) resp.Reply {
 	c.t.Helper()
 	r, err := c.pipe.do(args...)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c testConn) fill(more ...string) {
 	c.lines(more...)
 	for i := range manyElems {
 		n := strconv.Itoa(i)
-		for _, wait := range []func() ([]transfer.Reply, error){
+		for _, wait := range []func() ([]resp.Reply, error){
 			c.start([]string{"SADD", "manyt", "member " + n}, []string{"HSET", "manyh", "field " + n, n},
 				[]string{"ZADD", "manyz", n, "member " + n}, []string{"RPUSH", "manyl", n},
 				[]string{"XADD", "manyx", "1-" + strconv.Itoa(i+1), "f", n}, []string{"SET", "key:" + n, n}),

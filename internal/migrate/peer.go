@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Kind is the kind of a server.
@@ -61,7 +62,7 @@ func connect(ctx context.Context, addr transfer.Address) (*peer, error) {
 }
 
 // do sends a command, once more over a new connection if the last one has failed. A reply that is an error is one.
-func (p *peer) do(args ...string) (r transfer.Reply, err error) {
+func (p *peer) do(args ...string) (r resp.Reply, err error) {
 	for range 2 {
 		p.mu.Lock()
 		if p.link == nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 func TestMain(m *testing.M) {
@@ -373,7 +374,7 @@ func TestAppendOnly(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	command := func(args ...string) string { return string(appendCommand(nil, args...)) }
+	command := func(args ...string) string { return string(resp.AppendCommand(nil, args...)) }
 	sampleFile(t, filepath.Join(dir, "a.1.base.rdb"), false, command("SET", "string", "w"))
 	write("a.1.incr.aof", "#TS:1700000000\r\n"+command("SELECT", "0")+command("INCR", "n")+command("INCR", "n"))
 	write("a.2.incr.aof", command("INCR", "n")+command("MULTI")+command("INCR", "n")+command("EXEC")+
@@ -425,7 +426,7 @@ func TestDirectoryOfReplica(t *testing.T) {
 	}()
 	temp := t.TempDir()
 	path := filepath.Join(temp, "a.rdb")
-	sampleFile(t, path, false, string(appendCommand(nil, "SET", "string", "w")))
+	sampleFile(t, path, false, string(resp.AppendCommand(nil, "SET", "string", "w")))
 	want := ""
 	for _, tt := range []struct{ name, settings string }{
 		{"alone", "# nothing"},
@@ -458,7 +459,7 @@ func TestResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "commands")
 	var b []byte
 	for range n {
-		b = appendCommand(b, "INCR", "n")
+		b = resp.AppendCommand(b, "INCR", "n")
 	}
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	address, l := serve(t)
@@ -501,7 +502,7 @@ func TestResume(t *testing.T) {
 // TestResumeOtherDatabase: an import of another database of the same file begins at its beginning.
 func TestResumeOtherDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "commands")
-	require.NoError(t, os.WriteFile(path, appendCommand(nil, "INCR", "n"), 0o600))
+	require.NoError(t, os.WriteFile(path, resp.AppendCommand(nil, "INCR", "n"), 0o600))
 	o := ImportOptions{Path: path, Server: &Address{}, DB: 1}
 	files := []File{{Path: path}}
 	s, err := loadState(&o, files)
@@ -521,9 +522,9 @@ func TestResumeOtherDatabase(t *testing.T) {
 func TestResumeInDatabase(t *testing.T) {
 	const n = 100_000 // more than is read at once
 	path := filepath.Join(t.TempDir(), "commands")
-	b := appendCommand(nil, "SELECT", "0")
+	b := resp.AppendCommand(nil, "SELECT", "0")
 	for range n {
-		b = appendCommand(b, "INCR", "n")
+		b = resp.AppendCommand(b, "INCR", "n")
 	}
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	address, l := serve(t, "--redis-databases", "4")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // The console is one page that shows the replies of commands. Each browser that has signed in has its own connection to
@@ -409,11 +410,7 @@ func (s *consoleSession) do(commands [][]string) ([]any, error) {
 	}
 	var b []byte
 	for _, args := range commands {
-		b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), '\r', '\n')
-		for _, a := range args {
-			b = append(strconv.AppendInt(append(b, '$'), int64(len(a)), 10), '\r', '\n')
-			b = append(append(b, a...), '\r', '\n')
-		}
+		b = resp.AppendCommand(b, args...)
 	}
 	// Another goroutine sends: the server may stop reading while its replies are not read.
 	sent := make(chan error, 1)

@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
@@ -155,12 +156,7 @@ func NewClient(t testing.TB, nc net.Conn) *Client { return &Client{t, nc, bufio.
 
 // Encode makes a command as clients send it.
 func Encode(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	return b.String()
+	return string(resp.AppendCommand(nil, args...))
 }
 
 // Pipeline encodes commands whose words are separated by blanks.

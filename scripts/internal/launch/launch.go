@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidwall/resp"
+	"github.com/basaltdb/basalt/server/resp"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -162,7 +162,7 @@ func (s *Server) answers() bool {
 const patience = 10 * time.Minute
 
 // Do sends a command over a connection of its own.
-func (s *Server) Do(args ...string) (resp.Value, error) {
+func (s *Server) Do(args ...string) (resp.Reply, error) {
 	v, err := redisclient.Do(s.Addr, patience, args...)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // serve answers one connection with the given bytes, once it has read the whole
@@ -51,7 +52,7 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 		require.NoError(t, c.Send(args...))
 	}
 	require.NoError(t, c.Flush())
-	if _, err := c.Receive(); err != ServerError("WRONGTYPE no") {
+	if _, err := c.Receive(); err != resp.ReplyError("WRONGTYPE no") {
 		t.Errorf("first reply: error %v, want the server's", err)
 	}
 	if v, err := c.Receive(); err != nil || v.String() != "PONG" {
@@ -84,7 +85,7 @@ func TestDrainReturnsTheFirstErrorAfterAll(t *testing.T) {
 		t.Error("Do succeeded with replies pending")
 	}
 	require.NoError(t, c.Flush())
-	if err := c.Drain(); err != ServerError("ERR one") {
+	if err := c.Drain(); err != resp.ReplyError("ERR one") {
 		t.Errorf("Drain: %v", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestDrainOfABrokenConnection(t *testing.T) {
 	require.NoError(t, c.Send("X"))
 	require.NoError(t, c.Flush())
 	err := c.Drain()
-	if _, ok := errors.AsType[ServerError](err); err == nil || ok {
+	if _, ok := errors.AsType[resp.ReplyError](err); err == nil || ok {
 		t.Errorf("Drain: %v, want a connection error", err)
 	}
 }
