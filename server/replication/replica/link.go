@@ -95,7 +95,7 @@ func (l *link) once() error {
 	l.conn.Store(c)
 	defer l.conn.Store(nil)
 	capable, err := l.introduce(c)
-	if isRedis(err) {
+	if no, ok := errors.AsType[proto.ReplyError](err); ok && no.UnknownCommand() {
 		return l.followRedis(c)
 	}
 	if err != nil {
