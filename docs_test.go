@@ -152,13 +152,9 @@ func TestDocumentedCommands(t *testing.T) {
 				"--rocksdb.disable_auto_compactions", "yes", "--compaction-checker-cron", "")
 			defer p.stop(syscall.SIGTERM)
 			_, port, err := net.SplitHostPort(p.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			program := write(t, dir+"/bin/basalt", "#!/bin/sh\n"+beBasalt+"=1 exec "+self+` "$@"`+"\n")
 			require.NoError(t, os.Chmod(program, 0o755))
 			for _, b := range fenced {

@@ -76,9 +76,7 @@ func newDump(t *testing.T) *dump {
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // no checksum
 	require.NoError(t, os.WriteFile(d.path, b, 0o600))
 	f, err := rdb.NewFile(bytes.NewReader(b), int64(len(b)), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = f.Each(1<<20, func(i *rdb.Item) error {
 		if !i.More && string(i.Key) != "expired" {
 			d.keys = append(d.keys, fmt.Sprintf("%d %s", i.DB, i.Key))
@@ -139,9 +137,7 @@ func newTarget(t *testing.T, d *dump) *target {
 	g := &target{t: t, d: d, dir: t.TempDir(), stops: stops(t.TempDir()), proxy: servertest.NewProxy(t, "")}
 	g.start()
 	c, err := transfer.Dial(t.Context(), g.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	for n := range 100 { // some that the import replaces, by another type or the same one, and some that stay
 		for _, command := range [][]string{{"SET", dumpKey(n * 20), "old"}, {"RPUSH", fmt.Sprint("stays ", n), "a", "b"},
@@ -207,9 +203,7 @@ func (g *target) run() *importer {
 	i := &importer{cmd: basalt(g.t, "import", g.d.path, "--to", g.address().Host, "--memory", dumpMemory, "--json",
 		"--verify")}
 	i.cmd.Stdout, i.cmd.Stderr = &i.stdout, &i.stderr
-	if err := i.cmd.Start(); err != nil {
-		g.t.Fatal(err)
-	}
+	require.NoError(g.t, i.cmd.Start())
 	return i
 }
 
@@ -283,9 +277,7 @@ func (g *target) check() (came int) {
 func (g *target) counted() {
 	g.t.Helper()
 	c, err := transfer.Dial(g.t.Context(), g.address())
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	require.NoError(g.t, err)
 	defer c.Close()
 	for _, db := range []string{"0", "1"} {
 		n := int64(0)
@@ -299,9 +291,7 @@ func (g *target) counted() {
 		}
 		eventually(g.t, fmt.Sprintf("DBSIZE of database %s is %d", db, n), func() bool {
 			r, err := c.Do("DBSIZE")
-			if err != nil {
-				g.t.Fatal(err)
-			}
+			require.NoError(g.t, err)
 			return r.Int == n
 		})
 	}
@@ -324,9 +314,7 @@ func (g *target) answered() int {
 	if err == nil {
 		err = json.Unmarshal(text, &state)
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	require.NoError(g.t, err)
 	n, exact := slices.BinarySearch(g.d.ends, state.Offset)
 	if exact {
 		n++

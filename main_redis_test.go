@@ -23,9 +23,7 @@ func startRedisServer(t *testing.T, options ...string) *process {
 	}
 	for range 5 { // another process may take the port between its choice and its use
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		addr := l.Addr().String()
 		_, port, _ := net.SplitHostPort(addr)
 		l.Close()

@@ -75,9 +75,7 @@ func tree(t *testing.T, dir string) string {
 func TestRefusals(t *testing.T) {
 	base := t.TempDir()
 	occupied, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer occupied.Close()
 	_, busy, _ := net.SplitHostPort(occupied.Addr().String())
 	conf := func(name, text string) string { return write(t, base+"/files/"+name, text) }
@@ -299,9 +297,7 @@ masterauth ""
 	}
 	p.want("v", "GET", "k")
 	nc, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	io.WriteString(nc, "SHUTDOWN\r\n")
 	p.ended()
@@ -381,9 +377,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 func TestSystemd(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", address)
 	next := func() string {
@@ -391,9 +385,7 @@ func TestSystemd(t *testing.T) {
 		b := make([]byte, 100)
 		socket.SetReadDeadline(time.Now().Add(patience))
 		n, err := socket.Read(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(b[:n])
 	}
 	p := start(t, "--dir", t.TempDir())
@@ -462,9 +454,7 @@ func TestLogDirectory(t *testing.T) {
 		t.Errorf("%v, output %q", err, out.String())
 	}
 	files, err := filepath.Glob(dir + "/logs/basalt*.log") // at midnight there are two, the older one first
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var log []byte
 	for _, file := range files {
 		part := require.File(t, file)
@@ -519,9 +509,7 @@ func TestSignalsDuringStart(t *testing.T) {
 // TestLogReaderEnds: a server goes on when nobody reads its stdout any more, as after the end of a log collector.
 func TestLogReaderEnds(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := basalt(t, "--port", "0", "--dir", t.TempDir())
 	cmd.Stdout = w
 	require.NoError(t, cmd.Start())

@@ -24,9 +24,7 @@ func TestReloadBySignal(t *testing.T) {
 	served := func() string {
 		t.Helper()
 		c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", p.addr, client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(patience))
 		if _, err := c.Write([]byte("PING\r\n")); err != nil {
@@ -47,9 +45,7 @@ func TestReloadBySignal(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(to, data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	hup := func(logged string) {
 		t.Helper()

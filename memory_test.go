@@ -22,9 +22,7 @@ import (
 func (p *process) pipe(n int, words func(i int) []string) {
 	p.t.Helper()
 	nc, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer nc.Close()
 	const batch = 100
 	w, r := bufio.NewWriterSize(nc, 1<<20), bufio.NewReaderSize(nc, 1<<20)
@@ -38,13 +36,9 @@ func (p *process) pipe(n int, words func(i int) []string) {
 			}
 		}
 		nc.SetDeadline(time.Now().Add(patience))
-		if err := w.Flush(); err != nil {
-			p.t.Fatal(err)
-		}
+		require.NoError(p.t, w.Flush())
 		for range count {
-			if err := skipReply(r); err != nil {
-				p.t.Fatal(err)
-			}
+			require.NoError(p.t, skipReply(r))
 		}
 	}
 }
@@ -116,9 +110,7 @@ func (p *process) resident() int64 {
 		p.t.Skip(err)
 	}
 	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return pages * int64(os.Getpagesize())
 }
 

@@ -34,9 +34,7 @@ const patience = 10 * time.Minute
 func basalt(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), beBasalt+"=1")
 	return cmd
@@ -76,9 +74,7 @@ func startOnPort(t *testing.T, option string, args ...string) *process {
 	t.Helper()
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		l.Close()
 		p := spawn(t, append([]string{option, port}, args...)...)
@@ -127,9 +123,7 @@ func follow(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000)}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.cmd.Stderr = p.cmd.Stdout
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { p.cmd.Process.Kill() })
@@ -183,9 +177,7 @@ func (p *process) logged(text string) (n int) {
 // stop sends a signal and checks that the process ends in order.
 func (p *process) stop(sig os.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, p.cmd.Process.Signal(sig))
 	p.ended()
 }
 
@@ -207,9 +199,7 @@ func (p *process) ended() {
 func (p *process) do(args ...string) string {
 	p.t.Helper()
 	nc, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(patience))
 	w, r := resp.NewWriter(nc), resp.NewReader(nc)
@@ -219,9 +209,7 @@ func (p *process) do(args ...string) string {
 		for _, a := range command {
 			words = append(words, resp.StringValue(a))
 		}
-		if err := w.WriteArray(words); err != nil {
-			p.t.Fatal(err)
-		}
+		require.NoError(p.t, w.WriteArray(words))
 		if reply, _, err = r.ReadValue(); err != nil {
 			p.t.Fatalf("%q: %v", command, err)
 		}

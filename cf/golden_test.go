@@ -353,9 +353,7 @@ var deletedLate = map[string]struct{}{"set:inter": {}, "wal:hash": {}}
 func readScan(t *testing.T, name string) (scan [][2][]byte) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)

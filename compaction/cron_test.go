@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func at(s string) time.Time {
@@ -74,9 +76,7 @@ func TestCronMatches(t *testing.T) {
 
 func TestCronUsesLocation(t *testing.T) {
 	c, err := ParseCron("* 3 * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	utc := at("2024-03-05 02:00")
 	if c.Matches(utc) || !c.Matches(utc.In(time.FixedZone("east", 3600))) {
 		t.Error("the hour is not that of the time's location")
@@ -136,9 +136,7 @@ func TestParseCronErrors(t *testing.T) {
 
 func TestFiring(t *testing.T) {
 	c, err := ParseCron("0,1 3 * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var f Firing
 	steps := []struct {
 		at   string
@@ -162,9 +160,7 @@ func TestFiring(t *testing.T) {
 
 func TestFiringOnceInRepeatedHour(t *testing.T) {
 	c, err := ParseCron("30 2 * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// 02:30 summer time, then an hour later 02:30 again.
 	first := time.Date(2024, 10, 27, 2, 30, 0, 0, time.FixedZone("summer", 2*3600))
 	second := first.Add(time.Hour).In(time.FixedZone("winter", 3600))
@@ -177,9 +173,7 @@ func TestFiringOnceInRepeatedHour(t *testing.T) {
 func TestFiringAfterSkippedHour(t *testing.T) {
 	for cron, want := range map[string]bool{"30 2 * * *": true, "0 3 * * *": true, "30 1 * * *": false} {
 		c, err := ParseCron(cron)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// 01:59 winter time, then 03:00 summer time.
 		last := time.Date(2024, 3, 31, 1, 59, 0, 0, time.FixedZone("winter", 3600))
 		first := last.Add(time.Minute).In(time.FixedZone("summer", 2*3600))
@@ -209,9 +203,7 @@ func FuzzParseCron(f *testing.F) {
 			return
 		}
 		again, err := ParseCron(c.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		when := time.Unix(sec%4_000_000_000, 0).UTC()
 		if got, want := c.Matches(when), plainMatch(strings.Fields(s), when); got != want || again.Matches(when) != got {
 			t.Errorf("%q at %v: %v, again %v, want %v", s, when, got, again.Matches(when), want)

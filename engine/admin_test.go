@@ -133,9 +133,7 @@ func readWAL(t *testing.T, db *engine.DB, from uint64) (puts map[uint64]string, 
 			return puts, logData, err
 		}
 		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if r.Sequence() != seq {
 			t.Errorf("the batch at %d says %d", seq, r.Sequence())
 		}
@@ -149,9 +147,7 @@ func readWAL(t *testing.T, db *engine.DB, from uint64) (puts map[uint64]string, 
 				logData = append(logData, string(rec.Value))
 			case rec.Kind == batch.Put && rec.Family == cf.Metadata:
 				_, user, err := cf.SplitNSKey(rec.Key, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				puts[seq] = string(user)
 			}
 			if rec.Kind.Counted() {
@@ -210,9 +206,7 @@ func TestWALFromASequenceNumber(t *testing.T) {
 		t.Error("the log was opened beyond its end")
 	}
 	w, err := db.WAL(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	for i := range 3 {
 		if rep, seq, err := w.Next(); err != nil || (rep == nil) != (i > 0) || i == 0 && seq != 58 {
@@ -231,9 +225,7 @@ func purgeLog(t *testing.T, db *engine.DB) {
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		logs, err := filepath.Glob(db.Dir() + "/*.log")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(logs) == 1 {
 			return
 		}
@@ -298,9 +290,7 @@ func TestOptionsAtRunTime(t *testing.T) {
 	}
 	// RocksDB keeps its options in a file: what was set is there, in every family; what was refused is not.
 	files, err := os.ReadDir(db.Dir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	newest := ""
 	for _, f := range files {
 		if strings.HasPrefix(f.Name(), "OPTIONS-") {

@@ -40,9 +40,7 @@ func TestBeside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "beside")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "left"), 0o755))
 	b, err := db.OpenBeside(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, fromMaster(b.DB, setFromMaster("new", "value")))
 	if err := b.Update(cf.DefaultNamespace, nil, setFromMaster("other", "v")); !errors.Is(err, engine.ErrReplica) {
 		t.Errorf("another transaction: %v", err)
@@ -61,9 +59,7 @@ func TestDiscardBeside(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
 	dir := filepath.Join(t.TempDir(), "beside")
 	b, err := db.OpenBeside(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, b.Discard())
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the directory: %v", err)

@@ -40,10 +40,6 @@ func (db *DB) BitOrderBatch() (rep []byte, err error) {
 	return b.Bytes(), err
 }
 
-// keepsBitOrder reports whether a batch from outside leaves the order as it is: the database has keys, which may be
-// bitmaps. All locks must be held.
-func (tx *Tx) keepsBitOrder() (bool, error) { return tx.any(cf.Metadata, nil, metadataEnd) }
-
 // empty reports whether nothing was ever written.
 func (db *DB) empty() bool { return db.LatestSequence() == 0 }
 

@@ -40,9 +40,7 @@ func TestBitOrder(t *testing.T) {
 		var b batch.Builder
 		b.Put(cf.Propagate, []byte("what"), []byte("ever"))
 		f, err := db.CheckBatch(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		tx := db.NewTx()
 		tx.Begin(cf.DefaultNamespace)
 		defer tx.Release()

@@ -225,7 +225,6 @@ func (b *Bulk) newRun(id cf.ID) *bulkRun {
 	return r
 }
 
-// write sorts and writes records.
 func (r *bulkRun) write(f *sortRecords) error {
 	file, err := os.Create(r.path)
 	if err != nil {

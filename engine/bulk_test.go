@@ -18,9 +18,7 @@ import (
 func fillBulk(t *testing.T, memory, n int, twice bool) (*DB, error) {
 	t.Helper()
 	db, err := Open(Options{Dir: filepath.Join(t.TempDir(), "db"), DisableWAL: true, RedisBitOrder: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			t.Error(err)
@@ -28,9 +26,7 @@ func fillBulk(t *testing.T, memory, n int, twice bool) (*DB, error) {
 	})
 	tmp := filepath.Join(t.TempDir(), "tmp")
 	b, err := db.NewBulk(tmp, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -63,9 +59,7 @@ func TestBulk(t *testing.T) {
 	for _, memory := range []int{64 << 20, 3 << 20} {
 		const n = 30_000
 		db, err := fillBulk(t, memory, n, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if keys, _ := db.Count(cf.DefaultNamespace); keys != n {
 			t.Errorf("%d keys", keys)
 		}
@@ -90,9 +84,7 @@ func TestBulk(t *testing.T) {
 		dir := db.Dir()
 		require.NoError(t, db.Close())
 		again, err := Open(Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check(again)
 		if keys, _ := again.Count(cf.DefaultNamespace); keys != n {
 			t.Errorf("%d keys after opening", keys)
@@ -118,9 +110,7 @@ func TestBulkKeyTwice(t *testing.T) {
 
 func TestBulkRefuses(t *testing.T) {
 	db, err := Open(Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	if _, err := db.NewBulk(filepath.Join(t.TempDir(), "x"), 1<<20); err == nil {
 		t.Error("a database with a log")
@@ -130,9 +120,7 @@ func TestBulkRefuses(t *testing.T) {
 // TestBulkCountsSoon: a key that expires within a minute does not count a millisecond after its expiry.
 func TestBulkCountsSoon(t *testing.T) {
 	db, err := Open(Options{Dir: filepath.Join(t.TempDir(), "db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	keys := bulkCounts{}
 	const now = 2_000_000_000_000

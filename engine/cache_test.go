@@ -315,9 +315,7 @@ func agree(t *testing.T, db *engine.DB, all []*numbered) {
 	defer it.Close()
 	for it.Next() {
 		_, tail, err := cf.DecodeMeta(it.Value())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stored[string(it.Key())] = bytes.Clone(tail)
 	}
 	if it.Err() != nil {
@@ -326,9 +324,7 @@ func agree(t *testing.T, db *engine.DB, all []*numbered) {
 	for range 2 { // the second time from the cache
 		for _, k := range all {
 			rec, err := tx.LoadAny(k.key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want, there := stored[string(k.key)]
 			if rec.Exists != there || !bytes.Equal(rec.Tail, want) {
 				t.Errorf("%s: a read returns %.20x (%v), RocksDB holds %.20x (%v)", k.key, rec.Tail, rec.Exists, want, there)

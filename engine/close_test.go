@@ -21,9 +21,7 @@ import (
 func closable(t *testing.T, dir string) *engine.DB {
 	t.Helper()
 	db, err := engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for part := range 2 {
 		require.NoError(t, db.Update(ns, [][]byte{[]byte("set")}, func(tx *engine.Tx) error {
 			rec, err := tx.LoadAny([]byte("set"))
@@ -290,9 +288,7 @@ func TestCloseWaits(t *testing.T) {
 	it.Close()
 	require.NoError(t, <-closed)
 	db, err = engine.Open(engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := db.View(ns, nil, func(tx *engine.Tx) error {
 		rec, err := tx.Load([]byte("set"), cf.TypeSet)
 		if rec.Size != 3001 {

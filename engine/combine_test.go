@@ -43,9 +43,7 @@ func (j *countJob) start(ns string) {
 
 func openForJobs(t *testing.T) *DB {
 	db, err := Open(Options{Dir: t.TempDir() + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }

@@ -97,9 +97,7 @@ func putHash(db *engine.DB, key string, fields ...string) error {
 func copyFiles(t *testing.T, from, to string) {
 	t.Helper()
 	entries, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		if e.Name() == "LOCK" || e.IsDir() {
 			continue
@@ -108,9 +106,7 @@ func copyFiles(t *testing.T, from, to string) {
 		if errors.Is(err, fs.ErrNotExist) { // RocksDB has just deleted what it no longer needs
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write(t, to, e.Name(), string(b))
 	}
 }

@@ -45,9 +45,7 @@ func openCrowded(t *testing.T, log *zap.Logger, failed <-chan struct{}) *crowded
 	}
 	enginetest.FillDisk(t, db.ballast())
 	info, err := os.Stat(db.ballast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := os.Truncate(db.ballast(), info.Size()-12<<20); err != nil { // for logs and flushes
 		t.Fatal(err)
 	}
@@ -63,9 +61,7 @@ func openCrowded(t *testing.T, log *zap.Logger, failed <-chan struct{}) *crowded
 
 func (db *crowded) free() uint64 {
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(db.disk, &s); err != nil {
-		db.t.Fatal(err)
-	}
+	require.NoError(db.t, syscall.Statfs(db.disk, &s))
 	return s.Bavail * uint64(s.Bsize)
 }
 
@@ -73,9 +69,7 @@ func (db *crowded) ballast() string { return db.disk + "/ballast" }
 
 func (db *crowded) set(key, value string) {
 	db.t.Helper()
-	if err := db.SetFamilyOption(key, value); err != nil {
-		db.t.Fatal(err)
-	}
+	require.NoError(db.t, db.SetFamilyOption(key, value))
 }
 
 // put writes 20 kB that cannot be compressed.

@@ -36,9 +36,7 @@ func scanCount(t testing.TB, db *engine.DB, ns string) (keys, expires int) {
 	defer it.Close()
 	for it.Next() {
 		m, _, err := cf.DecodeMeta(it.Value())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if m.Live(time.Now().UnixMilli()) {
 			keys++
 			if m.End() != 0 {

@@ -272,9 +272,7 @@ func TestScanPassesDamage(t *testing.T) {
 	o := onDisk(dir)
 	load(t, o, []string{ns}, n, 100)
 	ssts, err := filepath.Glob(dir + "/*.sst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var file string
 	var size int64
 	for _, f := range ssts {
@@ -283,9 +281,7 @@ func TestScanPassesDamage(t *testing.T) {
 		}
 	}
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for _, part := range []int64{3, 5} {
 		if _, err := f.WriteAt([]byte("damage"), size*part/8); err != nil {

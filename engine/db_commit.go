@@ -72,7 +72,9 @@ func (db *DB) commit(tx *Tx) error {
 	}
 	if tx.yielding && !tx.locks.All() {
 		db.endBatch(&tx.batch)
-		return db.writeAlone(&tx.batch)
+		db.Stats.Commits.Add(1)
+		db.Stats.GroupedTx.Add(1)
+		return db.write(tx.batch.Bytes(), db.flags|rocks.LowPri) // alone: the rest of a group would have to wait too
 	}
 	g := &db.group
 	r := &tx.req
@@ -148,13 +150,6 @@ func (db *DB) lead() error {
 // YieldToOthers makes the commit wait while RocksDB cannot keep up with the writes (its option low_pri). It does
 // nothing for a transaction that holds all locks, because every other transaction would wait too.
 func (tx *Tx) YieldToOthers() { tx.yielding = true }
-
-// writeAlone writes a batch that may have to wait. The batch is not part of a group, which would have to wait too.
-func (db *DB) writeAlone(b *batch.Builder) error {
-	db.Stats.Commits.Add(1)
-	db.Stats.GroupedTx.Add(1)
-	return db.write(b.Bytes(), db.flags|rocks.LowPri)
-}
 
 func (db *DB) writeGroup(reqs []*commitRequest) error {
 	all := reqs[0].batch

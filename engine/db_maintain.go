@@ -199,12 +199,6 @@ func (w *WAL) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
-// more continues at the end with the writes since. After an error the reader cannot continue.
-func (w *WAL) more() error {
-	_, err := w.it.More()
-	return err
-}
-
 // Close closes the reader.
 func (w *WAL) Close() { w.it.Close() }
 

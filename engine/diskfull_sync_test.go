@@ -26,9 +26,7 @@ func TestDiskFullAssertions(t *testing.T) {
 	ro.WriteBufferSize = 1 << 20
 	o := engine.Options{Dir: disk + "/db", Rocks: ro}
 	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	enginetest.FillDisk(t, disk+"/ballast")
 	var failed atomic.Bool
 	var acked sync.Map

@@ -63,9 +63,7 @@ func TestDiskFull(t *testing.T) {
 			ro.WriteBufferSize = 1 << 20
 			o := engine.Options{Dir: disk + "/db", Sync: tt.sync, Logger: log, Rocks: ro}
 			db, err := engine.Open(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			closed := false
 			defer func() {
 				if !closed { // the file system cannot be unmounted otherwise

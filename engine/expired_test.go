@@ -34,9 +34,7 @@ func putHashes(t testing.TB, db *engine.DB, prefix string, n int, expire uint64)
 				t.Fatal(err)
 			}
 			rec, err := tx.LoadAny([]byte(key))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rec.Expire = expire
 			tx.SaveAppend(&rec, rec.Tail)
 		})
@@ -57,9 +55,7 @@ func putStrings(t testing.TB, db *engine.DB, prefix string, n int, expire uint64
 func compactExpired(t testing.TB, db *engine.DB, now int64) int {
 	t.Helper()
 	n, err := db.CompactExpired(30, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -128,9 +124,7 @@ func TestCompactExpiredIngested(t *testing.T) {
 	past := time.Now().Add(-time.Minute).UnixMilli()
 	has := func(string) bool { return true }
 	load, err := db.NewLoad(t.TempDir()+"/load", has, func() error { return nil }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer load.Close()
 	s := engine.NewSorter(1 << 20)
 	for i := range 22 {

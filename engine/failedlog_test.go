@@ -25,9 +25,7 @@ func TestFailedLogIsForgotten(t *testing.T) {
 		return nil
 	}))
 	db, err := Open(Options{Dir: t.TempDir() + "/db", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	require.NoError(t, writeString(db, "before"))
 	broken := db.newestLog()
@@ -64,9 +62,7 @@ func TestFailedLogIsForgotten(t *testing.T) {
 // TestFatalError: an error from which RocksDB does not recover is told as such, whatever errors come before and after.
 func TestFatalError(t *testing.T) {
 	db, err := Open(Options{Dir: t.TempDir() + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	for _, e := range []rocks.Event{{Text: "before", Code: 2}, {Text: "fatal", Code: 3}, {Text: "after", Code: 3}} {
 		e.Kind = rocks.BackgroundError

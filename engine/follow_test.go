@@ -67,15 +67,11 @@ func TestFollow(t *testing.T) {
 		next += uint64(binary.LittleEndian.Uint32(rep[8:]))
 	}
 	log, err := db.WAL(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	for n := 0; ; n++ {
 		rep, seq, err := log.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if seq > 400 {
 			break
 		}
@@ -98,9 +94,7 @@ func TestHistoryBytes(t *testing.T) {
 		return nil
 	})
 	u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x0freplication_id_\x10JQP7CZ5WISUYWTN5\x03\x12r " +
 		"JQP7CZ5WISUYWTN5"
 	if got := string(u.Batches[0]); got != want {
@@ -137,9 +131,7 @@ func TestBeginHistory(t *testing.T) {
 		t.Errorf("%q, %v is stored", got, err)
 	}
 	u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 9, Bytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(u.Batches) != 3 || !strings.Contains(string(u.Batches[0]), "\x0freplication_id_\x10"+id) {
 		t.Errorf("%q", u.Batches)
 	}
@@ -166,9 +158,7 @@ func TestKeepLogs(t *testing.T) {
 	logs := func() (paths []string) {
 		for _, dir := range []string{db.Dir() + "/archive", db.Dir()} {
 			found, err := filepath.Glob(dir + "/*.log")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			paths = append(paths, found...)
 		}
 		return paths
@@ -184,9 +174,7 @@ func TestKeepLogs(t *testing.T) {
 	var fresh []bool
 	for _, p := range logs {
 		info, err := os.Stat(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fresh = append(fresh, info.ModTime().After(old.Add(time.Minute)))
 	}
 	want := make([]bool, len(logs))

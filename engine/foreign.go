@@ -392,7 +392,8 @@ func (tx *Tx) Apply(b *ExternalBatch) error {
 	}
 	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		if rec.Family == cf.Propagate && string(rec.Key) == cf.PropagateBitOrder {
-			if keep, err := tx.keepsBitOrder(); err != nil {
+			// Keys may be bitmaps: then the order stays as it is.
+			if keep, err := tx.any(cf.Metadata, nil, metadataEnd); err != nil {
 				return err
 			} else if keep {
 				continue

@@ -271,9 +271,7 @@ func TestApplyFollowsAnotherServer(t *testing.T) {
 						return nil
 					})
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 			})
 			known(t, to, n, a, b)
 			for _, rep := range batches {

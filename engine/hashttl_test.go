@@ -17,14 +17,10 @@ import (
 func deletedKeys(t testing.TB, db *engine.DB, id cf.ID) (n int) {
 	t.Helper()
 	files, err := db.TableProperties(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range files {
 		d, err := strconv.Atoi(string(f.DeletedKeys))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n += d
 	}
 	return n

@@ -269,7 +269,6 @@ func (g *Ingest) write(id cf.ID) {
 	g.part = nil
 }
 
-// writePart writes a part to the file of a family.
 func (g *Ingest) writePart(id cf.ID, p *ingestPart) (err error) {
 	f := &g.fam[id]
 	if f.w == nil {

@@ -70,9 +70,7 @@ func ingest(t testing.TB, db *engine.DB, r cf.SlotRange, batches [][]byte) error
 	t.Helper()
 	dir := filepath.Dir(db.Dir()) + "/ingest"
 	g, err := db.NewIngest(dir, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -162,9 +160,7 @@ func TestIngest(t *testing.T) {
 			n := uint64(0)
 			for _, b := range batches {
 				r, err := batch.NewReader(b)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				n += uint64(r.Count())
 			}
 			if got := slotCount(t, db, ingestRange); got != n {
@@ -247,9 +243,7 @@ func TestIngestRefuses(t *testing.T) {
 	}
 	setAway(t, db, 1) // a FLUSHALL of an empty database does nothing
 	g, err := db.NewIngest(t.TempDir()+"/ingest", ingestRange)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer g.Close()
 	for _, b := range batches {
 		require.NoError(t, g.Add(b))

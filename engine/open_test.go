@@ -47,9 +47,7 @@ func tree(t *testing.T, dir string) []string {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -96,23 +94,17 @@ func readNative(t *testing.T, dir string) map[string]string {
 	o := grocksdb.NewDefaultOptions()
 	defer o.Destroy()
 	families, err := grocksdb.ListColumnFamilies(o, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts := slices.Repeat([]*grocksdb.Options{o}, len(families))
 	db, handles, err := grocksdb.OpenDbForReadOnlyColumnFamilies(o, dir, families, opts, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	r := grocksdb.NewDefaultReadOptions()
 	defer r.Destroy()
 	out := map[string]string{}
 	for i, h := range handles {
 		v, err := db.GetCF(r, h, []byte("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[families[i]] = string(v.Data())
 		v.Free()
 		h.Destroy()
@@ -355,19 +347,13 @@ type holder struct {
 func hold(t *testing.T, dir string) holder {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), holderDir+"="+dir)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()

@@ -25,9 +25,7 @@ func TestReadsInOrder(t *testing.T) {
 	get := func(key []byte) string {
 		t.Helper()
 		v, _, err := tx.Get(cf.Metadata, tx.NSKey(key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(v)
 	}
 	for name, first := range map[string]string{

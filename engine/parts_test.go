@@ -114,9 +114,7 @@ func TestPatch(t *testing.T) {
 		tx.Patch(cf.Default, key, 0, []byte("A"))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, db.Update(partsNS, lock, func(tx *engine.Tx) error {
 		if v, _, err := tx.Get(cf.Default, key); string(v) != "A12abc6789" {
 			t.Errorf("committed: %q, %v", v, err)

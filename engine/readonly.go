@@ -209,21 +209,16 @@ func linkFiles(dir, links string, reads bool) error {
 		case ext == ".sst", ext == ".blob", reads && (name == "CURRENT" || strings.HasPrefix(name, "MANIFEST-")):
 			err = os.Symlink(from, to)
 		case ext == ".log", !reads && e.Type().IsRegular() && !strings.HasPrefix(name, "LOG"):
-			err = copyFile(from, to)
+			var data []byte
+			if data, err = os.ReadFile(from); err == nil {
+				err = os.WriteFile(to, data, 0o600)
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func copyFile(from, to string) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, 0o600)
 }
 
 // checkLogs reports what the logs of a database lack. gaps says whether some writes may be in no log.

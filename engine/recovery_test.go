@@ -358,9 +358,7 @@ func TestNewerManifest(t *testing.T) {
 func placeholders(t *testing.T, dir string, kind byte) {
 	t.Helper()
 	m, err := manifest.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := 0
 	edit(t, filepath.Join(dir, m.Name), func(b []byte) []byte {
 		s := logfile.NewScanner(bytes.NewReader(b), 0)

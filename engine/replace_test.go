@@ -418,9 +418,7 @@ func killedExchange(what string) {
 // TestReplaceKilled: a process that is killed before any step leaves the old database or the new one.
 func TestReplaceKilled(t *testing.T) {
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for step := 1; step <= 6; step++ {
 		dir := t.TempDir()
 		db := enginetest.OpenPlain(t, engine.Options{Dir: dir + "/db"})

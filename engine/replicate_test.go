@@ -102,9 +102,7 @@ func joined(t *testing.T, reps [][]byte) (records []byte, alone int) {
 	for _, rep := range reps {
 		records = append(records, rep[batch.HeaderLen:]...)
 		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		special, others := 0, 0
 		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 			switch {

@@ -320,7 +320,7 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (*samplePoo
 	}
 	rand.Shuffle(p.len(), func(i, j int) { p.refs[i], p.refs[j] = p.refs[j], p.refs[i] })
 	made := &samplePool{pool: p, draws: poolDraws * p.len(), size: p.len()}
-	poolKind.Put(tx.db.derived, prefix, 0, made, p.memory())
+	poolKind.Put(tx.db.derived, prefix, 0, made, cap(p.buf)+8*cap(p.refs))
 	return made, nil
 }
 
@@ -332,8 +332,6 @@ type poolFiller struct {
 	pool   pool
 }
 
-func (f *poolFiller) full(most int) bool { return len(f.pool.buf) >= most }
-
 // take pools up to n subkeys from lower (inclusive, nil = the first) to upper (exclusive, nil = no bound), until the
 // pool has about most bytes. It returns how many of the n were missing at the upper end: none if it stopped because of
 // the memory limit or because it met more than maxSkip tombstones (0 = no limit).
@@ -342,7 +340,7 @@ func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (mis
 		MaxSkip: maxSkip})
 	defer it.Close()
 	for n > 0 {
-		if f.full(most) {
+		if len(f.pool.buf) >= most {
 			return 0, nil
 		}
 		if !it.Next() {
@@ -473,9 +471,6 @@ func (p *pool) pop() []byte {
 	p.refs = p.refs[:len(p.refs)-1]
 	return k
 }
-
-// memory returns the memory of the pool in bytes.
-func (p *pool) memory() int { return cap(p.buf) + 8*cap(p.refs) }
 
 // incomplete reports whether an iteration ended because it met too many tombstones.
 func incomplete(err error) bool {

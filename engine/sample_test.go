@@ -148,9 +148,7 @@ func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][
 	tx.Begin(ns)
 	defer tx.Release()
 	got, err := tx.DrawFromPools(cf.Default, []byte("c:"), uint64(n), draws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return got
 }
 
@@ -282,9 +280,7 @@ func TestBoundsFollowAdds(t *testing.T) {
 	}
 	load := func(tx *engine.Tx, key []byte) (*engine.Record, func(sub string) []byte) {
 		rec, err := tx.Load(key, cf.TypeZSet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return &rec, func(sub string) []byte { return bytes.Clone(tx.Subkey(&rec, []byte(sub))) }
 	}
 	for _, k := range [][]byte{key, other} {

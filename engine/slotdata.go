@@ -169,7 +169,7 @@ func (l *Log) Next() (rep []byte, skip int, err error) {
 			if l.wal, err = l.db.WAL(l.next); err != nil {
 				return nil, 0, err
 			}
-		} else if err := l.wal.more(); err != nil {
+		} else if err := l.wal.it.More(); err != nil {
 			l.Close()
 			continue
 		}

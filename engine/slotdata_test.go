@@ -125,9 +125,7 @@ func TestDeleteSlotsDuringReplace(t *testing.T) {
 		}
 		return true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := <-deleted; !errors.Is(err, engine.ErrLoading) {
 		t.Error("the deletion ends with", err)
 	}

@@ -39,9 +39,7 @@ func TestSlotsFitTheDatabase(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir() + "/db"
 			db, err := open(dir, tt.slots)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, k := range tt.keys {
 				require.NoError(t, db.Update(ns, keys(k), func(tx *engine.Tx) error {
 					_, err := str.Set(tx, []byte(k), []byte("v"), str.SetOptions{})

@@ -138,9 +138,7 @@ func checkReads(t *testing.T, tx *engine.Tx, prefix []byte, want map[string]stri
 		}
 	}
 	vals, err := tx.MultiGet(cf.Default, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, v := range vals {
 		if w, ok := want[fmt.Sprintf("p%03d", i)]; (v != nil) != ok || string(v) != w {
 			t.Fatalf("MultiGet %d = %q, want %q %v", i, v, w, ok)

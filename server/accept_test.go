@@ -20,9 +20,7 @@ import (
 func outside(t *testing.T) string {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
 			return n.IP.String()
@@ -43,9 +41,7 @@ func TestProtectedMode(t *testing.T) {
 	dial := func(network, addr string) *servertest.Client {
 		t.Helper()
 		nc, err := net.Dial(network, addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { nc.Close() })
 		return servertest.NewClient(t, nc)
 	}

@@ -199,9 +199,7 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, name, text)
 			h, err := s.serve()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c := h.Dial(t)
 			c.Want("AUTH alice secret", "+OK\r\n")
 			c.Want("SET a:1 v", "+OK\r\n")
@@ -260,9 +258,7 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		cfg, err := config.Load([]string{"-c", file}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := server.Check(cfg); err == nil || err.Error() != file+want {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -207,9 +207,7 @@ func TestFlushToFiles(t *testing.T) {
 	c := h.Dial(t)
 	files := func() int {
 		props, err := h.DB.TableProperties(cf.Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(props)
 	}
 	for i, flush := range []string{"FLUSHMEMTABLE", "FLUSHMEMTABLE async"} {

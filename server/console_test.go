@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -29,13 +30,9 @@ func open(t *testing.T, h *servertest.Harness) *page {
 func (p *page) post(path string, body any) (int, string) {
 	p.t.Helper()
 	b, err := json.Marshal(body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	r, err := http.NewRequestWithContext(p.t.Context(), "POST", p.base+"/console/"+path, strings.NewReader(string(b)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	if p.header != "" {
 		r.Header.Set("X-Basalt-Console", p.header)
 	}
@@ -46,9 +43,7 @@ func (p *page) post(path string, body any) (int, string) {
 		r.Host = p.host
 	}
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer resp.Body.Close()
 	for _, c := range resp.Cookies() {
 		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
@@ -60,9 +55,7 @@ func (p *page) post(path string, body any) (int, string) {
 		p.t.Errorf("%s: content policy %q", path, policy)
 	}
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
@@ -188,9 +181,7 @@ func TestConsoleInBrowser(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
 			"--user-data-dir="+t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
 			"http://"+h.Admin().Addr().String()+"/#"+tt.page).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		dom := string(out)
 		for _, want := range tt.has {
 			if !strings.Contains(dom, want) {

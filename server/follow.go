@@ -124,7 +124,6 @@ func (s *Server) applyDiagnostics() {
 	s.sessions.Tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
 }
 
-// optionAppliers returns the appliers of settings that are options of RocksDB.
 func (s *Server) optionAppliers() (list []applier) {
 	for _, name := range config.RocksDBChanges() {
 		list = append(list, applier{names: []string{name}, changesOnly: true, apply: func() error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -35,22 +36,16 @@ func TestHotKeys(t *testing.T) {
 func (p *page) get(path string) (int, string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), "GET", p.base+"/console/"+path, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	r.Header.Set("X-Basalt-Console", p.header)
 	if p.cookie != nil {
 		r.AddCookie(p.cookie)
 	}
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return resp.StatusCode, string(text)
 }
 

@@ -151,16 +151,12 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 		var want, got []string
 		for _, b := range cmd.Batches {
 			lines, err := theirs.Lines(b.Rep)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want = append(want, lines...)
 		}
 		for _, rep := range batchesSince(t, h.DB, from) {
 			lines, err := ours.Lines(rep)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = append(got, lines...)
 		}
 		w, g := normalise(want), normalise(got)
@@ -192,16 +188,12 @@ func batchesSince(t *testing.T, db *engine.DB, from uint64) [][]byte {
 		return nil
 	}
 	w, err := db.WAL(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	var all [][]byte
 	for {
 		rep, _, err := w.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rep == nil {
 			return all
 		}

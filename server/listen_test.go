@@ -31,9 +31,7 @@ func TestSeveralAddresses(t *testing.T) {
 		}
 		for i, network := range []string{"tcp", "tcp", "unix"} {
 			nc, err := net.Dial(network, addrs[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c := servertest.NewClient(t, nc)
 			got := c.Do("CLIENT", "INFO")
 			if network == "unix" && !strings.Contains(got, " addr="+socket+":0 laddr="+socket+":0 ") {

@@ -44,9 +44,7 @@ func (s *site) serve(options ...string) (*servertest.Harness, error) {
 	}
 	cfg, err := config.Load(append([]string{"-c", s.file, "--port", "0", "--bind", "127.0.0.1", "--dir",
 		s.t.TempDir()}, options...), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.last = server.New(cfg, s.db, zap.NewNop())
 	if err := s.last.Start(); err != nil {
 		return nil, err
@@ -59,9 +57,7 @@ func (s *site) serve(options ...string) (*servertest.Harness, error) {
 func (s *site) admin(options ...string) *servertest.Client {
 	s.t.Helper()
 	h, err := s.serve(options...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	c := h.Dial(s.t)
 	c.Want("AUTH p", "+OK\r\n")
 	return c
@@ -71,9 +67,7 @@ func (s *site) admin(options ...string) *servertest.Client {
 func (s *site) text() string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return string(text)
 }
 
@@ -87,9 +81,7 @@ func (s *site) stored() (value string) {
 		}
 		return err
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return value
 }
 

@@ -54,9 +54,7 @@ func TestNetwork(t *testing.T) {
 					tx.Put(cf.PubSub, []byte("channel"), message)
 					return nil
 				})
-				if err != nil {
-					x.t.Fatal(err)
-				}
+				require.NoError(x.t, err)
 				return x.m.Master().Connected() == 0
 			})
 			network(x.t, true)
@@ -89,9 +87,7 @@ func TestNetwork(t *testing.T) {
 func portOf(t *testing.T, h *servertest.Harness) int {
 	t.Helper()
 	addr, err := net.ResolveTCPAddr("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return addr.Port
 }
 
@@ -99,9 +95,7 @@ func portOf(t *testing.T, h *servertest.Harness) int {
 // does not allow such namespaces.
 func runInNamespace(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*servertest.Patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "-test.run=^TestNetwork$", "-test.v")
@@ -124,14 +118,10 @@ func runInNamespace(t *testing.T) {
 func network(t *testing.T, up bool) {
 	t.Helper()
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unix.Close(s)
 	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if up {
 		lo.SetUint16(unix.IFF_UP)
 	}

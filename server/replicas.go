@@ -109,7 +109,6 @@ func (s *Server) SendRDB(c *wire.Conn, done <-chan struct{}, sess *command.Sessi
 	s.master.SendRDB(replicaLink{c, done}, sess.Replica)
 }
 
-// writeRDB writes a copy of the database as an RDB file.
 func (s *Server) writeRDB(ctx context.Context, db *engine.DB, what proto.Conf, w io.Writer) ([]zap.Field, error) {
 	done, err := command.RDBCopy{Databases: s.cfg.Databases(), MaxString: s.sessions.Limits.Bulk.Load(),
 		NoKeys: what.NoKeys, NoLibraries: what.NoLibraries}.Write(ctx, db, w)

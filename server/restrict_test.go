@@ -61,9 +61,7 @@ func TestCheckRenames(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
 		cfg, err := config.Load([]string{"-c", path, "--port", "0"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		err = server.Check(cfg)
 		if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("%q: %v, want %s", tt.text, err, tt.want)

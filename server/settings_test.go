@@ -62,9 +62,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		"\nenable-protected-configs yes\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	cfg, err := config.Load([]string{"-c", path}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := server.New(cfg, enginetest.Open(t), zap.NewNop())
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)

@@ -27,9 +27,7 @@ func tableFiles(t *testing.T, keys ...string) (dir string) {
 		}
 		return stop
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer g.Close()
 	for _, batch := range loadBatches(t, cf.DefaultNamespace, keys...) {
 		require.NoError(t, g.Add([]byte(batch)))
@@ -43,9 +41,7 @@ func tableFiles(t *testing.T, keys ...string) (dir string) {
 func fileNames(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -120,9 +116,7 @@ func TestSSTLoadRefused(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(path, change(b), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return dir
 	}
 	refused("syntax", "SST", "LOAD", "dir", "FILES", "yes")

@@ -86,9 +86,7 @@ func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	cfg := servertest.Config(t, settings...)
 	require.NoError(t, os.MkdirAll(cfg.DBDir(), 0o700))
 	db, err := engine.Open(options.Engine(cfg, cfg.MemoryPlan(), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := server.New(cfg, db, zap.NewNop())
 	t.Cleanup(func() {
 		s.Close()
@@ -146,9 +144,7 @@ func TestDirectIO(t *testing.T) {
 	if errors.Is(err, syscall.EINVAL) {
 		t.Skip("the file system of the temporary directory has no direct I/O")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.Close()
 	h := startDir(t, "dir", dir, "rocksdb.use_direct_reads", "yes", "rocksdb.use_direct_io_for_flush_and_compaction",
 		"yes",

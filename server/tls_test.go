@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -115,9 +116,7 @@ func TestTLSBesidePlain(t *testing.T) {
 	}
 	for i, addr := range h.Addrs() {
 		nc, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c := servertest.NewClient(t, nc)
 		if i >= 2 {
 			c = servertest.Secured(t, nc, ca.Client(""))
@@ -180,9 +179,7 @@ func TestTLSHandshakes(t *testing.T) {
 		t.Errorf("plain: %q", got)
 	}
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	anonymous := tls.Client(nc, ca.Client(""))
 	anonymous.SetDeadline(time.Now().Add(servertest.Patience))
@@ -237,9 +234,7 @@ func TestTLSReload(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(to, data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	copyFile(cert2, cert)
 	copyFile(key2, key)
@@ -296,9 +291,7 @@ func TestTLSReload(t *testing.T) {
 		t.Errorf("version %x, suite %x", s.Version, s.CipherSuite)
 	}
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	if err := tls.Client(nc, ca.Client("")).Handshake(); err == nil {
 		t.Error("a client without a certificate is let in")

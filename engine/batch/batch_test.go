@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // all reads a batch to its end.
@@ -92,9 +93,7 @@ func TestPutReturnsOffsetOfValue(t *testing.T) {
 	b.Delete(cf.Default, []byte("x"))
 	copy(b.Bytes()[at:], "new")
 	recs, err := all(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r := recs[1]; string(r.Value) != "new" || r.ValueOffset != at || string(r.Key) != "key" {
 		t.Errorf("after overwriting at %d: %+v", at, r)
 	}
@@ -108,9 +107,7 @@ func TestReaderRecords(t *testing.T) {
 		"\x0e\x02\x01a\x01b" + "\x0f\x01a\x01b" + "\x10\x02\x01k\x01v" + "\x11\x01k\x01v" + "\x12" + "\x13" +
 		"\x15\x01s\x01t" + "\x16\x01k\x01v")
 	recs, err := all(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	type short struct {
 		Kind   Kind
 		Family cf.ID
@@ -174,9 +171,7 @@ func TestReaderErrors(t *testing.T) {
 
 func TestReaderStaysAtError(t *testing.T) {
 	r, err := NewReader([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\xff\x00\x01k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 2 {
 		if rec, ok := r.Next(); ok {
 			t.Fatalf("record %+v after an unknown tag", rec)
@@ -234,9 +229,7 @@ func TestRoundTrip(t *testing.T) {
 			want = append(want, rec)
 		}
 		got, err := all(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		equalRecords(t, got, want)
 	}
 }
@@ -347,9 +340,7 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("records end at %d of %d", end, len(rep))
 		}
 		got, err := all(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		equalRecords(t, got, want)
 	})
 }

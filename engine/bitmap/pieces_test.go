@@ -81,15 +81,11 @@ func TestLargeResult(t *testing.T) {
 		}
 	}
 	log, err := db.WAL(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	for {
 		rep, _, err := log.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rep == nil {
 			break
 		}
@@ -103,9 +99,7 @@ func TestLargeResult(t *testing.T) {
 func apply(t *testing.T, db *engine.DB, rep []byte) {
 	t.Helper()
 	b, err := db.CheckBatch(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tx := db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()

@@ -229,9 +229,7 @@ func TestMillionItems(t *testing.T) {
 		wrong := 0
 		for i := n; i < 2*n; i += step {
 			got, err := exists(tx, key, numbers(i, i+step))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			wrong += strings.Count(got, "1")
 		}
 		t.Logf("%d of %d items that were not added were found", wrong, n)
@@ -318,9 +316,7 @@ func TestCorrupt(t *testing.T) {
 	meta := func(change func(m *cf.BloomMeta)) func(tx *engine.Tx, rec *engine.Record) {
 		return func(tx *engine.Tx, rec *engine.Record) {
 			m, err := cf.DecodeBloomMeta(rec.Tail)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			change(&m)
 			tx.Save(rec, m.Append(nil))
 		}

@@ -135,9 +135,7 @@ func (r *reference) pages() map[string]string {
 func (r *reference) same(t *testing.T, tx *engine.Tx) {
 	t.Helper()
 	rec, err := tx.Load(key, cf.TypeCuckooFilter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := r.pages()
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec)})
 	defer it.Close()

@@ -60,7 +60,6 @@ func (b bucket) set(i int, fp byte) {
 	b.data[b.at+i] = fp
 }
 
-// idOf returns the page of a bucket of a filter.
 func (c *chain) idOf(filter int, number uint64) pageID {
 	return pageID{uint16(filter), uint32(number / c.meta.PageBuckets())}
 }
@@ -100,7 +99,6 @@ func (c *chain) subkey(id pageID) []byte {
 	return c.tx.Subkey(&c.rec, cf.AppendCuckooSub(sub[:0], id.filter, id.page))
 }
 
-// bucket returns a bucket of a filter.
 func (c *chain) bucket(filter int, number uint64) (bucket, error) {
 	id := c.idOf(filter, number)
 	if c.pages[id] == nil {

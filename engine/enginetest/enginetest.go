@@ -103,15 +103,11 @@ func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 		return nil
 	}
 	wal, err := db.WAL(before + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer wal.Close()
 	for {
 		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rep == nil {
 			return batches
 		}
@@ -127,18 +123,14 @@ func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 	t.Helper()
 	wal, err := db.WAL(seq)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer wal.Close()
 	rep, _, err := wal.Next()
 	if err != nil || rep == nil {
 		t.Fatalf("no batch: %v", err)
 	}
 	r, err := batch.NewReader(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var records []string
 	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 		switch {
@@ -146,15 +138,11 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 			records = append(records, fmt.Sprintf("log %s", rec.Value))
 		case rec.Family == cf.Metadata:
 			_, key, err := cf.SplitNSKey(rec.Key, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			records = append(records, fmt.Sprintf("%s metadata %s", rec.Kind, key))
 		default:
 			s, err := cf.ParseSubkey(rec.Key, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			records = append(records, fmt.Sprintf("%s %s %s %s", rec.Kind, rec.Family, s.UserKey, s.Sub))
 		}
 	}
@@ -171,9 +159,7 @@ func NoAllocs(t testing.TB, name string, f func() error) {
 			err = e
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got > 0 { // the rare growth of a buffer vanishes in the average
 		t.Errorf("%s: %v allocations", name, got)
 	}

@@ -61,7 +61,6 @@ func (c cell) finest() uint {
 	return maxSteps
 }
 
-// bounds returns the edges of the cell.
 func (c cell) bounds() box {
 	const width, height = MaxLon - MinLon, MaxLat - MinLat
 	n := float64(uint64(1) << c.steps)

@@ -171,7 +171,6 @@ func (a *adder) read(tx *engine.Tx, rec *engine.Record, numbers uint16) error {
 	return nil
 }
 
-// add raises the registers of the elements.
 func (a *adder) add(elements [][]byte) {
 	for _, e := range elements {
 		register, rank := place(e)

@@ -106,7 +106,6 @@ func Unpack(image []byte) ([]byte, error) {
 	return nil, ErrString
 }
 
-// eachIn is each of an image.
 func eachIn(image []byte, f func(number int, s segment)) error {
 	registers, err := Unpack(image)
 	if err != nil {

@@ -25,9 +25,7 @@ func keysOf(names ...string) (keys [][]byte) {
 func path(t testing.TB, s string) *json.Path {
 	t.Helper()
 	p, err := json.ParsePath(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -118,9 +116,7 @@ func TestBatches(t *testing.T) {
 				require.NoError(t, db.Update(ns, keysOf("j"), c.before))
 			}
 			got, err := recordsOf(t, db, c.f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("records\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}

@@ -16,14 +16,10 @@ var kilobyte = func() string {
 
 func BenchmarkText(b *testing.B) {
 	v, err := Parse(kilobyte, 100)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	enc := string(AppendCBOR(nil, &v))
 	p, err := ParsePath("$.items[*].price")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	root := place{in: &box{vals: []Value{v}}}
 	var buf []byte
 	for name, f := range map[string]func() error{

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func parse(t testing.TB, s string) Value {
@@ -179,9 +181,7 @@ func generate(g *rand.Rand, levels int) Value {
 func TestRoundTrip(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	ours, err := cbor.EncOptions{ShortestFloat: cbor.ShortestFloat16}.EncMode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 3000 {
 		v := generate(g, 5)
 		s := text(&v)
@@ -212,9 +212,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%d: %s as CBOR: %v", i, s, err)
 		}
 		other, err := ours.Marshal(any)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		back, err = ParseCBOR(string(other), 100)
 		if err != nil || !back.Equal(&v) {
 			t.Fatalf("%d: %s came back from the other library as %s, %v", i, s, text(&back), err)

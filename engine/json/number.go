@@ -146,7 +146,6 @@ func (op Operation) apply(a, b *Value) (v Value, ok bool) {
 	return floatOf(f), !math.IsInf(f, 0) && !math.IsNaN(f)
 }
 
-// appendNumber appends the text of a number.
 func appendNumber(dst []byte, v *Value) []byte {
 	switch v.kind {
 	case Int:

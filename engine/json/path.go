@@ -302,7 +302,6 @@ func (p *pathParser) integer() (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// slice parses an index or a slice.
 func (p *pathParser) slice() (sel selector, err error) {
 	if sel.start, sel.from, err = p.integer(); err != nil {
 		return sel, err

@@ -335,9 +335,7 @@ func TestFile(t *testing.T) {
 	saved := sample(now)
 	require.NoError(t, saved.Write(dir))
 	got, err := Read(dir, now+500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got.Identity != saved.Identity || got.Manifest != saved.Manifest || got.Sequence != saved.Sequence ||
 		len(got.Counters) != 3 {
 		t.Errorf("%+v", got)

@@ -124,18 +124,11 @@ func (r *reader) take(n uint64) []byte {
 	return p
 }
 
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
+func (r *reader) uvarint() uint64 { return number(r, binary.Uvarint) }
+func (r *reader) varint() int64   { return number(r, binary.Varint) }
 
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
+func number[T int64 | uint64](r *reader, decode func([]byte) (T, int)) T {
+	v, n := decode(r.b)
 	if n <= 0 {
 		r.bad = true
 		return 0

@@ -21,9 +21,7 @@ func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []strin
 	var out []string
 	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, raw("l", "d"), f) }) {
 		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for {
 			rec, ok := r.Next()
 			if !ok {
@@ -44,16 +42,12 @@ func describe(t *testing.T, rec *batch.Record) string {
 		return "log " + string(rec.Value)
 	case rec.Family == cf.Metadata:
 		_, key, err := cf.SplitNSKey(rec.Key, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rec.Kind == batch.Delete {
 			return fmt.Sprintf("del meta %s", key)
 		}
 		m, tail, err := cf.DecodeMeta(rec.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		from, to, err := cf.DecodeListTail(tail)
 		if err != nil || m.Type != cf.TypeList || m.Size != to-from || m.Version == 0 {
 			t.Errorf("metadata %+v with %x: %v", m, tail, err)

@@ -61,7 +61,7 @@ func Parse(b []byte) (x *big.Float, ok bool) {
 		}
 	}
 	if !n.zero {
-		if exp := x.MantExp(nil); exp > maxExp || exp < minExp || exp == minExp && isPowerOfTwo(x) {
+		if exp := x.MantExp(nil); exp > maxExp || exp < minExp || exp == minExp && x.MinPrec() == 1 {
 			return nil, false
 		}
 	}
@@ -115,10 +115,6 @@ func Append(dst []byte, x *big.Float) []byte {
 		dst = append(dst[:start], '0')
 	}
 	return dst
-}
-
-func isPowerOfTwo(x *big.Float) bool {
-	return x.MinPrec() == 1
 }
 
 func isInf(b []byte) bool {

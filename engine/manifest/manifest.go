@@ -146,7 +146,6 @@ func Read(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// number returns the number in the name of a MANIFEST.
 func number(name string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, "MANIFEST-")
 	if !ok {

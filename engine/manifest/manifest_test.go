@@ -120,9 +120,7 @@ func TestDrop(t *testing.T) {
 	}
 	list := func() string {
 		m, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := m.Name
 		for _, t := range m.Tables() {
 			s += fmt.Sprintf(", %s %s level %d %s-%s %d", t.Family, t.Name(), t.Level, t.Smallest, t.Largest, t.Size)
@@ -134,9 +132,7 @@ func TestDrop(t *testing.T) {
 		t.Error(got)
 	}
 	m, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, m.Drop(dir, m.Tables()[1:]))
 	if got, want := list(), "MANIFEST-000020, default 000009.sst level 0 a-b 1009"; got != want {
 		t.Error(got)

@@ -94,7 +94,6 @@ func (c *checker) problem(p Problem, repair func(m *mender) string) {
 	c.o.Problem(&p)
 }
 
-// records checks the records of all families.
 func (c *checker) records() error {
 	for _, step := range []func() error{c.metadata, c.members, c.streams, c.missing, c.propagate, c.search} {
 		if err := step(); err != nil {

@@ -25,9 +25,7 @@ func check(t *testing.T, dir string) *Report {
 	t.Helper()
 	before := engine.LiveObjects()
 	r, err := Check(t.Context(), dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n := engine.LiveObjects(); n != before {
 		t.Errorf("%d native objects were left open", n-before)
 	}

@@ -24,9 +24,7 @@ func flipped(t *testing.T, file string, first, n int, verify func(path string) e
 		t.Fatalf("%s is whole: %v", file, err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	missed := 0
 	for i := first; i < len(whole); i += n {

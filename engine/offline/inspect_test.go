@@ -21,9 +21,7 @@ func TestInspect(t *testing.T) {
 	dir := kvrocks(t)
 	r := check(t, dir)
 	in, err := Inspect(t.Context(), dir, 5, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var inBuckets, inTTLs, bytes int64
 	for _, b := range in.Sizes {
 		inBuckets += b.Keys

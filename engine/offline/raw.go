@@ -117,7 +117,6 @@ func part(b []byte, format string, args ...any) string {
 	return fmt.Sprintf("%X: ", b) + fmt.Sprintf(format, args...)
 }
 
-// head describes namespace and slot, and returns the rest of the key.
 func (d *describer) head(key []byte) (parts []string, rest []byte) {
 	n := 1 + int(key[0])
 	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", Show(key[1:n]))}
@@ -158,64 +157,58 @@ func (d *describer) metadata(raw []byte) Record {
 	return d.record(cf.Metadata, d.nsKey, raw, parts, fields)
 }
 
+// textOr formats a text of something decoded, or returns the text of the error of the decoder.
+func textOr(err error, format string, args ...any) string {
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 // tailText describes the part of the metadata record after its head.
 func (d *describer) tailText() string {
-	var text string
-	var err error
 	switch d.meta.Type {
 	case cf.TypeString:
 		return "value " + short(d.tail)
 	case cf.TypeJSON:
-		var format cf.JSONFormat
-		var doc []byte
-		if format, doc, err = cf.SplitJSONTail(d.tail); err == nil {
-			text = [...]string{"JSON text ", "CBOR "}[format] + short(doc)
-		}
+		format, doc, err := cf.SplitJSONTail(d.tail)
+		return textOr(err, "%s %s", [...]string{"JSON text", "CBOR"}[format], short(doc))
 	case cf.TypeHash:
-		var t cf.HashTTL
-		var on bool
-		if t, on, err = cf.DecodeHashTail(d.tail); on {
-			text = fmt.Sprintf("%d fields without an expiry; others: the first %s, the last %s", t.Persist, when(t.Lower),
-				when(t.Upper))
+		t, on, err := cf.DecodeHashTail(d.tail)
+		if err == nil && !on {
+			return ""
 		}
+		return textOr(err, "%d fields without an expiry; others: the first %s, the last %s", t.Persist, when(t.Lower),
+			when(t.Upper))
 	case cf.TypeList:
-		var head, end uint64
-		head, end, err = cf.DecodeListTail(d.tail)
-		text = fmt.Sprintf("elements at indexes %d to %d", head, end-1)
+		head, end, err := cf.DecodeListTail(d.tail)
+		return textOr(err, "elements at indexes %d to %d", head, end-1)
 	case cf.TypeStream:
-		var m cf.StreamMeta
-		m, err = cf.DecodeStreamMeta(d.tail)
-		text = fmt.Sprintf("last generated id %s, recorded first %s, max deleted %s, first %s, last %s, %d entries added, "+
+		m, err := cf.DecodeStreamMeta(d.tail)
+		return textOr(err, "last generated id %s, recorded first %s, max deleted %s, first %s, last %s, %d entries added, "+
 			"%d groups", id(m.LastGenerated), id(m.RecordedFirst), id(m.MaxDeleted), id(m.First), id(m.Last),
 			m.EntriesAdded, m.Groups)
 	case cf.TypeBloom:
-		var m cf.BloomMeta
-		m, err = cf.DecodeBloomMeta(d.tail)
-		text = fmt.Sprintf("%d filters, expansion %d, capacity %d, error rate %v, %d bytes", m.Filters, m.Expansion,
+		m, err := cf.DecodeBloomMeta(d.tail)
+		return textOr(err, "%d filters, expansion %d, capacity %d, error rate %v, %d bytes", m.Filters, m.Expansion,
 			m.BaseCapacity, m.ErrorRate, m.Bytes)
 	case cf.TypeCuckooFilter:
-		var m cf.CuckooMeta
-		m, err = cf.DecodeCuckooMeta(d.tail)
-		text = fmt.Sprintf("%d filters, expansion %d, capacity %d, %d fingerprints in a bucket, %d iterations, %d deleted, "+
+		m, err := cf.DecodeCuckooMeta(d.tail)
+		return textOr(err, "%d filters, expansion %d, capacity %d, %d fingerprints in a bucket, %d iterations, %d deleted, "+
 			"pages of %d bytes", m.Filters, m.Expansion, m.BaseCapacity, m.BucketSize, m.MaxIterations, m.Deleted, m.PageSize)
 	case cf.TypeHyperLogLog:
-		_, err = cf.DecodeHLLTail(d.tail)
-		text = "dense encoding"
+		_, err := cf.DecodeHLLTail(d.tail)
+		return textOr(err, "dense encoding")
 	case cf.TypeTDigest:
-		var m cf.TDigestMeta
-		m, err = cf.DecodeTDigestMeta(d.tail)
-		text = fmt.Sprintf("compression %d, capacity %d, %d unmerged, %d centroids, weight %d of %d, from %v to %v, "+
+		m, err := cf.DecodeTDigestMeta(d.tail)
+		return textOr(err, "compression %d, capacity %d, %d unmerged, %d centroids, weight %d of %d, from %v to %v, "+
 			"%d observations, %d merges", m.Compression, m.Capacity, m.Unmerged, m.Merged, m.MergedWeight, m.TotalWeight,
 			m.Min, m.Max, m.Observations, m.Merges)
-	default:
-		if len(d.tail) > 0 {
-			text = "further fields"
-		}
 	}
-	if err != nil {
-		return err.Error()
+	if len(d.tail) > 0 {
+		return "further fields"
 	}
-	return text
+	return ""
 }
 
 // short returns the beginning of a value.
@@ -257,70 +250,56 @@ func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []s
 	if len(value) == 0 {
 		fields = []string{"no value"}
 	}
-	var err error
 	switch {
 	case id == cf.ZSetScore:
-		var f float64
-		var member []byte
-		if f, member, err = cf.SplitScoreSub(sub); err == nil {
-			return fmt.Sprintf("score %v, member %s", f, Show(member)), fields
-		}
+		f, member, err := cf.SplitScoreSub(sub)
+		return textOr(err, "score %v, member %s", f, Show(member)), fields
 	case id == cf.Stream:
 		return d.streamRecord(sub, value)
 	case !d.found || d.err != nil:
-	case d.meta.Type == cf.TypeHash:
+		return Show(sub), fields
+	}
+	switch d.meta.Type {
+	case cf.TypeHash:
 		if _, on, _ := cf.DecodeHashTail(d.tail); on && len(value) >= cf.HashValueHead {
 			expire, v, _ := cf.DecodeHashValue(value)
 			fields = []string{part(value[:cf.HashValueHead], "%s", when(expire)), part(v, "%s", short(v))}
 		}
 		return "field " + Show(sub), fields
-	case d.meta.Type == cf.TypeSet:
+	case cf.TypeSet:
 		return "member " + Show(sub), fields
-	case d.meta.Type == cf.TypeZSet:
+	case cf.TypeZSet:
 		if f, err := cf.ParseDouble(value); err == nil {
 			fields = []string{part(value, "score %v", f)}
 		}
 		return "member " + Show(sub), fields
-	case d.meta.Type == cf.TypeList, d.meta.Type == cf.TypeSortedInt:
-		var n uint64
-		if n, err = cf.ParseU64Sub(sub); err == nil {
-			return fmt.Sprintf("%s %d", map[bool]string{true: "index", false: "member"}[d.meta.Type == cf.TypeList], n), fields
-		}
-	case d.meta.Type == cf.TypeBitmap:
-		var at uint64
-		if at, err = cf.ParseBitmapSub(sub); err == nil {
-			return fmt.Sprintf("fragment from byte %d", at), fields
-		}
-	case d.meta.Type == cf.TypeHyperLogLog:
-		var n int
-		if n, err = cf.ParseHLLSub(sub); err == nil {
-			return fmt.Sprintf("segment %d", n), fields
-		}
-	case d.meta.Type == cf.TypeBloom:
-		var n uint16
-		if n, err = cf.ParseBloomSub(sub); err == nil {
-			return fmt.Sprintf("filter %d", n), fields
-		}
-	case d.meta.Type == cf.TypeCuckooFilter:
-		var filter uint16
-		var page uint32
-		if filter, page, err = cf.ParseCuckooSub(sub); err == nil {
-			return fmt.Sprintf("filter %d, page %d", filter, page), fields
-		}
-	case d.meta.Type == cf.TypeTDigest:
+	case cf.TypeList:
+		n, err := cf.ParseU64Sub(sub)
+		return textOr(err, "index %d", n), fields
+	case cf.TypeSortedInt:
+		n, err := cf.ParseU64Sub(sub)
+		return textOr(err, "member %d", n), fields
+	case cf.TypeBitmap:
+		at, err := cf.ParseBitmapSub(sub)
+		return textOr(err, "fragment from byte %d", at), fields
+	case cf.TypeHyperLogLog:
+		n, err := cf.ParseHLLSub(sub)
+		return textOr(err, "segment %d", n), fields
+	case cf.TypeBloom:
+		n, err := cf.ParseBloomSub(sub)
+		return textOr(err, "filter %d", n), fields
+	case cf.TypeCuckooFilter:
+		filter, page, err := cf.ParseCuckooSub(sub)
+		return textOr(err, "filter %d, page %d", filter, page), fields
+	case cf.TypeTDigest:
 		if bytes.Equal(sub, cf.AppendTDigestBufferSub(nil)) {
 			return "buffer", fields
 		}
-		var mean float64
-		if mean, err = cf.ParseTDigestCentroidSub(sub); err == nil {
-			if w, err := cf.ParseTDigestWeight(value); err == nil {
-				fields = []string{part(value, "weight %v", w)}
-			}
-			return fmt.Sprintf("centroid of mean %v", mean), fields
+		mean, err := cf.ParseTDigestCentroidSub(sub)
+		if w, e := cf.ParseTDigestWeight(value); err == nil && e == nil {
+			fields = []string{part(value, "weight %v", w)}
 		}
-	}
-	if err != nil {
-		return err.Error(), fields
+		return textOr(err, "centroid of mean %v", mean), fields
 	}
 	return Show(sub), fields
 }
@@ -330,38 +309,31 @@ func (d *describer) streamRecord(sub, value []byte) (name string, fields []strin
 	if err != nil {
 		return err.Error(), []string{part(value, "%s", short(value))}
 	}
-	text := ""
+	var text string
 	switch k.Kind {
 	case cf.StreamEntry:
 		name = "entry " + id(k.ID)
-		var words [][]byte
-		if words, err = cf.DecodeStreamEntry(nil, value); err == nil {
-			for pair := range slices.Chunk(words, 2) {
-				text += " " + short(pair[0])
-				if len(pair) > 1 {
-					text += "=" + short(pair[1])
-				}
+		words, err := cf.DecodeStreamEntry(nil, value)
+		for pair := range slices.Chunk(words, 2) {
+			text += " " + short(pair[0])
+			if len(pair) > 1 {
+				text += "=" + short(pair[1])
 			}
 		}
+		text = textOr(err, "%s", strings.TrimSpace(text))
 	case cf.StreamGroup:
 		name = "group " + Show(k.Group)
-		var g cf.StreamGroupValue
-		g, err = cf.DecodeStreamGroup(value)
-		text = fmt.Sprintf("%d consumers, %d pending, last delivered %s, %d read, lag %d", g.Consumers, g.Pending,
+		g, err := cf.DecodeStreamGroup(value)
+		text = textOr(err, "%d consumers, %d pending, last delivered %s, %d read, lag %d", g.Consumers, g.Pending,
 			id(g.LastDelivered), g.EntriesRead, g.Lag)
 	case cf.StreamConsumer:
 		name = "consumer " + Show(k.Consumer) + " of group " + Show(k.Group)
-		var c cf.StreamConsumerValue
-		c, err = cf.DecodeStreamConsumer(value)
-		text = fmt.Sprintf("%d pending, last attempt %d, last success %d", c.Pending, c.LastAttempted, c.LastSucceeded)
+		c, err := cf.DecodeStreamConsumer(value)
+		text = textOr(err, "%d pending, last attempt %d, last success %d", c.Pending, c.LastAttempted, c.LastSucceeded)
 	case cf.StreamPending:
 		name = "pending " + id(k.ID) + " of group " + Show(k.Group)
-		var p cf.StreamPendingValue
-		p, err = cf.DecodeStreamPending(value)
-		text = fmt.Sprintf("consumer %s, delivered %d times, last at %d", Show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
+		p, err := cf.DecodeStreamPending(value)
+		text = textOr(err, "consumer %s, delivered %d times, last at %d", Show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
 	}
-	if err != nil {
-		text = err.Error()
-	}
-	return name, []string{part(value, "%s", strings.TrimSpace(text))}
+	return name, []string{part(value, "%s", text)}
 }

@@ -18,15 +18,11 @@ import (
 func overwrite(t *testing.T, file string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	if at < 0 {
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		at += info.Size()
 	}
 	if _, err := f.WriteAt([]byte("damage"), at); err != nil {

@@ -169,9 +169,7 @@ func damaged(t *testing.T, damages []damage) (dir string) {
 		tt.do(d)
 		err := db.WriteUncounted(d.batch.Bytes())
 		r.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	require.NoError(t, db.CloseUncounted())
 	return dir
@@ -194,9 +192,7 @@ func TestRepair(t *testing.T) {
 	dir := damaged(t, damages)
 	found := check(t, dir)
 	repaired, err := Repair(t.Context(), dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again := check(t, dir)
 	left := 0
 	for i, tt := range damages {

@@ -352,7 +352,6 @@ func (d *digestCheck) end() {
 	}
 }
 
-// document decodes a JSON document.
 func (c *checker) document(o *owner) error {
 	if len(o.raw) == jsonMax { // or longer
 		raw, _, err := c.r.Get(cf.Metadata, o.nsKey, nil)

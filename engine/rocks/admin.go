@@ -16,32 +16,22 @@ import (
 // (TickersNameMap in monitoring/statistics.cc). ok is false when this version of RocksDB has none of that name, or the
 // database is closed.
 func (d *DB) Ticker(name string) (n uint64, ok bool) {
-	if !d.enter() {
-		return 0, false
-	}
-	defer d.leave()
 	full := []byte("rocksdb." + name)
 	var count C.uint64_t
-	ok = C.bk_ticker(raw(d.opts), bytesPtr(full), C.size_t(len(full)), &count) != 0
+	d.use(func() { ok = C.bk_ticker(raw(d.opts), bytesPtr(full), C.size_t(len(full)), &count) != 0 })
 	return uint64(count), ok
 }
 
 // Statistics returns all statistics as RocksDB prints them.
-func (d *DB) Statistics() string {
-	if !d.enter() {
-		return ""
-	}
-	defer d.leave()
-	return d.opts.GetStatisticsString()
+func (d *DB) Statistics() (text string) {
+	d.use(func() { text = d.opts.GetStatisticsString() })
+	return text
 }
 
 // FamilyProperty returns a property of one family.
-func (d *DB) FamilyProperty(f *Family, name string) string {
-	if !d.enter() {
-		return ""
-	}
-	defer d.leave()
-	return d.db.GetPropertyCF(name, f.h)
+func (d *DB) FamilyProperty(f *Family, name string) (text string) {
+	d.use(func() { text = d.db.GetPropertyCF(name, f.h) })
+	return text
 }
 
 // MapProperty returns a property of one family that is a map; it is empty when RocksDB does not know it.
@@ -68,107 +58,82 @@ func (d *DB) MapProperty(f *Family, name string) map[string]string {
 }
 
 // IntProperty returns a numeric property of one family.
-func (d *DB) IntProperty(f *Family, name string) (uint64, bool) {
-	if !d.enter() {
-		return 0, false
-	}
-	defer d.leave()
-	return d.db.GetIntPropertyCF(name, f.h)
+func (d *DB) IntProperty(f *Family, name string) (n uint64, ok bool) {
+	d.use(func() { n, ok = d.db.GetIntPropertyCF(name, f.h) })
+	return n, ok
 }
 
 // SumProperty returns the sum of a numeric property over all families.
 func (d *DB) SumProperty(name string) (sum uint64) {
-	if !d.enter() {
-		return 0
-	}
-	defer d.leave()
-	for _, f := range d.Families() {
-		n, _ := d.db.GetIntPropertyCF(name, f.h)
-		sum += n
-	}
+	d.use(func() {
+		for _, f := range d.Families() {
+			n, _ := d.db.GetIntPropertyCF(name, f.h)
+			sum += n
+		}
+	})
 	return sum
 }
 
 // CacheUsage returns the bytes in the shared block cache, the bytes that are pinned there, and how many it may hold.
 func (d *DB) CacheUsage() (used, pinned, capacity int) {
-	if !d.enter() {
-		return 0, 0, 0
-	}
-	defer d.leave()
-	if d.cache == nil {
-		return 0, 0, 0
-	}
-	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache)), int(C.bk_cache_capacity(d.cache))
+	d.use(func() {
+		if c := d.cache; c != nil {
+			used, pinned, capacity = int(C.bk_cache_usage(c)), int(C.bk_cache_pinned(c)), int(C.bk_cache_capacity(c))
+		}
+	})
+	return used, pinned, capacity
 }
 
 // CacheLookups returns how many look-ups of a family's blocks in the shared block cache have hit and missed since the
 // database was opened. ok is false when they are not counted, or the database is closed.
 func (d *DB) CacheLookups(f *Family) (hits, misses uint64, ok bool) {
-	if !d.enter() {
-		return 0, 0, false
-	}
-	defer d.leave()
 	var h, m C.uint64_t
-	ok = C.bk_family_lookups(raw(f.opts), &h, &m) != 0
+	d.use(func() { ok = C.bk_family_lookups(raw(f.opts), &h, &m) != 0 })
 	return uint64(h), uint64(m), ok
 }
 
 // DropCache drops the unpinned blocks of the shared block cache.
 func (d *DB) DropCache() {
-	if !d.enter() {
-		return
-	}
-	defer d.leave()
-	if d.cache != nil {
-		C.bk_cache_drop(d.cache)
-	}
+	d.use(func() {
+		if d.cache != nil {
+			C.bk_cache_drop(d.cache)
+		}
+	})
 }
 
 // SetDBOption changes an option of the running database.
 func (d *DB) SetDBOption(key, value string) error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
-	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_db_option(d.ptr, k, v, err) })
+	return d.withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_db_option(d.ptr, k, v, err) })
 }
 
 // SetFamilyOption changes an option of one family.
 func (d *DB) SetFamilyOption(f *Family, key, value string) error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
-	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_cf_option(d.ptr, f.ptr, k, v, err) })
+	return d.withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_cf_option(d.ptr, f.ptr, k, v, err) })
 }
 
-func withStrings(key, value string, call func(k, v *C.char, err **C.char)) error {
+func (d *DB) withStrings(key, value string, call func(k, v *C.char, err **C.char)) error {
 	k, v := C.CString(key), C.CString(value)
 	defer C.free(unsafe.Pointer(k))
 	defer C.free(unsafe.Pointer(v))
-	var cerr *C.char
-	call(k, v, &cerr)
-	return takeErr(cerr)
+	return d.do(func() error {
+		var cerr *C.char
+		call(k, v, &cerr)
+		return takeErr(cerr)
+	})
 }
 
 // SetRateLimit changes the max write rate of flushes and compactions, in bytes a second.
 func (d *DB) SetRateLimit(bytesPerSecond int64) {
-	if !d.enter() {
-		return
-	}
-	defer d.leave()
-	C.bk_options_set_rate(raw(d.opts), C.int64_t(bytesPerSecond))
+	d.use(func() { C.bk_options_set_rate(raw(d.opts), C.int64_t(bytesPerSecond)) })
 }
 
 // Resume tries to make the database writable again after a background error.
 func (d *DB) Resume() error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
-	var cerr *C.char
-	C.bk_resume(d.ptr, &cerr)
-	return takeErr(cerr)
+	return d.do(func() error {
+		var cerr *C.char
+		C.bk_resume(d.ptr, &cerr)
+		return takeErr(cerr)
+	})
 }
 
 // CompactRange compacts [start, stop] of a family; nil = no bound.
@@ -205,42 +170,20 @@ func (d *DB) CompactFiles(f *Family, names []string, level int, fileSize uint64)
 }
 
 // CancelCompactions cancels running calls of CompactRange, waits for their end, and makes later calls fail.
-func (d *DB) CancelCompactions() {
-	if !d.enter() {
-		return
-	}
-	defer d.leave()
-	C.bk_cancel_compactions(d.ptr)
-}
+func (d *DB) CancelCompactions() { d.use(func() { C.bk_cancel_compactions(d.ptr) }) }
 
 // CancelBackground ends flushes and compactions, and calls that wait for these. The database can only be closed then.
-func (d *DB) CancelBackground() {
-	if !d.enter() {
-		return
-	}
-	defer d.leave()
-	C.bk_cancel_background(d.ptr)
-}
+func (d *DB) CancelBackground() { d.use(func() { C.bk_cancel_background(d.ptr) }) }
 
 // Flush flushes the memtables of a family to a file and waits for the end of the flush.
 func (d *DB) Flush(f *Family) error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
 	o := grocksdb.NewDefaultFlushOptions()
 	defer o.Destroy()
-	return d.db.FlushCF(f.h, o)
+	return d.do(func() error { return d.db.FlushCF(f.h, o) })
 }
 
 // FlushWAL writes the WAL buffer to the file, and with sync syncs the file.
-func (d *DB) FlushWAL(sync bool) error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
-	return d.db.FlushWAL(sync)
-}
+func (d *DB) FlushWAL(sync bool) error { return d.do(func() error { return d.db.FlushWAL(sync) }) }
 
 // LatestSequence returns the sequence number of the newest write.
 func (d *DB) LatestSequence() uint64 {
@@ -254,26 +197,23 @@ func (d *DB) LatestSequence() uint64 {
 // Checkpoint makes a consistent copy in dir, which must not exist. Table files are hard links where the file system
 // supports them.
 func (d *DB) Checkpoint(dir string) error {
-	if !d.enter() {
-		return ErrClosed
-	}
-	defer d.leave()
-	c, err := d.db.NewCheckpoint()
-	if err != nil {
-		return err
-	}
-	defer c.Destroy()
-	return c.CreateCheckpoint(dir, 0)
+	return d.do(func() error {
+		c, err := d.db.NewCheckpoint()
+		if err != nil {
+			return err
+		}
+		defer c.Destroy()
+		return c.CreateCheckpoint(dir, 0)
+	})
 }
 
 // ApproximateSize returns RocksDB's estimate of how many bytes of files and memtables a key range occupies.
-func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
-	if !d.enter() {
-		return 0
-	}
-	defer d.leave()
-	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
-		C.size_t(len(upper))))
+func (d *DB) ApproximateSize(f *Family, lower, upper []byte) (n uint64) {
+	d.use(func() {
+		n = uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
+			C.size_t(len(upper))))
+	})
+	return n
 }
 
 // ApproximateParts estimates how many bytes of files and memtables each of len(sizes) adjacent ranges occupies, and
@@ -290,12 +230,9 @@ func (d *DB) ApproximateParts(f *Family, head, end []byte, at []uint16, sizes []
 }
 
 // LiveFiles returns the table files of the database.
-func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata {
-	if !d.enter() {
-		return nil
-	}
-	defer d.leave()
-	return d.db.GetLiveFilesMetaData()
+func (d *DB) LiveFiles() (files []grocksdb.LiveFileMetadata) {
+	d.use(func() { files = d.db.GetLiveFilesMetaData() })
+	return files
 }
 
 // TableProperties are the properties of one table file.
@@ -419,16 +356,16 @@ func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
-// More continues after Next has returned nil, with later writes. It returns false if none exist yet. After an error,
-// continuing needs a new iterator (for example because RocksDB has begun another log).
-func (w *WALIter) More() (bool, error) {
+// More continues after Next has returned nil, with later writes if any exist yet. After an error, continuing needs a
+// new iterator (for example because RocksDB has begun another log).
+func (w *WALIter) More() error {
 	if w.it == nil {
-		return false, ErrClosed
+		return ErrClosed
 	}
 	if !w.it.Valid() && w.it.Err() == nil {
 		w.it.Next()
 	}
-	return w.it.Valid(), w.it.Err()
+	return w.it.Err()
 }
 
 // Close frees the iterator. Repeated calls are allowed.

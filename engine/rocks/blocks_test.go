@@ -21,9 +21,7 @@ func tableNumber(t *testing.T, d *DB, f *Family, name string) int {
 		t.Fatalf("no %q in %q", name, text)
 	}
 	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -40,9 +38,7 @@ func blocksDB(t *testing.T, change func(o *Options)) *DB {
 	}
 	change(o)
 	d, err := Open(t.TempDir()+"/db", []string{"default", "metadata"}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { d.Close(false) })
 	return d
 }

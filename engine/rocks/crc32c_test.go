@@ -49,9 +49,7 @@ func TestCRC32C(t *testing.T) {
 func TestCRC32COfRocksDBIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Open(dir, []string{"default"}, memtableOptions(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, d.Close(true))
 	log := require.File(t, dir+"/LOG")
 	if !strings.Contains(string(log), "by basalt") {

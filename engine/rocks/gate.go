@@ -72,6 +72,21 @@ func (l *Lane) Leave() {
 func (d *DB) enter() bool { return d.gate.lanes[0].Enter() }
 func (d *DB) leave()      { d.gate.lanes[0].Leave() }
 
+// use calls f unless the database is closed.
+func (d *DB) use(f func()) {
+	if d.enter() {
+		defer d.leave()
+		f()
+	}
+}
+
+// do is use for a call that may fail.
+func (d *DB) do(f func() error) error {
+	err := ErrClosed
+	d.use(func() { err = f() })
+	return err
+}
+
 // wait waits until all users have left the closed gate. Meanwhile it calls waiting, which may be nil, at intervals of
 // every.
 func (g *gate) wait(every time.Duration, waiting func(users int64)) {

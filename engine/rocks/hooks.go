@@ -42,14 +42,6 @@ var (
 	lastHandle atomic.Uintptr
 )
 
-func registerHooks(o *Options) uintptr {
-	h := lastHandle.Add(1)
-	hooks.Store(h, o)
-	return h
-}
-
-func unregisterHooks(h uintptr) { hooks.Delete(h) }
-
 //export bkGoVerdict
 func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val *C.char, vlen C.size_t,
 	end, before *C.uint64_t) C.int {

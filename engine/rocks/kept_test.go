@@ -99,9 +99,7 @@ func TestLongValues(t *testing.T) {
 		for _, tt := range [][2]int{{0, 0}, {100, 0}, {4 << 20, 0}, {0, 1000}, {100, 3}, {4 << 20, 5000}} {
 			room, most := tt[0], tt[1]
 			res, err := d.MultiGet(nil, f, []byte("abcde"), []uint32{1, 1, 1, 1, 1}, most, make([]byte, room))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, name := range names {
 				want, there := values[name]
 				n := binary.LittleEndian.Uint32(res)

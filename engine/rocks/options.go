@@ -145,13 +145,6 @@ func cbool(b bool) C.int {
 	return 0
 }
 
-func (d *DB) newCache(o *Options) {
-	if o.BlockCacheSize > 0 {
-		d.cache = C.bk_cache_new(C.size_t(o.BlockCacheSize), cbool(o.HyperClockCache), C.size_t(o.blockSize(Meta)))
-		live.Add(1)
-	}
-}
-
 func (d *DB) freeCache() {
 	if d.cache != nil {
 		C.bk_cache_free(d.cache)

@@ -104,9 +104,7 @@ func scoreDB(t testing.TB, dir string, native bool) *DB {
 		Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4, MaxBytesForLevelBase: 256 << 20,
 		MaxBytesForLevelMultiplier: 10, RateLimitBytes: 1 << 40,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 

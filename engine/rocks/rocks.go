@@ -132,8 +132,12 @@ func Open(dir string, families []string, opt *Options) (*DB, error) {
 
 // open creates all native objects. A family that was open before keeps its Go object.
 func (d *DB) open(dir string, families []string, opt *Options) error {
-	d.handle = registerHooks(opt)
-	d.newCache(opt)
+	d.handle = lastHandle.Add(1)
+	hooks.Store(d.handle, opt)
+	if opt.BlockCacheSize > 0 {
+		d.cache = C.bk_cache_new(C.size_t(opt.BlockCacheSize), cbool(opt.HyperClockCache), C.size_t(opt.blockSize(Meta)))
+		live.Add(1)
+	}
 	d.opts = opt.dbOptions(dir, d.handle)
 	names := make([]string, len(families))
 	cfOpts := make([]*grocksdb.Options, len(families))
@@ -154,7 +158,7 @@ func (d *DB) open(dir string, families []string, opt *Options) error {
 		}
 		d.opts.Destroy()
 		d.freeCache()
-		unregisterHooks(d.handle)
+		hooks.Delete(d.handle)
 		return err
 	}
 	live.Add(1)
@@ -317,7 +321,7 @@ func (d *DB) Shut(sync bool) error {
 	}
 	d.opts.Destroy()
 	d.freeCache()
-	unregisterHooks(d.handle)
+	hooks.Delete(d.handle)
 	return err
 }
 
@@ -330,13 +334,8 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 	var cerr *C.char
 	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)),
 		&rest, &cerr))
-	switch {
-	case n == -1:
-		return dst, false, nil
-	case n < 0:
-		return dst, false, readErr(cerr)
-	case n <= len(spare):
-		return dst[:len(dst)+n], true, nil
+	if size, found, err := lengthOf(n, cerr); size <= len(spare) {
+		return dst[:len(dst)+size], found, err
 	}
 	size := len(dst) + n
 	if n <= longValue { // the next values are probably about as long
@@ -511,12 +510,8 @@ func (s *Snapshot) ptr() unsafe.Pointer {
 // Count returns the number of keys in [lower, upper); it stops counting at max unless max is 0.
 func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, reverse bool) (uint64, error) {
 	var cerr *C.char
-	rev := C.int(0)
-	if reverse {
-		rev = 1
-	}
 	n := uint64(C.bk_count(d.ptr, f.ptr, snap.ptr(), bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
-		C.size_t(len(upper)), C.uint64_t(max), rev, &cerr))
+		C.size_t(len(upper)), C.uint64_t(max), cbool(reverse), &cerr))
 	return n, readErr(cerr)
 }
 

@@ -17,9 +17,7 @@ func TestSlabsComeBack(t *testing.T) {
 	o := memtableOptions(false)
 	o.WriteBufferSize = buffer
 	d, err := Open(t.TempDir()+"/db", []string{"default"}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)*2654435761) }
 	// fill writes values of these sizes that come to about n bytes, flushes, and returns how many they were.
 	fill := func(n int, size func(i int) int) (i int) {

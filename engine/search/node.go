@@ -64,7 +64,6 @@ func decodeNode(key string, raw []byte) (*node, error) {
 	return &node{key: strings.Clone(key), vector: v, square: dot(v, v), degree: int(degree)}, nil
 }
 
-// with returns the node with edges.
 func (n *node) with(degree int, linked bool, e edges) *node {
 	return &node{key: n.key, vector: n.vector, square: n.square, degree: degree, linked: linked, edges: e}
 }
@@ -108,7 +107,6 @@ func (g *graph) keep(level int, hash uint64, n *node, more bool) {
 	g.tx.KeepNode(g.at, hash, g.nodeKey(level, n.key), n, n.size(), more)
 }
 
-// read finds the nodes of a level.
 func (g *graph) read(level int, list []visit) error {
 	missing := g.missing[:0]
 	for i := range list {
@@ -146,7 +144,6 @@ func (g *graph) read(level int, list []visit) error {
 	return nil
 }
 
-// readOne is read for one node.
 func (g *graph) readOne(level int, key string) (*node, error) {
 	list := []visit{g.visit(level, key)}
 	err := g.read(level, list)

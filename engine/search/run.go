@@ -249,7 +249,6 @@ func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
 	return true
 }
 
-// finds reports whether the scan finds a row.
 func (s *scan) finds(r *Row) bool {
 	v := r.Value(s.field)
 	switch {

@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/search"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 const ns = cf.DefaultNamespace
@@ -223,9 +224,7 @@ func TestOldEntries(t *testing.T) {
 		tx.Delete(cf.Metadata, cf.AppendNSKey(nil, ns, []byte("h"), false))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.hset("h", "t", "c", "n", "3")
 	for _, tt := range []struct{ text, want string }{
 		{`@t:{a}`, ""}, {`@n:[1 1]`, ""}, {`@t:{a|c}`, "h(n=3 t=c)"}, {`@n:[1 3]`, "h(n=3 t=c)"},
@@ -245,13 +244,9 @@ func TestExpiredField(t *testing.T) {
 	vector := cf.SearchVectorParams{VectorType: search.Float64Vector, Dim: 1, M: 2, EFConstruction: 10, EFRuntime: 10}
 	for name, field := range map[string]cf.SearchField{"t": {Type: cf.SearchTag, Separator: ','},
 		"n": {Type: cf.SearchNumeric}, "v": {Type: cf.SearchVector, Vector: vector}} {
-		if err := ix.Add(search.Field{Name: name, SearchField: field}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, ix.Add(search.Field{Name: name, SearchField: field}))
 	}
-	if err := f.r.Create(ix, f.update); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.r.Create(ix, f.update))
 	pairs := []string{"t", "a,b", "n", "7", "v", "\x00\x00\x00\x00\x00\x00\xf0?", "other", "0"}
 	fields := enginetest.Bytes("t", "n", "v")
 	now := time.Now().UnixMilli()
@@ -286,9 +281,7 @@ func TestExpiredField(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		now += 400
 	}
 	for _, text := range []string{"@t:{a}", "@t:{b}", "@n:[7 7]", "*=>[KNN 1 @v $v]"} {
@@ -318,13 +311,9 @@ func TestEntriesOfDroppedField(t *testing.T) {
 		tx.Delete(cf.Default, tx.Subkey(&rec, []byte("t")))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	entries := strings.Count(f.dump(), "\n")
-	if err := errors.Join(f.db.FlushMemtable(cf.Search), f.db.CompactRange(cf.Search, nil, nil)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(f.db.FlushMemtable(cf.Search), f.db.CompactRange(cf.Search, nil, nil)))
 	if got := strings.Count(f.dump(), "\n"); got != entries-2 {
 		t.Errorf("%d records, want %d:\n%s", got+1, entries-1, f.dump())
 	}
@@ -403,9 +392,7 @@ func TestExplain(t *testing.T) {
 		"select n from i order by n limit 3": `project n: (limit 0, 3: numeric-scan n, [-inf, inf], asc)`,
 	} {
 		q, err := search.ParseSQL(text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := f.r.Explain(ns, q); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
@@ -429,9 +416,7 @@ func TestManyTags(t *testing.T) {
 		f.hset(fmt.Sprintf("k%04d", i), "t", fmt.Sprintf("r%d,%s", i, strings.Join(all, ",")))
 	}
 	for _, id := range []cf.ID{cf.Metadata, cf.Search} {
-		if err := f.db.FlushMemtable(id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.db.FlushMemtable(id))
 	}
 	for _, tt := range []struct {
 		query string
@@ -446,9 +431,7 @@ func TestManyTags(t *testing.T) {
 		{"@t:{" + tags("r", 50) + "} | @x:[1 2]", false, 50},
 	} {
 		q, err := search.Parse("i", tt.query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := f.r.Explain(ns, q)
 		if err != nil || strings.Contains(text, "full-scan") == tt.union {
 			t.Errorf("%.20s...: %v, %s", tt.query, err, text)
@@ -512,9 +495,7 @@ func TestCreateFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	ix := &search.Index{Namespace: ns, Name: "i", On: cf.TypeHash}
 	err := ix.Add(search.Field{Name: "t", SearchField: cf.SearchField{Type: cf.SearchTag, Separator: ','}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = f.r.Create(ix, func(keys [][]byte, all bool, do func(tx *engine.Tx) error) error {
 		if len(keys) > 0 {
 			return full
@@ -681,9 +662,7 @@ func TestModel(t *testing.T) {
 			}
 			// The entries are those of an index that is made anew.
 			before := f.dump()
-			if err := f.update(nil, true, func(tx *engine.Tx) error { return f.r.Drop(tx, "i") }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.update(nil, true, func(tx *engine.Tx) error { return f.r.Drop(tx, "i") }))
 			if f.create("i", on, "k", "k1"); f.dump() != before {
 				t.Error("the entries differ from those of a new index")
 			}

@@ -151,7 +151,7 @@ func (s *scanner) condition() (*expr, error) {
 		if name = s.word(); c == "" || name == "" {
 			return nil, errSides
 		}
-		return &expr{op: opCompare, name: name, cmp: flip(c), num: x}, nil
+		return &expr{op: opCompare, name: name, cmp: flip.Replace(c), num: x}, nil
 	case s.keyword("hastag"), s.keyword("tagged"):
 		tag, ok, err := s.quoted()
 		if !ok && err == nil {
@@ -201,7 +201,5 @@ func (s *scanner) comparison() string {
 	return ""
 }
 
-// flip returns the comparison with the sides exchanged.
-func flip(c string) string {
-	return strings.NewReplacer("<", ">", ">", "<").Replace(c)
-}
+// flip exchanges the sides of a comparison.
+var flip = strings.NewReplacer("<", ">", ">", "<")

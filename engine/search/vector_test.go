@@ -383,13 +383,9 @@ func TestSortNearest(t *testing.T) {
 	vector := cf.SearchVectorParams{VectorType: search.Float64Vector, Dim: 1, M: 16, EFConstruction: 200, EFRuntime: 10}
 	for name, field := range map[string]cf.SearchField{"n": {Type: cf.SearchNumeric},
 		"v": {Type: cf.SearchVector, Vector: vector}} {
-		if err := ix.Add(search.Field{Name: name, SearchField: field}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, ix.Add(search.Field{Name: name, SearchField: field}))
 	}
-	if err := f.r.Create(ix, f.update); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.r.Create(ix, f.update))
 	for i, key := range []string{"a", "b", "c"} {
 		f.hset(key, "n", fmt.Sprint(i), "v", blob(float64(i)))
 	}
@@ -401,9 +397,7 @@ func TestSortNearest(t *testing.T) {
 		{math.MaxInt64, 1, ""}, {math.MaxInt64, math.MaxInt64, ""},
 	} {
 		q, err := search.Parse("i", "*=>[KNN 100 @v $v]", map[string]string{"v": blob(0)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		q.Return, q.Offset, q.Count = []string{}, tt.offset, tt.count
 		q.SortBy("n", true)
 		if got := f.run(q, nil); got != tt.want {
@@ -480,17 +474,13 @@ func TestVectorExplain(t *testing.T) {
 			"hnsw-vector-range-scan v, [1.000000, 2.000000, 3.000000], 0.5)",
 	} {
 		q, err := search.ParseSQL(text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := f.r.Explain(ns, q); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
 	q, err := search.Parse("i", "(*=>[KNN 3 @v $v]) @t:{z}", map[string]string{"v": blob(1, 2, 3)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const want = `project *: (filter t hastag "z": hnsw-vector-knn-scan v, [1.000000, 2.000000, 3.000000], 3)`
 	if got, err := f.r.Explain(ns, q); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
@@ -549,9 +539,7 @@ func TestVectorsOfOneBatch(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if levels := f.graph(); len(levels[0]) != 21 {
 		t.Errorf("%d nodes", len(levels[0]))
 	}
@@ -623,18 +611,12 @@ func TestKeysThatACompactionRemoves(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	compact := func(ids ...cf.ID) {
 		for _, id := range ids {
-			if err := f.db.FlushMemtable(id); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.db.CompactRange(id, nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.db.FlushMemtable(id))
+			require.NoError(t, f.db.CompactRange(id, nil, nil))
 		}
 	}
 	tags := func() (n int) {

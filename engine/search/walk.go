@@ -71,7 +71,6 @@ type hashes struct {
 	n     int
 }
 
-// add adds a hash and reports whether it is new.
 func (s *hashes) add(h uint64) bool {
 	h = max(h, 1)
 	if 2*s.n >= len(s.slots) {

@@ -125,7 +125,6 @@ func (ix *Index) update(tx *engine.Tx, key []byte, before, after *contents) erro
 
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-// hasGraph reports whether the field has a graph.
 func (f *Field) hasGraph() bool { return f.Type == cf.SearchVector && !f.NoIndex }
 
 // NeedsLock is the error of a change that needs the lock of a key, for writing, that another transaction holds. The

@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // records returns the records that f writes to the WAL, one a line: what is done, and to what.
@@ -18,9 +19,7 @@ func records(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string 
 	var lines []string
 	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, f) }) {
 		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 			lines = append(lines, line(t, &rec))
 		}
@@ -44,13 +43,9 @@ func line(t *testing.T, rec *batch.Record) string {
 
 func subText(t *testing.T, key []byte) string {
 	k, err := cf.ParseSubkey(key, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := cf.ParseStreamSub(k.Sub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	switch s.Kind {
 	case cf.StreamGroup:
 		return "group " + string(s.Group)

@@ -110,7 +110,6 @@ type owners struct {
 // fewOwners is how many consumers are compared one by one: most commands have one, and a map costs XACK a twentieth.
 const fewOwners = 16
 
-// add adds a consumer to the list.
 func (o *owners) add(c *consumer) {
 	o.list = append(o.list, c)
 	switch {

@@ -58,13 +58,6 @@ func (r *run) grow(n int) int {
 	return max(n, r.ahead)
 }
 
-// dropRun drops the run of a stream.
-func (s *stream) dropRun() {
-	if r := s.runOf(false); r != nil {
-		r.empty()
-	}
-}
-
 // extendRun appends an entry that was added after oldLast, if the run reaches up to oldLast.
 func (s *stream) extendRun(oldLast, id ID) {
 	r := s.runOf(false)

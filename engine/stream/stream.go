@@ -261,7 +261,6 @@ func (s *stream) idOf(sub []byte) (ID, error) {
 	return id, nil
 }
 
-// pendingIDOf decodes the id of a pending entry.
 func (s *stream) pendingIDOf(sub []byte) (ID, error) {
 	if len(sub) != 16 {
 		return ID{}, s.corrupt("stream entry id of %d bytes", len(sub))

@@ -375,7 +375,9 @@ func (t *trimmer) cut(first ID, n uint64) error {
 	s.deleteEntries(s.meta.First, last)
 	t.close()
 	t.it, t.run = entriesIter{}, nil
-	s.dropRun()
+	if r := s.runOf(false); r != nil {
+		r.empty()
+	}
 	s.rec.Size -= n
 	t.removed += n
 	if s.rec.Size == 0 {

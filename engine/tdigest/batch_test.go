@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/tdigest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // recordsOf returns the records that f writes to the WAL: of subkeys what follows the version, of metadata what
@@ -20,9 +21,7 @@ func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) er
 	t.Helper()
 	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
 		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for {
 			rec, ok := r.Next()
 			if !ok {
@@ -48,9 +47,7 @@ func line(t *testing.T, rec *batch.Record) string {
 			t.Fatalf("%+v, %v", m, err)
 		}
 		d, err := cf.DecodeTDigestMeta(tail)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return fmt.Sprintf("meta unmerged %d merged %d weight %d/%d observations %d merges %d", d.Unmerged, d.Merged,
 			d.MergedWeight, d.TotalWeight, d.Observations, d.Merges)
 	}

@@ -161,9 +161,7 @@ func TestMerge(t *testing.T) {
 			if err == nil {
 				err = db.Update(ns, keys, func(tx *engine.Tx) error { return tdigest.Merge(tx, to, tt.sources, tt.o) })
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			m, s := look(t, db, to)
 			if m.TotalWeight != tt.weight || m.MergedWeight != tt.weight || m.Observations != tt.weight ||
 				m.Unmerged != 0 || m.Compression != tt.compression ||
@@ -306,9 +304,7 @@ func TestCorrupt(t *testing.T) {
 	meta := func(change func(m *cf.TDigestMeta)) func(tx *engine.Tx, rec *engine.Record) {
 		return func(tx *engine.Tx, rec *engine.Record) {
 			m, err := cf.DecodeTDigestMeta(rec.Tail)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			change(&m)
 			tx.Save(rec, m.Append(nil))
 		}

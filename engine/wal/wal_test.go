@@ -141,9 +141,7 @@ func TestCheck(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, Name(n)), b, 0o644))
 			}
 			r, err := Check(dir, tt.s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if r.Loss != nil || tt.loss != "" {
 				if r.Loss == nil || r.Loss.String() != tt.loss {
 					t.Errorf("loss %v\nwant %s", r.Loss, tt.loss)
@@ -163,13 +161,9 @@ func TestCheck(t *testing.T) {
 func checkCut(t *testing.T, dir string, s State, r *Report) {
 	t.Helper()
 	before, err := Numbers(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept, err := r.Keep(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, r.Cut(dir))
 	again, err := Check(dir, State{MinLog: s.MinLog})
 	if err != nil || again.Loss != nil || again.Tail != nil || again.Last > r.Loss.Last {

@@ -57,9 +57,7 @@ func TestIncremental(t *testing.T) {
 					s.dial(t).do("SAVE")
 					c, err = r.CreateFromDir(t.Context(), s.cfg.Text("backup-dir"), CreateOptions{})
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return c
 			}
 			fill(s.dial(t), "a")
@@ -292,9 +290,7 @@ func TestTarget(t *testing.T) {
 	}
 	busy := t.TempDir()
 	other, err := prepareTarget(busy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := r.Restore(t.Context(), busy, RestoreOptions{}); err == nil || !strings.Contains(err.Error(), "another") {
 		t.Error(err)
 	}

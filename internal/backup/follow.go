@@ -236,7 +236,7 @@ func (f *follower) continued(ctx context.Context) (*stream, error) {
 	}
 	c := comparison{s: s}
 	err = readSegment(in, *f.last, func(rep []byte, _, _ time.Time) error { return c.compare(rep) })
-	if err == nil && c.got != nil && c.more() {
+	if err == nil && c.got != nil && c.n < c.got.Count() {
 		// The server's batch extends beyond the segment. Request again a stream that begins there.
 		s.Close()
 		return f.s.stream(ctx, f.next)
@@ -285,9 +285,6 @@ func (c *comparison) record() (batch.Record, error) {
 		c.n = 0
 	}
 }
-
-// more reports whether the current batch has more records.
-func (c *comparison) more() bool { return c.n < c.got.Count() }
 
 func (c *comparison) compare(rep []byte) error {
 	r, err := batch.NewReader(rep)

@@ -109,9 +109,7 @@ func TestPointInTime(t *testing.T) {
 	}
 	for end := time.Now().Add(patience); ; { // the log is complete up to the last moment
 		lines, err := r.timelines(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if lines[0].Until.After(moments[4]) {
 			break
 		}
@@ -164,9 +162,7 @@ func TestClockSetBack(t *testing.T) {
 	// The second write came while the clock was an hour ahead.
 	old := lines[0].Segments[1]
 	w, err := newSegment(t.Context(), r, old.Timeline, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, r.withObject(t.Context(), old.object(), func(in io.Reader) error {
 		return readSegment(in, old, func(rep []byte, at, _ time.Time) error { return w.add(rep, at.Add(time.Hour)) })
 	}))

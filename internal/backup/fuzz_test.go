@@ -17,13 +17,9 @@ import (
 func segmentOf(t testing.TB, n int) (Segment, []byte) {
 	t.Helper()
 	s, err := openDir(t.TempDir(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w, err := newSegment(context.Background(), s, "20260101T000000Z-abcd", time.UnixMilli(1234))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range n {
 		var b batch.Builder
 		b.Put(cf.Metadata, []byte("key"), bytes.Repeat([]byte{'v'}, i))
@@ -33,9 +29,7 @@ func segmentOf(t testing.TB, n int) (Segment, []byte) {
 	}
 	require.NoError(t, w.commit())
 	content, err := get(context.Background(), s, w.seg.object(), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return w.seg, content
 }
 

@@ -41,13 +41,9 @@ func startServer(t *testing.T, dir string, settings ...string) *testServer {
 	}
 	args := append([]string{"--port", "0", "--bind", "127.0.0.1", "--dir", dir}, settings...)
 	cfg, err := config.Load(args, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db, err := engine.Open(engine.Options{Dir: dir + "/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &testServer{t: t, dir: dir, cfg: cfg, db: db, srv: server.New(cfg, db, zap.NewNop())}
 	require.NoError(t, s.srv.Start())
 	t.Cleanup(s.stop)
@@ -80,9 +76,7 @@ func (s *testServer) dial(t testing.TB) *conn { return dial(t, s.srv.Addr()) }
 func dial(t testing.TB, addr string) *conn {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
 	return &conn{t, nc, resp.NewReader(bufio.NewReader(nc)), resp.NewWriter(nc)}
 }
@@ -117,9 +111,7 @@ func (c *conn) do(format string, args ...any) string {
 func newRepo(t *testing.T) *Repo {
 	t.Helper()
 	r, err := Open(t.Context(), t.TempDir(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -127,9 +119,7 @@ func newRepo(t *testing.T) *Repo {
 func (s *testServer) create(r *Repo) *Created {
 	s.t.Helper()
 	c, err := r.CreateFromServer(s.t.Context(), s.source(), CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return c
 }
 
@@ -138,9 +128,7 @@ func restore(t *testing.T, r *Repo, o RestoreOptions) (*testServer, *Restored) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	res, err := r.Restore(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the data directory holds %v, %v", entries, err)
 	}
@@ -236,9 +224,7 @@ func storedUpTo(t *testing.T, r *Repo, want uint64) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
 		lines, err := r.timelines(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, line := range lines {
 			if n := len(line.Segments); n > 0 && line.Segments[n-1].Last >= want {
 				return

@@ -19,13 +19,9 @@ func ingest(t *testing.T, db, file string) {
 	defer o.Destroy()
 	defer in.Destroy()
 	names, err := grocksdb.ListColumnFamilies(o, db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d, families, err := grocksdb.OpenDbColumnFamilies(o, db, names, slices.Repeat([]*grocksdb.Options{o}, len(names)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer d.Close()
 	for i, f := range families {
 		defer f.Destroy()

@@ -20,9 +20,7 @@ func startKvrocks(t *testing.T) (addr string) {
 		t.Skip("the environment variable KVROCKS_SERVER names no kvrocks binary")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr = l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
@@ -54,16 +52,12 @@ func TestKvrocks(t *testing.T) {
 	r := newRepo(t)
 	fill(c, "a")
 	first, err := r.CreateFromServer(t.Context(), src, CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := follow(t, r, src)
 	f.await("a backup was made")
 	fill(c, "b")
 	last, err := src.sequence(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	storedUpTo(t, r, last)
 	f.end()
 	second, err := r.CreateFromServer(t.Context(), src, CreateOptions{})

@@ -127,7 +127,6 @@ func (l *repoLock) refresh(ctx context.Context) {
 	}
 }
 
-// release releases the lock.
 func (l *repoLock) release() {
 	l.cancel(nil)
 	<-l.done

@@ -118,20 +118,14 @@ func TestPrune(t *testing.T) {
 	again, _ := restore(t, r, RestoreOptions{})
 	check(again.dial(t), "b")
 	newest, err := r.CreateFromDir(t.Context(), s.dir, CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dry, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1, DryRun: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if backups, err := r.Backups(t.Context()); err != nil || len(backups) != 3 {
 		t.Errorf("a dry run has left %d backups, %v", len(backups), err)
 	}
 	p, err = r.Prune(t.Context(), PruneOptions{KeepLast: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(p.Kept) != 1 || p.Kept[0] != newest.ID || len(p.Removed) != 2 || p.Files < 2 || p.Segments == 0 ||
 		dry.Files != p.Files || dry.Bytes != p.Bytes {
 		t.Errorf("%+v, dry %+v", p, dry)
@@ -158,9 +152,7 @@ func TestPruneLog(t *testing.T) {
 	s.stored(r)
 	// A later backup of the same timeline.
 	made, err := r.CreateFromServer(t.Context(), s.source(), CreateOptions{timeline: func() string { return line }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.do("SET n 2")
 	s.stored(r)
 	at := time.Now()
@@ -222,9 +214,7 @@ func TestLocks(t *testing.T) {
 		{followLock, backupLock, true}, {followLock, pruneLock, true}, {followLock, followLock, false},
 	} {
 		_, held, err := r.lock(ctx, tt.held)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, l, err := r.lock(ctx, tt.wanted)
 		if (err == nil) != tt.free || err != nil && !errors.Is(err, ErrBusy) {
 			t.Errorf("%s while there is %s: %v", tt.wanted, tt.held, err)
@@ -240,9 +230,7 @@ func TestLocks(t *testing.T) {
 	}
 	r.Store = oldLocks{r.Store}
 	_, l, err := r.lock(ctx, backupLock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.release()
 }
 

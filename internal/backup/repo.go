@@ -176,7 +176,11 @@ func (r *Repo) Backup(ctx context.Context, id string) (*Backup, error) {
 		return nil, fmt.Errorf("%w: %s: its checksum is wrong", ErrDamaged, backupObject(id))
 	}
 	for _, f := range slices.Concat(b.Files, b.Log) {
-		if _, ok := parseObject(f.objectOrNone()); !ok || f.Size < 0 {
+		ok := len(f.SHA256) == 64 && f.Size >= 0
+		if ok {
+			_, ok = parseObject(f.object())
+		}
+		if !ok {
 			return nil, fmt.Errorf("%w: %s: file %q", ErrDamaged, backupObject(id), f.Name)
 		}
 	}
@@ -186,13 +190,6 @@ func (r *Repo) Backup(ctx context.Context, id string) (*Backup, error) {
 		}
 	}
 	return b, nil
-}
-
-func (f *File) objectOrNone() string {
-	if len(f.SHA256) != 64 {
-		return ""
-	}
-	return f.object()
 }
 
 // Backups returns all backups, oldest first. It skips damaged descriptions and joins them in the error, which wraps

@@ -337,7 +337,6 @@ type replayer struct {
 	res   *Restored
 }
 
-// replay applies the log.
 func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (err error) {
 	if len(p.tail) == 0 && len(p.segments) == 0 && p.stored <= p.backup.Sequence {
 		return nil

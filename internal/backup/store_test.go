@@ -154,9 +154,7 @@ func TestStores(t *testing.T) {
 				location = s3Location(t)
 			}
 			s, err := OpenStore(location, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ctx := t.Context()
 			names := func(prefix string) (list []string) {
 				t.Helper()
@@ -177,9 +175,7 @@ func TestStores(t *testing.T) {
 				t.Errorf("what is not there: %v", err)
 			}
 			w, err := s.Create(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			io.WriteString(w, "never seen")
 			w.Abort()
 			big := bytes.Repeat([]byte("0123456789"), 100_000)
@@ -233,9 +229,7 @@ func TestStores(t *testing.T) {
 // A repository in S3: backups, the log, restore, prune.
 func TestS3(t *testing.T) {
 	r, err := Open(t.Context(), s3Location(t), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := startServer(t, "")
 	c := s.dial(t)
 	fill(c, "a")
@@ -269,9 +263,7 @@ func TestParts(t *testing.T) {
 		t.Skip("only a real server has parts: scripts/compat/s3.sh")
 	}
 	s, err := OpenStore(s3Location(t), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	big := bytes.Repeat([]byte("0123456789abcdef"), (s3Part+s3Part/2)/16)
 	require.NoError(t, put(t.Context(), s, "files/big", big))
 	if b, err := get(t.Context(), s, "files/big", 1<<30); err != nil || !bytes.Equal(b, big) {

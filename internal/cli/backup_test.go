@@ -204,9 +204,7 @@ func TestBackupUsage(t *testing.T) {
 // unknowing starts a server that knows no command but INFO, and returns its address.
 func unknowing(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

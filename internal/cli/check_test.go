@@ -27,9 +27,7 @@ func TestCheck(t *testing.T) {
 	}
 	tables, _ := filepath.Glob(dir + "/db/*.sst")
 	f, err := os.OpenFile(tables[0], os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.WriteAt([]byte("flipped"), 100)
 	f.Close()
 	code, out, stderr := run(t, "check", dir)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // run runs a command line without a terminal.
@@ -59,7 +59,7 @@ func endings(t *testing.T) {
 		for name, err := range map[string]error{
 			"well": nil, "badly": errors.New("the disk\nis full"), "damaged": Damaged(errors.New("one file")),
 			"partly": Partial(errors.New("one key")), "used": Usage("--at wants a time"),
-			"plain":     fmt.Errorf("x: %w", transfer.ReplyError("ERR this port speaks TLS")),
+			"plain":     fmt.Errorf("x: %w", resp.ReplyError("ERR this port speaks TLS")),
 			"unreached": errors.New("connection refused"), "outside": errors.New("NOAUTH Authentication required."),
 		} {
 			c := &cobra.Command{Use: name + " [N]", Short: "Ends so", Args: cobra.MaximumNArgs(1),

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/basaltdb/basalt/internal/doctor"
-	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 func doctorCommand(env *Env) *cobra.Command {
@@ -74,7 +74,7 @@ The exit code is 3 when data, security or service are at risk, 0 when all findin
 // serverFindings asks a server. That it does not answer is a finding, too.
 func serverFindings(ctx context.Context, who *login, addr string) []doctor.Finding {
 	c, err := who.dial(ctx, addr)
-	var v transfer.Reply
+	var v resp.Reply
 	if err == nil {
 		defer c.Close()
 		v, err = c.Do("INFO")

@@ -327,7 +327,6 @@ func keys(w io.Writer, title string, list []offline.Key) {
 	}
 }
 
-// named returns a key with its namespace.
 func named(ns, key string) string {
 	if ns == "" || ns == cf.DefaultNamespace {
 		return key

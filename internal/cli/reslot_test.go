@@ -46,9 +46,7 @@ func serve(t *testing.T, dir string, settings ...string) (c *servertest.Client, 
 	t.Helper()
 	cfg := servertest.Config(t, append([]string{"dir", dir}, settings...)...)
 	db, err := engine.Open(options.Engine(cfg, cfg.MemoryPlan(), zap.NewNop()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := &servertest.Harness{Server: server.New(cfg, db, zap.NewNop()), DB: db}
 	stop = sync.OnceFunc(func() {
 		h.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // copier makes a target equal to a source, key by key, and keeps it equal.
@@ -126,7 +127,7 @@ const (
 // server returns the same error reply each time: a copy that starts again would end there again.
 func (c *copier) run(ctx context.Context) error {
 	last, seen := time.Now(), int64(-1)
-	var refused transfer.ReplyError
+	var refused resp.ReplyError
 	since := last
 	for {
 		err := c.attempt(ctx)
@@ -136,7 +137,7 @@ func (c *copier) run(ctx context.Context) error {
 		if now := c.applied() + c.copied.Load(); now != seen {
 			last, seen = time.Now(), now
 		}
-		var reply transfer.ReplyError
+		var reply resp.ReplyError
 		if !errors.As(err, &reply) || reply != refused {
 			refused, since = reply, time.Now()
 		}
@@ -339,7 +340,7 @@ func (c *copier) restore(dst *keyspace, k key, payload string, expire int64, abs
 
 // restored distinguishes an error of a value, which is left out, from an error of the target.
 func (c *copier) restored(dst *keyspace, k key, err error) error {
-	var reply transfer.ReplyError
+	var reply resp.ReplyError
 	if err == nil {
 		c.left.remove(k)
 		return nil

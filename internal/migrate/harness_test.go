@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -110,23 +111,19 @@ type testConn struct {
 func dialTest(t *testing.T, addr string) testConn {
 	t.Helper()
 	a, err := transfer.ParseAddress(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return dialAddress(t, a)
 }
 
 func dialAddress(t *testing.T, a transfer.Address) testConn {
 	t.Helper()
 	p, err := dial(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.close)
 	return testConn{t, p}
 }
 
-func (c testConn) do(args ...string) transfer.Reply {
+func (c testConn) do(args ...string) resp.Reply {
 	c.t.Helper()
 	r, err := c.pipe.do(args...)
 	if err != nil {
@@ -165,7 +162,7 @@ func (c testConn) fill(more ...string) {
 	c.lines(more...)
 	for i := range manyElems {
 		n := strconv.Itoa(i)
-		for _, wait := range []func() ([]transfer.Reply, error){
+		for _, wait := range []func() ([]resp.Reply, error){
 			c.start([]string{"SADD", "manyt", "member " + n}, []string{"HSET", "manyh", "field " + n, n},
 				[]string{"ZADD", "manyz", n, "member " + n}, []string{"RPUSH", "manyl", n},
 				[]string{"XADD", "manyx", "1-" + strconv.Itoa(i+1), "f", n}, []string{"SET", "key:" + n, n}),
@@ -246,9 +243,7 @@ func (w *writers) arrived(addr string) {
 	<-w.ended
 	p := connectTest(w.t, addr)
 	k, err := open(w.t.Context(), p, 0)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	for i, n := range w.acked {
 		r, err := k.do("GET", "counter:"+strconv.Itoa(i))
 		if err != nil || string(r.Text) != strconv.FormatInt(n, 10) {
@@ -260,13 +255,9 @@ func (w *writers) arrived(addr string) {
 func connectTest(t *testing.T, addr string) *peer {
 	t.Helper()
 	a, err := transfer.ParseAddress(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := connect(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -301,9 +292,7 @@ func differing(t *testing.T, from, to string) []string {
 	o := options(t, from, to)
 	o.CompareOnly = true
 	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var list []string
 	for _, d := range r.Comparison.Differences {
 		list = append(list, d.Key+": "+d.What)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // keyspace is one database of a server, or a whole cluster.
@@ -80,7 +81,7 @@ func (k *keyspace) topology() error {
 	for _, host := range hosts {
 		p, err := k.node(host)
 		if err == nil {
-			var r transfer.Reply
+			var r resp.Reply
 			if r, err = p.do("CLUSTER", "SLOTS"); err == nil {
 				var slots []string
 				if slots, err = parseSlots(&r, host); err == nil {
@@ -98,7 +99,7 @@ func (k *keyspace) topology() error {
 
 // parseSlots parses the reply to CLUSTER SLOTS: arrays of the first slot, the last slot, the master as an array of its
 // host and port, and its replicas. A missing host is that of the node that was asked.
-func parseSlots(r *transfer.Reply, asked string) ([]string, error) {
+func parseSlots(r *resp.Reply, asked string) ([]string, error) {
 	slots := make([]string, cf.NumSlots)
 	for _, e := range r.Elems {
 		if len(e.Elems) < 3 || len(e.Elems[2].Elems) < 2 {
@@ -185,13 +186,13 @@ var errNoNode = errors.New("CLUSTERDOWN the slot belongs to no node")
 
 // start sends commands for one key; wait returns their replies. In a cluster whose slots move, the commands may run
 // twice.
-func (k *keyspace) start(key string, commands ...[]string) (wait func() ([]transfer.Reply, error)) {
+func (k *keyspace) start(key string, commands ...[]string) (wait func() ([]resp.Reply, error)) {
 	p, err := k.at(key)
-	var first func() ([]transfer.Reply, error)
+	var first func() ([]resp.Reply, error)
 	if err == nil {
 		first = p.start(commands...)
 	}
-	return func() (replies []transfer.Reply, _ error) {
+	return func() (replies []resp.Reply, _ error) {
 		if err == nil {
 			replies, err = first()
 		}
@@ -209,8 +210,8 @@ const (
 )
 
 // again repeats commands while their slot moves to another node, or the node is replaced.
-func (k *keyspace) again(key string, commands [][]string, replies []transfer.Reply, err error) (
-	[]transfer.Reply, error) {
+func (k *keyspace) again(key string, commands [][]string, replies []resp.Reply, err error) (
+	[]resp.Reply, error) {
 	for until := time.Now().Add(moveTimeout); ; {
 		if err == nil && !anyMoved(replies) || k.ctx.Err() != nil || time.Now().After(until) {
 			return replies, err
@@ -233,7 +234,7 @@ func (k *keyspace) again(key string, commands [][]string, replies []transfer.Rep
 	}
 }
 
-func anyMoved(replies []transfer.Reply) bool {
+func anyMoved(replies []resp.Reply) bool {
 	for i := range replies {
 		if replies[i].Kind != '-' {
 			continue
@@ -248,10 +249,10 @@ func anyMoved(replies []transfer.Reply) bool {
 }
 
 // do sends a command whose first argument is a key. It returns an error reply as an error.
-func (k *keyspace) do(args ...string) (transfer.Reply, error) {
+func (k *keyspace) do(args ...string) (resp.Reply, error) {
 	replies, err := k.start(args[1], args)()
 	if err != nil {
-		return transfer.Reply{}, err
+		return resp.Reply{}, err
 	}
 	if err := replies[0].Err(); err != nil {
 		return replies[0], fmt.Errorf("%s %.100q: %w", args[0], args[1], err)

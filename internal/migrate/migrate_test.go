@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -62,9 +63,7 @@ func TestMigrate(t *testing.T) {
 			}
 			p := connectTest(t, to)
 			k, err := open(t.Context(), p, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := k.do("SET", "late", "v"); err != nil {
 				t.Errorf("a write to the target: %v", err)
 			}
@@ -82,9 +81,7 @@ func TestMigrate(t *testing.T) {
 func fullSyncs(t *testing.T, addr string) string {
 	t.Helper()
 	fields, err := connectTest(t, addr).info("stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return fields["sync_full"]
 }
 
@@ -109,9 +106,7 @@ func TestGivenUp(t *testing.T) {
 			o := options(t, from, to)
 			migrated(t, o)
 			k, err := open(t.Context(), connectTest(t, to), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			o.Cutover = true
 			x.spoil(k, &o)
 			r, err := Run(t.Context(), o)

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/engine/hll"
-	"github.com/basaltdb/basalt/internal/transfer"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // The sizes of the parts in which values are compared: elements, and bytes of a string.
@@ -52,7 +52,7 @@ const (
 )
 
 // ask sends the same commands to both sides.
-func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) {
+func (x *pair) ask(commands ...[]string) (src, dst []resp.Reply, err error) {
 	s, d := x.src.start(x.key, commands...), x.dst.start(x.key, commands...)
 	src, err = s()
 	dst, e := d()
@@ -63,7 +63,7 @@ func (x *pair) ask(commands ...[]string) (src, dst []transfer.Reply, err error) 
 }
 
 // check treats error replies as differences: the key may have another type by now, or the server may lack the command.
-func (x *pair) check(replies []transfer.Reply, side string, commands [][]string) error {
+func (x *pair) check(replies []resp.Reply, side string, commands [][]string) error {
 	for i := range replies {
 		if err := replies[i].Err(); err != nil {
 			return differ("%s: %s: %v", side, commands[i][0], err)
@@ -73,7 +73,7 @@ func (x *pair) check(replies []transfer.Reply, side string, commands [][]string)
 }
 
 // one sends commands to one side.
-func (x *pair) one(k *keyspace, commands ...[]string) ([]transfer.Reply, error) {
+func (x *pair) one(k *keyspace, commands ...[]string) ([]resp.Reply, error) {
 	replies, err := k.start(x.key, commands...)()
 	if err == nil {
 		side := "the source"
@@ -88,7 +88,7 @@ func (x *pair) one(k *keyspace, commands ...[]string) ([]transfer.Reply, error) 
 // normal maps types to those that TYPE should return: clients do not distinguish them.
 var normal = map[string]string{"bitmap": "string", "hyperloglog": "string"}
 
-func kindOf(r *transfer.Reply) string {
+func kindOf(r *resp.Reply) string {
 	name := string(r.Text)
 	if n := normal[name]; n != "" {
 		return n
@@ -96,7 +96,6 @@ func kindOf(r *transfer.Reply) string {
 	return name
 }
 
-// compare compares type, expiry and value.
 func (x *pair) compare() (presence, error) {
 	expiry := expiryCommand(x.c.absolute)
 	src, dst, err := x.ask([]string{"TYPE", x.key}, []string{expiry, x.key})
@@ -196,7 +195,7 @@ func (x *pair) hyperLogLog() error {
 		return err
 	}
 	var registers [2][]byte
-	for i, r := range []transfer.Reply{src[0], dst[0]} {
+	for i, r := range []resp.Reply{src[0], dst[0]} {
 		body, err := rdb.Open(r.Text)
 		if err != nil {
 			return differ("DUMP: %v", err)
@@ -219,9 +218,9 @@ func (x *pair) hyperLogLog() error {
 const maxValue = 1 << 30
 
 // equal compares replies. A null equals an empty string, for which a Kvrocks returns null within XRANGE.
-func equal(a, b *transfer.Reply) bool {
+func equal(a, b *resp.Reply) bool {
 	return a.Kind == b.Kind && (a.Kind != ':' || a.Int == b.Int) && bytes.Equal(a.Text, b.Text) &&
-		slices.EqualFunc(a.Elems, b.Elems, func(a, b transfer.Reply) bool { return equal(&a, &b) })
+		slices.EqualFunc(a.Elems, b.Elems, func(a, b resp.Reply) bool { return equal(&a, &b) })
 }
 
 func (x *pair) list() error {
@@ -300,7 +299,7 @@ func (x *pair) contains(kind string, how collection, one, other *keyspace) (expi
 }
 
 // part looks up some members of one side on the other.
-func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, other *keyspace) (
+func (x *pair) part(kind string, how collection, elems []resp.Reply, one, other *keyspace) (
 	expiring bool, _ error) {
 	var commands [][]string
 	times := []string{"HPEXPIRETIME", x.key, "FIELDS", strconv.Itoa(len(elems) / how.step)}
@@ -309,7 +308,7 @@ func (x *pair) part(kind string, how collection, elems []transfer.Reply, one, ot
 		times = append(times, string(elems[i].Text))
 	}
 	members := len(commands)
-	var ends []transfer.Reply
+	var ends []resp.Reply
 	if kind == "hash" && x.c.fields {
 		commands = append(commands, times)
 		var err error
@@ -362,7 +361,7 @@ func (x *pair) json() error {
 		return err
 	}
 	var values [2]any
-	for i, r := range []transfer.Reply{src[0], dst[0]} {
+	for i, r := range []resp.Reply{src[0], dst[0]} {
 		d := json.NewDecoder(bytes.NewReader(r.Text))
 		d.UseNumber()
 		if err := d.Decode(&values[i]); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // stream compares the entries, the fields of XINFO STREAM, the groups and their pending entries.
@@ -40,7 +40,7 @@ func (x *pair) stream() error {
 }
 
 // member returns a member of a reply of names and values.
-func member(r *transfer.Reply, name string) *transfer.Reply {
+func member(r *resp.Reply, name string) *resp.Reply {
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		if string(r.Elems[i].Text) == name {
 			return &r.Elems[i+1]
@@ -49,7 +49,7 @@ func member(r *transfer.Reply, name string) *transfer.Reply {
 	return nil
 }
 
-func printed(r *transfer.Reply) string {
+func printed(r *resp.Reply) string {
 	if r.Kind == ':' {
 		return strconv.FormatInt(r.Int, 10)
 	}
@@ -57,14 +57,14 @@ func printed(r *transfer.Reply) string {
 }
 
 // sameGroups compares replies to XINFO GROUPS, and returns the names of groups with pending entries.
-func sameGroups(src, dst *transfer.Reply) (pending []string, err error) {
+func sameGroups(src, dst *resp.Reply) (pending []string, err error) {
 	if len(src.Elems) != len(dst.Elems) {
 		return nil, differ("%d groups, not %d", len(dst.Elems), len(src.Elems))
 	}
 	for i := range src.Elems {
 		a := &src.Elems[i]
 		name := member(a, "name")
-		at := slices.IndexFunc(dst.Elems, func(b transfer.Reply) bool {
+		at := slices.IndexFunc(dst.Elems, func(b resp.Reply) bool {
 			other := member(&b, "name")
 			return name != nil && other != nil && string(other.Text) == string(name.Text)
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Kind is the kind of a server.
@@ -61,7 +62,7 @@ func connect(ctx context.Context, addr transfer.Address) (*peer, error) {
 }
 
 // do sends a command, once more over a new connection if the last one has failed. A reply that is an error is one.
-func (p *peer) do(args ...string) (r transfer.Reply, err error) {
+func (p *peer) do(args ...string) (r resp.Reply, err error) {
 	for range 2 {
 		p.mu.Lock()
 		if p.link == nil {
@@ -95,7 +96,6 @@ func (p *peer) String() string {
 	return fmt.Sprintf("%s (%s %s)", p.addr, what, p.version)
 }
 
-// info returns the fields of a section of INFO.
 func (p *peer) info(section string) (map[string]string, error) {
 	r, err := p.do("INFO", section)
 	if err != nil {
@@ -110,22 +110,17 @@ func (p *peer) info(section string) (map[string]string, error) {
 	return fields, nil
 }
 
-// number returns a field that is a number.
-func number(fields map[string]string, name string) (int64, error) {
-	n, err := strconv.ParseInt(fields[name], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("INFO has %s:%s", name, fields[name])
-	}
-	return n, nil
-}
-
 // offset returns how much the server has written as a master: bytes of its stream, or sequence numbers.
 func (p *peer) offset() (int64, error) {
 	fields, err := p.info("replication")
 	if err != nil {
 		return 0, err
 	}
-	return number(fields, "master_repl_offset")
+	n, err := strconv.ParseInt(fields["master_repl_offset"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO has master_repl_offset:%s", fields["master_repl_offset"])
+	}
+	return n, nil
 }
 
 // databases returns the databases that have keys, with about how many.

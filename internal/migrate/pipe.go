@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // pipe is a connection that many goroutines share: their commands go out together.
@@ -22,7 +23,7 @@ type pipe struct {
 // call is some commands that follow each other.
 type call struct {
 	commands [][]string
-	replies  []transfer.Reply
+	replies  []resp.Reply
 	done     chan struct{}
 }
 
@@ -116,13 +117,13 @@ func (p *pipe) read(sent chan *call) {
 }
 
 // start sends commands; wait returns their replies, of which each may be an error.
-func (p *pipe) start(commands ...[]string) (wait func() ([]transfer.Reply, error)) {
+func (p *pipe) start(commands ...[]string) (wait func() ([]resp.Reply, error)) {
 	c := &call{commands: commands, done: make(chan struct{})}
 	select {
 	case p.calls <- c:
 	case <-p.failed:
 	}
-	return func() ([]transfer.Reply, error) {
+	return func() ([]resp.Reply, error) {
 		select {
 		case <-c.done:
 			return c.replies, nil
@@ -133,10 +134,10 @@ func (p *pipe) start(commands ...[]string) (wait func() ([]transfer.Reply, error
 }
 
 // do sends a command. A reply that is an error is one.
-func (p *pipe) do(args ...string) (transfer.Reply, error) {
+func (p *pipe) do(args ...string) (resp.Reply, error) {
 	replies, err := p.start(args)()
 	if err != nil {
-		return transfer.Reply{}, err
+		return resp.Reply{}, err
 	}
 	if err := replies[0].Err(); err != nil {
 		return replies[0], fmt.Errorf("%s: %s: %w", p.addr, args[0], err)

@@ -61,7 +61,6 @@ func (r *rounds) add(ch *changes, position string, offset int64) error {
 	return nil
 }
 
-// merge adds the changes of other.
 func (ch *changes) merge(other *changes) {
 	for _, k := range other.keys {
 		ch.add(k)

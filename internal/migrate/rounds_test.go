@@ -26,9 +26,7 @@ func TestHotKey(t *testing.T) {
 			offset := func() int64 {
 				t.Helper()
 				n, err := c.from.offset()
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return n
 			}
 			caughtUp := func() {

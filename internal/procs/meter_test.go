@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestParseAllowed(t *testing.T) {
@@ -97,9 +99,7 @@ func TestOthers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := newMeter(machine(c.allowed, 0, c.used...), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			g := NewGovernor(m.cores())
 			threads := 0
 			for step := range 6 {
@@ -132,9 +132,7 @@ func TestMeterHere(t *testing.T) {
 		t.Skip("there is no /proc")
 	}
 	m, err := newMeter(os.DirFS("/proc"), isNiced())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m.cores() != runtime.NumCPU() {
 		t.Errorf("%d cores, the runtime knows %d", m.cores(), runtime.NumCPU())
 	}

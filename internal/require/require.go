@@ -8,8 +8,8 @@ import (
 
 // NoError ends the test after an error.
 func NoError(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }

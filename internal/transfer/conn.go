@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Address is the address of a server, with credentials.
@@ -74,28 +76,6 @@ func (a Address) String() string {
 	return a.Host
 }
 
-// Reply is a reply of a server in RESP2.
-type Reply struct {
-	Kind  byte // + - : $ *
-	Text  []byte
-	Int   int64
-	Null  bool
-	Elems []Reply
-}
-
-// ReplyError is an error that a server has replied.
-type ReplyError string
-
-func (e ReplyError) Error() string { return string(e) }
-
-// Err returns the error if the reply is one.
-func (r *Reply) Err() error {
-	if r.Kind == '-' {
-		return ReplyError(r.Text)
-	}
-	return nil
-}
-
 // Conn is a connection to a server. It may be used by one goroutine, or by one that writes and one that reads.
 type Conn struct {
 	timeout time.Duration
@@ -108,11 +88,9 @@ type Conn struct {
 const (
 	dialTimeout = 5 * time.Second
 	connBuffer  = 256 << 10
-	// Limits of a server's reply: a server that exceeds them is broken, or not a server.
-	maxReplyText  = 1 << 30
-	maxReplyElems = 1 << 24
-	maxReplyDepth = 16
 )
+
+var replyLimits = resp.ReplyLimits{Text: 1 << 30, Keep: 1 << 30, Elems: 1 << 24, Depth: 16}
 
 // Dial connects and authenticates. The connection is closed when the context ends.
 func Dial(ctx context.Context, a Address) (*Conn, error) {
@@ -158,26 +136,9 @@ func (c *Conn) Detach() (net.Conn, *bufio.Reader) { return c.c, c.r }
 // Close closes the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// appendCommand appends a command as an array of strings.
-func appendCommand[T string | []byte](dst []byte, args ...T) []byte {
-	dst = appendHead(dst, '*', len(args))
-	for _, a := range args {
-		dst = appendArg(dst, a)
-	}
-	return dst
-}
-
-func appendHead(dst []byte, kind byte, n int) []byte {
-	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), '\r', '\n')
-}
-
-func appendArg[T string | []byte](dst []byte, a T) []byte {
-	return append(append(appendHead(dst, '$', len(a)), a...), '\r', '\n')
-}
-
 // Send adds a command to the buffer.
 func (c *Conn) Send(args ...string) error {
-	c.b = appendCommand(c.b[:0], args...)
+	c.b = resp.AppendCommand(c.b[:0], args...)
 	_, err := c.w.Write(c.b)
 	return err
 }
@@ -185,13 +146,13 @@ func (c *Conn) Send(args ...string) error {
 // Flush sends the buffer.
 func (c *Conn) Flush() error { return c.w.Flush() }
 
-// Do sends a command and returns its reply; an error reply is returned as a [ReplyError].
-func (c *Conn) Do(args ...string) (Reply, error) {
+// Do sends a command and returns its reply; an error reply is returned as a [resp.ReplyError].
+func (c *Conn) Do(args ...string) (resp.Reply, error) {
 	if err := c.Send(args...); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	if err := c.Flush(); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	r, err := c.Receive()
 	if err == nil {
@@ -200,66 +161,16 @@ func (c *Conn) Do(args ...string) (Reply, error) {
 	return r, err
 }
 
-var errReply = errors.New("the reply is not one of RESP2")
-
 // Receive reads a reply.
-func (c *Conn) Receive() (Reply, error) {
+func (c *Conn) Receive() (resp.Reply, error) {
 	if c.timeout > 0 {
 		c.c.SetReadDeadline(time.Now().Add(c.timeout))
 	}
-	r, err := c.receive(0)
+	r, err := resp.ReadReply(c.r, replyLimits)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("the server has closed the connection: %w", err)
 	}
 	return r, err
-}
-
-func (c *Conn) receive(depth int) (r Reply, err error) {
-	line, err := c.r.ReadSlice('\n')
-	if err != nil {
-		return r, err
-	}
-	if len(line) < 3 || line[len(line)-2] != '\r' {
-		return r, errReply
-	}
-	r.Kind, line = line[0], line[1:len(line)-2]
-	switch r.Kind {
-	case '+', '-':
-		r.Text = append([]byte(nil), line...)
-		return r, nil
-	case ':', '$', '*':
-	default:
-		return r, errReply
-	}
-	n, err := strconv.ParseInt(string(line), 10, 64)
-	if err != nil {
-		return r, errReply
-	}
-	r.Int = n
-	switch {
-	case r.Kind == ':':
-	case n == -1:
-		r.Null = true
-	case r.Kind == '$' && n >= 0 && n <= maxReplyText:
-		r.Text = make([]byte, n)
-		if _, err := io.ReadFull(c.r, r.Text); err != nil {
-			return r, err
-		}
-		_, err = c.r.Discard(2)
-		return r, err
-	case r.Kind == '*' && n >= 0 && n <= maxReplyElems && depth < maxReplyDepth:
-		r.Elems = make([]Reply, 0, min(n, 1024))
-		for ; n > 0; n-- {
-			e, err := c.receive(depth + 1)
-			if err != nil {
-				return r, err
-			}
-			r.Elems = append(r.Elems, e)
-		}
-	default:
-		return r, errReply
-	}
-	return r, nil
 }
 
 // maxPending is the max number of commands without a reply.
@@ -268,7 +179,7 @@ const maxPending = 16 << 10
 // Pipe sends commands without waiting for replies. One goroutine sends, another one reads the replies.
 type Pipe struct {
 	c       *Conn
-	pending chan func(*Reply)
+	pending chan func(*resp.Reply)
 	broken  chan struct{} // closed when reading has failed
 	done    chan struct{}
 	err     error // of reading; valid after broken or done
@@ -276,7 +187,8 @@ type Pipe struct {
 
 // NewPipe starts using a connection.
 func NewPipe(c *Conn) *Pipe {
-	p := &Pipe{c: c, pending: make(chan func(*Reply), maxPending), broken: make(chan struct{}), done: make(chan struct{})}
+	p := &Pipe{c: c, pending: make(chan func(*resp.Reply), maxPending), broken: make(chan struct{}),
+		done: make(chan struct{})}
 	go p.read()
 	return p
 }
@@ -300,7 +212,7 @@ func (p *Pipe) read() {
 
 // Send sends commands. It calls f with the reply of the last one, in the reading goroutine. The caller may reuse b
 // afterwards.
-func (p *Pipe) Send(b []byte, f func(*Reply)) error {
+func (p *Pipe) Send(b []byte, f func(*resp.Reply)) error {
 	select {
 	case p.pending <- f:
 	default:
@@ -316,7 +228,7 @@ func (p *Pipe) Send(b []byte, f func(*Reply)) error {
 // Sync waits until everything that was sent is answered.
 func (p *Pipe) Sync() error {
 	answered := make(chan struct{})
-	if err := p.Send(appendCommand(nil, "PING"), func(*Reply) { close(answered) }); err != nil {
+	if err := p.Send(resp.AppendCommand(nil, "PING"), func(*resp.Reply) { close(answered) }); err != nil {
 		return err
 	}
 	if err := p.c.Flush(); err != nil {

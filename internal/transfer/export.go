@@ -18,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/rdb/rdbfile"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // ExportOptions say what to export, and how.
@@ -129,7 +130,7 @@ func (e *exporter) libraries() error {
 			case "rdb":
 				e.file.Function(code)
 			case "resp":
-				b = appendCommand(b, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), code)
+				b = resp.AppendCommand(b, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), code)
 			default:
 				b = appendLine(b, map[string]any{"function": string(code)})
 			}
@@ -176,7 +177,7 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 		case "rdb":
 			e.file.Select(uint64(db))
 		case "resp":
-			if err := e.write(appendCommand(nil, "SELECT", strconv.Itoa(db))); err != nil {
+			if err := e.write(resp.AppendCommand(nil, "SELECT", strconv.Itoa(db))); err != nil {
 				return err
 			}
 		}
@@ -194,7 +195,7 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 			return err
 		}
 		if len(r.Elems) != 2 {
-			return errReply
+			return resp.ErrReply
 		}
 		if err := e.keys(db, r.Elems[1].Elems); err != nil {
 			return err
@@ -211,8 +212,7 @@ func (e *exporter) database(ctx context.Context, db int, name bool, total int64)
 // dumpsAtOnce is the number of keys in a pipeline of DUMP: their values may be large.
 const dumpsAtOnce = 16
 
-// keys exports some keys.
-func (e *exporter) keys(db int, keys []Reply) error {
+func (e *exporter) keys(db int, keys []resp.Reply) error {
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), dumpsAtOnce)]
 		keys = keys[len(some):]
@@ -227,7 +227,7 @@ func (e *exporter) keys(db int, keys []Reply) error {
 		if err := e.c.Flush(); err != nil {
 			return err
 		}
-		replies := make([]Reply, 3*len(some))
+		replies := make([]resp.Reply, 3*len(some))
 		for i := range replies {
 			var err error
 			if replies[i], err = e.c.Receive(); err != nil {
@@ -244,8 +244,7 @@ func (e *exporter) keys(db int, keys []Reply) error {
 	return nil
 }
 
-// key exports one key.
-func (e *exporter) key(db int, key []byte, dump *Reply, expire int64, kind string) error {
+func (e *exporter) key(db int, key []byte, dump *resp.Reply, expire int64, kind string) error {
 	if dump.Null || expire == -2 || kind == "none" {
 		e.result.Gone++
 		return nil
@@ -286,14 +285,14 @@ func (e *exporter) value(db int, i *rdb.Item) error {
 	if e.o.Format == "jsonl" {
 		return e.write(appendLine(nil, lineOf(db, i)))
 	}
-	b, err := appendValue(appendCommand(nil, []byte("DEL"), i.Key), i, func(b []byte) ([]byte, error) {
+	b, err := appendValue(resp.AppendCommand(nil, []byte("DEL"), i.Key), i, func(b []byte) ([]byte, error) {
 		return b[:0], e.write(b)
 	})
 	if err == nil {
 		err = e.write(b)
 	}
 	if err == nil && i.Expire != 0 {
-		err = e.write(appendCommand(nil, []byte("PEXPIREAT"), i.Key, strconv.AppendInt(nil, i.Expire, 10)))
+		err = e.write(resp.AppendCommand(nil, []byte("PEXPIREAT"), i.Key, strconv.AppendInt(nil, i.Expire, 10)))
 	}
 	return err
 }
@@ -327,7 +326,7 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 	line["type"] = "sortedint"
 	all := []any{}
 	if e.o.Format == "resp" {
-		if err := e.write(appendCommand(nil, []byte("DEL"), key)); err != nil {
+		if err := e.write(resp.AppendCommand(nil, []byte("DEL"), key)); err != nil {
 			return err
 		}
 	}
@@ -343,9 +342,9 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 		if len(r.Elems) == 0 {
 			break
 		}
-		b := appendArg(appendArg(appendHead(nil, '*', 2+len(r.Elems)), "SIADD"), key)
+		b := resp.AppendBulk(resp.AppendBulk(resp.AppendHead(nil, '*', 2+len(r.Elems)), "SIADD"), key)
 		for _, id := range r.Elems {
-			b = appendArg(b, id.Text)
+			b = resp.AppendBulk(b, id.Text)
 			all = append(all, json.Number(id.Text))
 		}
 		if e.o.Format == "resp" {
@@ -361,12 +360,11 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 		return e.write(appendLine(nil, line))
 	}
 	if expire != 0 {
-		return e.write(appendCommand(nil, []byte("PEXPIREAT"), key, strconv.AppendInt(nil, expire, 10)))
+		return e.write(resp.AppendCommand(nil, []byte("PEXPIREAT"), key, strconv.AppendInt(nil, expire, 10)))
 	}
 	return nil
 }
 
-// appendLine appends a line of JSON.
 func appendLine(dst []byte, v any) []byte {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

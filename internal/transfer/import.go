@@ -23,6 +23,7 @@ import (
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // ImportOptions say what to import, and where to.
@@ -142,7 +143,7 @@ type importer struct {
 // Import imports. On an error, the result says how far it has come.
 func Import(ctx context.Context, o ImportOptions) (*ImportResult, error) {
 	begin := time.Now()
-	m := &importer{o: o, now: nowMs()}
+	m := &importer{o: o, now: begin.UnixMilli()}
 	m.result.Skipped = map[string]*Examples{}
 	m.result.Errors, m.result.Differ = &Examples{}, &Examples{}
 	err := m.run(ctx)
@@ -517,7 +518,7 @@ func (m *importer) sendKeys(ctx context.Context, s *source, file *rdb.File) (err
 		}
 		return m.sendItem(i, end)
 	}, func(source []byte) error {
-		return m.queue(appendCommand(nil, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source),
+		return m.queue(resp.AppendCommand(nil, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source),
 			file.Offset(), "a library")
 	})
 	if t == nil {
@@ -540,7 +541,7 @@ func (m *importer) sendKeys(ctx context.Context, s *source, file *rdb.File) (err
 
 func (m *importer) selectDB(db uint64, at int64) error {
 	m.db = db
-	return m.queue(appendCommand(nil, "SELECT", strconv.FormatUint(db, 10)), at, "SELECT "+strconv.FormatUint(db, 10))
+	return m.queue(resp.AppendCommand(nil, "SELECT", strconv.FormatUint(db, 10)), at, "SELECT "+strconv.FormatUint(db, 10))
 }
 
 // queue sends commands of which only the last reply matters; what describes them.
@@ -551,7 +552,7 @@ func (m *importer) queue(b []byte, end int64, what string) error {
 	} else {
 		m.tables.commands = true // and the next chunk brings the place
 	}
-	return m.pipe.Send(b, func(r *Reply) {
+	return m.pipe.Send(b, func(r *resp.Reply) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.answered(r, end, db, what)
@@ -569,7 +570,7 @@ func (m *importer) failed() error {
 }
 
 // answered handles the reply to what ends at an offset of a file. mu is held.
-func (m *importer) answered(r *Reply, end int64, db uint64, what string) {
+func (m *importer) answered(r *resp.Reply, end int64, db uint64, what string) {
 	if err := r.Err(); err != nil {
 		m.result.Errors.Add("byte %d, %s: %v", end, what, err)
 		if len(what) > 6 && what[:6] == "SELECT" && m.failing == nil {
@@ -604,9 +605,9 @@ func (m *importer) sendItem(i *rdb.Item, end int64) error {
 		if i.Expires {
 			n = 5
 		}
-		b = appendArg(appendArg(appendArg(appendHead(b, '*', n), "SET"), i.Key), v.String)
+		b = resp.AppendBulk(resp.AppendBulk(resp.AppendBulk(resp.AppendHead(b, '*', n), "SET"), i.Key), v.String)
 		if i.Expires {
-			b = appendArg(appendArg(b, "PXAT"), expire)
+			b = resp.AppendBulk(resp.AppendBulk(b, "PXAT"), expire)
 		}
 	} else {
 		value, version := rdb.AppendValue(nil, v)
@@ -614,8 +615,8 @@ func (m *importer) sendItem(i *rdb.Item, end int64) error {
 		if !i.Expires {
 			expire = "0"
 		}
-		b = appendArg(appendArg(appendHead(b, '*', 6), "RESTORE"), i.Key)
-		b = appendArg(appendArg(appendArg(appendArg(b, expire), value), "REPLACE"), "ABSTTL")
+		b = resp.AppendBulk(resp.AppendBulk(resp.AppendHead(b, '*', 6), "RESTORE"), i.Key)
+		b = resp.AppendBulk(resp.AppendBulk(resp.AppendBulk(resp.AppendBulk(b, expire), value), "REPLACE"), "ABSTTL")
 	}
 	m.buf = b
 	return m.queue(b, end, key)
@@ -625,14 +626,14 @@ func (m *importer) sendItem(i *rdb.Item, end int64) error {
 func (m *importer) sendPart(i *rdb.Item, end int64) error {
 	key := string(i.Key)
 	if i.Part == 0 {
-		if err := m.queue(appendCommand(nil, "DEL", key), end, key); err != nil {
+		if err := m.queue(resp.AppendCommand(nil, "DEL", key), end, key); err != nil {
 			return err
 		}
 	}
 	b, err := appendValue(m.buf[:0], i, func(b []byte) ([]byte, error) { return b[:0], m.queue(b, end, key) })
 	m.buf = b
 	if err == nil && !i.More && i.Expires {
-		err = m.queue(appendCommand(nil, "PEXPIREAT", key, strconv.FormatInt(i.Expire, 10)), end, key)
+		err = m.queue(resp.AppendCommand(nil, "PEXPIREAT", key, strconv.FormatInt(i.Expire, 10)), end, key)
 	}
 	return err
 }
@@ -651,7 +652,7 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 			m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("%s ends within a %s: what is behind byte %d is "+
 				"left out", s.Path, map[bool]string{true: "transaction", false: "command"}[multi], safe))
 			if multi {
-				return m.queue(appendCommand(nil, "DISCARD"), safe, "DISCARD")
+				return m.queue(resp.AppendCommand(nil, "DISCARD"), safe, "DISCARD")
 			}
 			return nil
 		case err != nil:
@@ -661,7 +662,7 @@ func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) err
 			return fmt.Errorf("%s: what follows the RDB file at byte %d is no command", s.Path, c.offset)
 		}
 		if raw[0] != '*' {
-			m.buf = appendCommand(m.buf[:0], args...)
+			m.buf = resp.AppendCommand(m.buf[:0], args...)
 			raw = m.buf
 		}
 		switch name := args[0]; {

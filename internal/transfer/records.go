@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -216,5 +215,3 @@ func (w *records) close() {
 		w.tx, w.stream = nil, nil
 	}
 }
-
-func nowMs() int64 { return time.Now().UnixMilli() }

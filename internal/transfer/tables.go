@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // tables sends keys to a server as RocksDB's records, which the server writes to table files, see package bulkload.
@@ -63,7 +64,7 @@ func (m *importer) newTables(ctx context.Context) (*tables, error) {
 	}
 	if _, err := c.Do("_ingest", "BEGIN"); err != nil {
 		c.Close()
-		if _, ok := errors.AsType[ReplyError](err); ok {
+		if _, ok := errors.AsType[resp.ReplyError](err); ok {
 			err = nil
 		}
 		return nil, err
@@ -179,7 +180,7 @@ func (t *tables) finish(end int64) error {
 // send sends a chunk.
 func (t *tables) send(s *engine.Sorter) error {
 	if _, err := t.c.Do("_ingest", "BEGIN"); err != nil {
-		if _, ok := errors.AsType[ReplyError](err); ok {
+		if _, ok := errors.AsType[resp.ReplyError](err); ok {
 			return fmt.Errorf("%w: %w", errTablesRefused, err)
 		}
 		return err
@@ -195,7 +196,7 @@ func (t *tables) send(s *engine.Sorter) error {
 		return r.Err()
 	}
 	err := s.Batches(tablesBatch, func(rep []byte) error {
-		b = appendCommand(b[:0], []byte("_ingest"), []byte("RECORDS"), rep)
+		b = resp.AppendCommand(b[:0], []byte("_ingest"), []byte("RECORDS"), rep)
 		if _, err := t.c.w.Write(b); err != nil {
 			return err
 		}

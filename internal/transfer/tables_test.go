@@ -196,9 +196,7 @@ func TestStdinByCommands(t *testing.T) {
 	const n = 2_000
 	manyKeys(t, path, n, "1")
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	to, l := serveDBs(t)
 	r := mustImport(t, ImportOptions{Path: "-", Stdin: f, DB: -1, Server: to, Memory: tablesMemory})

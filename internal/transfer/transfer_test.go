@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 func TestMain(m *testing.M) {
@@ -145,9 +146,7 @@ const moduleBloom = 12<<58 | 1<<52 | 27<<46 | 37<<40 | 40<<34 | 40<<28 | 38<<22 
 func serve(t *testing.T, settings ...string) (*Address, *local) {
 	t.Helper()
 	l, err := openLocal(t.Context(), filepath.Join(t.TempDir(), "data"), "", true, settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := l.close(); err != nil {
 			t.Error(err)
@@ -162,9 +161,7 @@ func mustImport(t *testing.T, o ImportOptions) *ImportResult {
 		o.Memory = 256 << 20
 	}
 	r, err := Import(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if r.Errors.Count > 0 || r.Differ.Count > 0 {
 		t.Fatalf("errors %q, differences %q", r.Errors.First, r.Differ.First)
 	}
@@ -301,14 +298,10 @@ func TestRedis(t *testing.T) {
 	address, _ := serve(t)
 	mustImport(t, ImportOptions{Path: path, DB: -1, Server: address})
 	dir, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	file, err := os.Create(filepath.Join(dir, "dump.rdb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r, err := Export(t.Context(), ExportOptions{Server: address, Format: "rdb", Version: 10, DB: -1, Out: file})
 	if err != nil || file.Close() != nil {
 		t.Fatal(err)
@@ -320,9 +313,7 @@ func TestRedis(t *testing.T) {
 	socket := filepath.Join(dir, "s")
 	cmd := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	var log bytes.Buffer
 	logged := make(chan struct{})
@@ -383,7 +374,7 @@ func TestAppendOnly(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	command := func(args ...string) string { return string(appendCommand(nil, args...)) }
+	command := func(args ...string) string { return string(resp.AppendCommand(nil, args...)) }
 	sampleFile(t, filepath.Join(dir, "a.1.base.rdb"), false, command("SET", "string", "w"))
 	write("a.1.incr.aof", "#TS:1700000000\r\n"+command("SELECT", "0")+command("INCR", "n")+command("INCR", "n"))
 	write("a.2.incr.aof", command("INCR", "n")+command("MULTI")+command("INCR", "n")+command("EXEC")+
@@ -395,9 +386,7 @@ func TestAppendOnly(t *testing.T) {
 		Dir: filepath.Join(t.TempDir(), "data")}} {
 		o.DB, o.Memory = -1, 64<<20
 		r, err := Import(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if r.Errors.Count != 1 || !strings.Contains(r.Errors.First[0], "LPUSH string: WRONGTYPE") || len(r.Warnings) != 1 ||
 			r.Commands != 11 {
 			t.Errorf("%+v %q", r, r.Errors.First)
@@ -437,7 +426,7 @@ func TestDirectoryOfReplica(t *testing.T) {
 	}()
 	temp := t.TempDir()
 	path := filepath.Join(temp, "a.rdb")
-	sampleFile(t, path, false, string(appendCommand(nil, "SET", "string", "w")))
+	sampleFile(t, path, false, string(resp.AppendCommand(nil, "SET", "string", "w")))
 	want := ""
 	for _, tt := range []struct{ name, settings string }{
 		{"alone", "# nothing"},
@@ -470,7 +459,7 @@ func TestResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "commands")
 	var b []byte
 	for range n {
-		b = appendCommand(b, "INCR", "n")
+		b = resp.AppendCommand(b, "INCR", "n")
 	}
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	address, l := serve(t)
@@ -513,13 +502,11 @@ func TestResume(t *testing.T) {
 // TestResumeOtherDatabase: an import of another database of the same file begins at its beginning.
 func TestResumeOtherDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "commands")
-	require.NoError(t, os.WriteFile(path, appendCommand(nil, "INCR", "n"), 0o600))
+	require.NoError(t, os.WriteFile(path, resp.AppendCommand(nil, "INCR", "n"), 0o600))
 	o := ImportOptions{Path: path, Server: &Address{}, DB: 1}
 	files := []File{{Path: path}}
 	s, err := loadState(&o, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Offset = 5
 	require.NoError(t, s.save())
 	if s, err = loadState(&o, files); err != nil || s.Offset != 5 {
@@ -535,9 +522,9 @@ func TestResumeOtherDatabase(t *testing.T) {
 func TestResumeInDatabase(t *testing.T) {
 	const n = 100_000 // more than is read at once
 	path := filepath.Join(t.TempDir(), "commands")
-	b := appendCommand(nil, "SELECT", "0")
+	b := resp.AppendCommand(nil, "SELECT", "0")
 	for range n {
-		b = appendCommand(b, "INCR", "n")
+		b = resp.AppendCommand(b, "INCR", "n")
 	}
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	address, l := serve(t, "--redis-databases", "4")
@@ -607,9 +594,7 @@ func TestImportUnfinished(t *testing.T) {
 	body, _ := rdb.AppendValue(nil, &rdb.Value{Kind: rdb.String, String: []byte("v")})
 	file := "REDIS0012" + string(rdb.AppendKey(nil, []byte("k"), body, 0)) + "\xff" + strings.Repeat("\x00", 8)
 	cfg, err := localConfig(filepath.Join(t.TempDir(), "data"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	reads := 0
 	stdin := atRead{iotest.OneByteReader(strings.NewReader(file)), func() {
 		if _, err := os.Stat(cfg.Dir()); err != nil {

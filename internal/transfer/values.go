@@ -6,6 +6,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // commandElems is the max number of elements in a command that adds to a collection.
@@ -19,7 +20,7 @@ func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b
 	name := ""
 	switch v.Kind {
 	case rdb.String:
-		return one(appendCommand(dst, []byte("SET"), i.Key, v.String))
+		return one(resp.AppendCommand(dst, []byte("SET"), i.Key, v.String))
 	case rdb.List:
 		name = "RPUSH"
 	case rdb.Set:
@@ -31,7 +32,7 @@ func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b
 	case rdb.Stream:
 		return appendStream(dst, i, one)
 	case rdb.JSON:
-		return one(appendCommand(dst, []byte("JSON.SET"), i.Key, []byte("$"), v.String))
+		return one(resp.AppendCommand(dst, []byte("JSON.SET"), i.Key, []byte("$"), v.String))
 	}
 	b = dst
 	for at := 0; at < len(v.Elems); at += commandElems * step {
@@ -40,12 +41,12 @@ func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b
 		if v.Kind == rdb.ZSet {
 			n *= 2
 		}
-		b = appendArg(appendArg(appendHead(b, '*', 2+n), name), i.Key)
+		b = resp.AppendBulk(resp.AppendBulk(resp.AppendHead(b, '*', 2+n), name), i.Key)
 		for j, e := range elems {
 			if v.Kind == rdb.ZSet {
-				b = appendArg(b, score(v.Scores[at+j]))
+				b = resp.AppendBulk(b, score(v.Scores[at+j]))
 			}
-			b = appendArg(b, e)
+			b = resp.AppendBulk(b, e)
 		}
 		if b, err = one(b); err != nil {
 			return b, err
@@ -55,7 +56,7 @@ func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b
 		if at == 0 {
 			continue
 		}
-		b = appendCommand(b, []byte("HPEXPIREAT"), i.Key, strconv.AppendUint(nil, at, 10), []byte("FIELDS"), []byte("1"),
+		b = resp.AppendCommand(b, []byte("HPEXPIREAT"), i.Key, strconv.AppendUint(nil, at, 10), []byte("FIELDS"), []byte("1"),
 			v.Elems[2*n])
 		if b, err = one(b); err != nil {
 			return b, err
@@ -83,7 +84,7 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 	num := func(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 	add := func(args ...[]byte) {
 		if err == nil {
-			b, err = one(appendCommand(b, args...))
+			b, err = one(resp.AppendCommand(b, args...))
 		}
 	}
 	for _, e := range s.Entries {
@@ -93,7 +94,7 @@ func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (
 		return b, err
 	}
 	if len(s.Entries) == 0 && i.Part == 0 { // XGROUP CREATE with MKSTREAM, the only way to an empty stream
-		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
+		b = resp.AppendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
 		add(word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
 	}
 	add(word("XSETID"), i.Key, stream.AppendID(nil, s.Last), word("ENTRIESADDED"), num(s.EntriesAdded),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // verifyElems is the number of elements compared by one command.
@@ -53,13 +54,13 @@ type verifier struct {
 
 // ask sends a command about a key; answer checks the reply and returns a description of a difference, "" = none. answer
 // runs in the reading goroutine.
-func (v *verifier) ask(answer func(r *Reply) string, args ...string) {
+func (v *verifier) ask(answer func(r *resp.Reply) string, args ...string) {
 	if v.err != nil {
 		return
 	}
 	what := fmt.Sprintf("%.20s %.100q", args[0], args[min(1, len(args)-1)])
-	v.buf = appendCommand(v.buf[:0], args...)
-	v.err = v.pipe.Send(v.buf, func(r *Reply) {
+	v.buf = resp.AppendCommand(v.buf[:0], args...)
+	v.err = v.pipe.Send(v.buf, func(r *resp.Reply) {
 		wrong := ""
 		if err := r.Err(); err != nil {
 			wrong = err.Error()
@@ -74,8 +75,8 @@ func (v *verifier) ask(answer func(r *Reply) string, args ...string) {
 	})
 }
 
-func isInt(want int64) func(*Reply) string {
-	return func(r *Reply) string {
+func isInt(want int64) func(*resp.Reply) string {
+	return func(r *resp.Reply) string {
 		if r.Kind != ':' || r.Int != want {
 			return fmt.Sprintf("%d, not %d", r.Int, want)
 		}
@@ -84,8 +85,8 @@ func isInt(want int64) func(*Reply) string {
 }
 
 // hasElems expects an array of so many elements.
-func hasElems(want int) func(*Reply) string {
-	return func(r *Reply) string {
+func hasElems(want int) func(*resp.Reply) string {
+	return func(r *resp.Reply) string {
 		if len(r.Elems) != want {
 			return fmt.Sprintf("%d, not %d", len(r.Elems), want)
 		}
@@ -94,16 +95,16 @@ func hasElems(want int) func(*Reply) string {
 }
 
 // isText expects a string.
-func isText(want string) func(*Reply) string {
-	return func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }
+func isText(want string) func(*resp.Reply) string {
+	return func(r *resp.Reply) string { return have([]string{want}, nil)(&resp.Reply{Elems: []resp.Reply{*r}}) }
 }
 
 // anything expects no error.
-func anything(*Reply) string { return "" }
+func anything(*resp.Reply) string { return "" }
 
 // have expects a list of strings, where those marked in maybe may be null because they have expired.
-func have(want []string, maybe []bool) func(*Reply) string {
-	return func(r *Reply) string {
+func have(want []string, maybe []bool) func(*resp.Reply) string {
+	return func(r *resp.Reply) string {
 		if len(r.Elems) != len(want) {
 			return fmt.Sprintf("%d elements, not %d", len(r.Elems), len(want))
 		}
@@ -188,7 +189,7 @@ func (v *verifier) elements(key string, val *rdb.Value, from, to int) {
 		v.ask(have(texts, nil), "LRANGE", key, strconv.FormatInt(v.n, 10), strconv.FormatInt(v.n+int64(len(texts))-1, 10))
 		v.n += int64(len(texts))
 	case rdb.Set:
-		v.ask(func(r *Reply) string {
+		v.ask(func(r *resp.Reply) string {
 			for i := range r.Elems {
 				if r.Elems[i].Int != 1 {
 					return fmt.Sprintf("%.100q is no member", texts[i])
@@ -199,7 +200,7 @@ func (v *verifier) elements(key string, val *rdb.Value, from, to int) {
 		v.n += int64(len(texts))
 	case rdb.ZSet:
 		scores := slices.Clone(val.Scores[from:to])
-		v.ask(func(r *Reply) string {
+		v.ask(func(r *resp.Reply) string {
 			for i := range r.Elems {
 				if f, err := strconv.ParseFloat(string(r.Elems[i].Text), 64); err != nil || f != scores[i] {
 					return fmt.Sprintf("the score of %.100q is %s, not %v", texts[i], r.Elems[i].Text, scores[i])

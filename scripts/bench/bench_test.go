@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/scripts/internal/launch"
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -120,14 +121,10 @@ func TestScripts(t *testing.T) {
 func redisSide(t *testing.T) *side {
 	t.Helper()
 	server, err := launch.Start(launch.Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(server.Kill)
 	s, err := newSide("redis", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -182,9 +179,7 @@ func TestEveryRowFindsItsData(t *testing.T) {
 	s.load.c.SetDeadline(time.Now().Add(time.Minute))
 	number := func(section, field string) float64 {
 		v, err := s.load.c.Do("INFO", section)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return atof(t, redisclient.Field(v.String(), field))
 	}
 	const n = 200
@@ -211,9 +206,7 @@ func TestEveryRowFindsItsData(t *testing.T) {
 func TestFillsHaveTheirOwnTime(t *testing.T) {
 	s := redisSide(t)
 	picked, _, err := pick("LPOP,XREADGROUP,XACK") // those that make as much as there are requests
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range picked {
 		s.load.c.SetDeadline(time.Unix(1, 0))
 		if err := s.prepare(r, 10); err != nil {
@@ -225,9 +218,7 @@ func TestFillsHaveTheirOwnTime(t *testing.T) {
 func atof(t *testing.T, s string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 

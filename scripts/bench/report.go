@@ -120,7 +120,6 @@ func printResult(w io.Writer, r result) {
 		verdict(r.ratio(), r.target))
 }
 
-// printFamilyHeader prints the header of printFamily's columns.
 func printFamilyHeader(w io.Writer, pipeline int) {
 	fmt.Fprintf(w, "\nP = %-14d", pipeline)
 	for _, title := range [len(variants)]string{

@@ -97,7 +97,6 @@ func (s *side) processorTime() (time.Duration, error) {
 	return launch.CPUTime(n)
 }
 
-// serverInfo returns a field of INFO server.
 func (s *side) serverInfo(field string) (string, error) {
 	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // spreadOver is the number of collections with spreadSize elements that the spread rows read. Tests reduce it.
@@ -93,7 +94,6 @@ func families() []family {
 	}
 }
 
-// spreadRows returns the rows of all families, family by family.
 func spreadRows() []row {
 	var out []row
 	for _, f := range families() {
@@ -156,10 +156,7 @@ const randInt = "__rand_int__" // has the length of the digits that replace it
 
 // operation returns a command in which each __rand_int__ becomes a random number below keyspace.
 func operation(args []string, keyspace int) *loadgen.Op {
-	text := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, a := range args {
-		text = loadgen.AppendBulk(text, a)
-	}
+	text := resp.AppendCommand(nil, args...)
 	var at []int
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(randInt))

@@ -22,9 +22,7 @@ func TestEveryRow(t *testing.T) {
 		t.Skip("long")
 	}
 	srv, err := launch.Start(launch.Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(srv.Kill)
 	const keys = 3000
 	for _, s := range suites(keys, false) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // dataset is the data with which a server is filled.
@@ -56,7 +57,7 @@ type word func(dst []byte, r *rand.Rand, key int) []byte
 
 // literal returns a constant argument.
 func literal(s string) word {
-	text := string(loadgen.AppendBulk(nil, s))
+	text := string(resp.AppendBulk(nil, s))
 	return func(dst []byte, _ *rand.Rand, _ int) []byte { return append(dst, text...) }
 }
 

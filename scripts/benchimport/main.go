@@ -28,6 +28,7 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 	"github.com/basaltdb/basalt/scripts/internal/tool"
 	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 var (
@@ -114,7 +115,7 @@ func load(ctx context.Context, by int, dir, file, commands string) (time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	if size, err := s.Do("DBSIZE"); err != nil || size.Integer() != *keys {
+	if size, err := s.Do("DBSIZE"); err != nil || size.Int != int64(*keys) {
 		return 0, fmt.Errorf("DBSIZE: %v, %v", size, err)
 	}
 	state := cmd.ProcessState
@@ -169,10 +170,7 @@ func writeFiles(file, commands string) error {
 		body, _ = rdb.AppendValue(body[:0], v)
 		b = rdb.AppendKey(b[:0], key, body, 0)
 		sum.Write(b)
-		b = fmt.Appendf(b[:0], "*%d\r\n", len(args))
-		for _, a := range args {
-			b = append(append(fmt.Appendf(b, "$%d\r\n", len(a)), a...), "\r\n"...)
-		}
+		b = resp.AppendCommand(b[:0], args...)
 		w.Write(b)
 	}
 	sum.Write([]byte{0xff})

@@ -204,7 +204,6 @@ func (s *server) scrape(ctx context.Context) error {
 	return nil
 }
 
-// read reads the metrics.
 func (s *server) read() error {
 	response, err := http.Get(s.metrics)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // writers write keys while their slots move, and follow redirections.
@@ -77,7 +78,7 @@ func (b *bench) write(w *writers, seed uint64, every time.Duration) (err error) 
 			}
 			c.SetDeadline(time.Now().Add(patience))
 			_, err := c.Do("SET", key, value)
-			var reply redisclient.ServerError
+			var reply resp.ReplyError
 			switch {
 			case err == nil:
 				done = true

@@ -290,14 +290,14 @@ func (b *bench) migrate(run, slots string) error {
 	if err != nil {
 		return err
 	}
-	n := got.Integer()
+	n := got.Int
 	pause := "?"
 	if all := pauseLine.FindAllStringSubmatch(b.source.Output(), -1); len(all) > 0 {
 		pause = all[len(all)-1][1]
 	}
 	fmt.Printf("%-10s %s %s: %6.2f s, %d of %s keys, %.0f keys/s, %.0f MB/s, writes paused %s\n",
 		run, slots, result, took.Seconds(), n,
-		keys, float64(n)/took.Seconds(), float64(n*(keyLen+b.value))/1e6/took.Seconds(), pause)
+		keys, float64(n)/took.Seconds(), float64(n*int64(keyLen+b.value))/1e6/took.Seconds(), pause)
 	if noticed != "" {
 		fmt.Println(noticed)
 	}

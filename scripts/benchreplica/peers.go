@@ -25,7 +25,6 @@ const reply = time.Minute
 // offset returns the sequence number of the newest write of a server.
 func offset(s *launch.Server) (int64, error) { return position(s, "master_repl_offset") }
 
-// position returns a number of INFO replication.
 func position(s *launch.Server, field string) (int64, error) {
 	text, err := s.Info("replication", field)
 	if err != nil {

@@ -50,7 +50,8 @@ var writeTimeout = 30 * time.Second
 func Open(l net.Listener, o Options) *Door {
 	d := &Door{addr: l.Addr(), done: make(chan struct{}), stop: make(chan struct{})}
 	if o.Console != nil {
-		d.consoles = newConsoles(*o.Console, &history{source: o.Source})
+		d.consoles = &consoles{Console: *o.Console, history: &history{source: o.Source},
+			sessions: map[string]*consoleSession{}}
 		go d.consoles.history.run(d.stop)
 	}
 	d.http = &http.Server{

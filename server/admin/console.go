@@ -20,6 +20,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // The console is one page that shows the replies of commands. Each browser that has signed in has its own connection to
@@ -124,10 +125,6 @@ type consoleSession struct {
 	used time.Time // consoles.mu must be held
 }
 
-func newConsoles(c Console, h *history) *consoles {
-	return &consoles{Console: c, history: h, sessions: map[string]*consoleSession{}}
-}
-
 // register registers the paths of the console.
 func (c *consoles) register(mux *http.ServeMux) {
 	files := map[string]string{"/{$}": "text/html; charset=utf-8 index.html",
@@ -217,8 +214,10 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 		commands = commands[1:]
 	}
 	replies, err := s.do(commands)
-	if first, isError := replies0(replies).(map[string]any); err == nil && isError && first["error"] != nil {
-		err = errors.New(fmt.Sprint(first["error"]))
+	if err == nil {
+		if first, isError := replies[0].(map[string]any); isError && first["error"] != nil {
+			err = errors.New(fmt.Sprint(first["error"]))
+		}
 	}
 	if err != nil {
 		nc.Close()
@@ -241,13 +240,6 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/console", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	c.answer(w, map[string]any{"user": s.user, "writes": c.Writes()})
-}
-
-func replies0(replies []any) any {
-	if len(replies) == 0 {
-		return nil
-	}
-	return replies[0]
 }
 
 // expire ends sessions that were not used recently. mu must be held.
@@ -418,11 +410,7 @@ func (s *consoleSession) do(commands [][]string) ([]any, error) {
 	}
 	var b []byte
 	for _, args := range commands {
-		b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), '\r', '\n')
-		for _, a := range args {
-			b = append(strconv.AppendInt(append(b, '$'), int64(len(a)), 10), '\r', '\n')
-			b = append(append(b, a...), '\r', '\n')
-		}
+		b = resp.AppendCommand(b, args...)
 	}
 	// Another goroutine sends: the server may stop reading while its replies are not read.
 	sent := make(chan error, 1)

@@ -7,18 +7,16 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestOpenAndClose(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := Open(l, options())
 	r, err := http.Get("http://" + l.Addr().String() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body, err := io.ReadAll(r.Body)
 	r.Body.Close()
 	if err != nil || string(body) != "ok\n" {
@@ -51,9 +49,7 @@ func (l pipeListener) Close() error {
 // TestClientThatDoesNotRead: it is disconnected.
 func TestClientThatDoesNotRead(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func(d time.Duration) { writeTimeout = d }(writeTimeout)
 	writeTimeout = 10 * time.Millisecond
 	conns := make(chan net.Conn, 1)

@@ -85,7 +85,6 @@ func parseFieldOps(args [][]byte) (ops []bitmap.FieldOp, err error) {
 	return ops, o.err
 }
 
-// bitfield is BITFIELD and BITFIELD_RO.
 func bitfield(c *Ctx) error {
 	ops, err := parseFieldOps(c.Args[2:])
 	if err != nil {

@@ -77,7 +77,6 @@ func bitmapRange(c *Ctx, start, end int64) ([]byte, error) {
 	return bitmap.ValueRange(c.Tx, c.Args[1], bitmapLimit(c), start, end)
 }
 
-// stringLen returns the length of a string, bitmap or HyperLogLog.
 func stringLen(c *Ctx, key []byte) (int64, error) {
 	n, err := str.Len(c.Tx, key)
 	if err != engine.ErrWrongType {

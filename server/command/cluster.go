@@ -243,7 +243,6 @@ func slotArg(c *Ctx) (uint16, error) {
 	return uint16(n), nil
 }
 
-// walkSlot visits the live keys of a slot.
 func walkSlot(c *Ctx, slot uint16, limit int, visit func(key []byte) bool) error {
 	from := binary.BigEndian.AppendUint16(nil, slot)
 	to := binary.BigEndian.AppendUint16(nil, slot+1)

@@ -126,9 +126,7 @@ func records(t *testing.T, db *engine.DB) (meta record, subs []record) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return meta, subs
 }
 

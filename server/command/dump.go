@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -268,7 +269,10 @@ func restore(c *Ctx) error {
 	}
 	v, err := rdb.Decode(body, maxRestore)
 	if err != nil {
-		return restoreError(err)
+		if errors.Is(err, rdb.ErrTooLarge) {
+			return errRestoreSize
+		}
+		return errBadData
 	}
 	if ttl != 0 && !o.absTTL {
 		if ttl > math.MaxInt64-c.Tx.Clock() {

@@ -32,7 +32,6 @@ func errorf(format string, args ...any) error {
 	return engine.NewError("ERR", fmt.Sprintf(format, args...))
 }
 
-// wrongArgs is the error for a wrong number of arguments.
 func wrongArgs(name string) error {
 	return errorf("wrong number of arguments for '%s' command", name)
 }

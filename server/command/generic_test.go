@@ -155,9 +155,7 @@ func TestKeysOfCommands(t *testing.T) {
 	} {
 		args := bytesOf(strings.Fields(line)...)
 		spec, err := Resolve(args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := spec.AppendKeys(nil, args); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", line, got, want)
 		}

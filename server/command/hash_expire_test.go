@@ -399,9 +399,7 @@ func TestHscanOverExpired(t *testing.T) {
 		tx.Save(&rec, cf.AppendHashTail(nil, ttl))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := strings.Fields("1000 1100 1200 1300 1400 1500 1600 1700 1800 1900")
 	if got := scanAll(t, db, "HSCAN h", "NOVALUES", "COUNT", "50"); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -407,7 +407,6 @@ func jsonDone(b *[]byte) {
 	}
 }
 
-// writeJSON writes a value as text.
 func writeJSON(c *Ctx, v *json.Value) {
 	b := jsonText()
 	defer jsonDone(b)

@@ -171,7 +171,6 @@ func printPaths(w *json.Printer, d *json.Document, paths []*json.Path) error {
 	return nil
 }
 
-// writePathsExpanded writes an array of results for each path.
 func writePathsExpanded(c *Ctx, d *json.Document, paths []*json.Path, form jsonForm) error {
 	b := bound(c)
 	c.Out.Array(len(paths))

@@ -97,9 +97,7 @@ func runOn(t *testing.T, s *Server, line string) string {
 	t.Helper()
 	args := bytesOf(quotedWords(line)...)
 	spec, err := Resolve(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var keys [][]byte
 	for _, k := range spec.AppendKeys(nil, args) {
 		keys = append(keys, args[k.Arg])

@@ -19,9 +19,7 @@ import (
 func fakeTarget(t *testing.T, replies ...string) (host, port string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	commands := make(chan string, len(replies)+1)
 	go func() {
@@ -122,15 +120,11 @@ func TestMigrateKeepsKeys(t *testing.T) {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { syscall.Close(fd) })
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	addr, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strconv.Itoa(addr.(*syscall.SockaddrInet4).Port)
 }
 

@@ -176,7 +176,6 @@ func (l *loader) write(items []*rdb.Item) error {
 	return failed
 }
 
-// key writes one key.
 func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 	if i.Expires && i.Expire <= tx.Now() {
 		done.expired++

@@ -124,7 +124,6 @@ func replyPiece(c *Ctx, next uint64, data []byte, err error) error {
 	return err
 }
 
-// writeBulks writes an array of strings.
 func writeBulks(w *resp.Writer, list []string) {
 	w.Array(len(list))
 	for _, s := range list {
@@ -132,7 +131,6 @@ func writeBulks(w *resp.Writer, list []string) {
 	}
 }
 
-// writeBulkSet writes a set of strings.
 func writeBulkSet(w *resp.Writer, list []string) {
 	w.Set(len(list))
 	for _, s := range list {

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"errors"
-
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/cuckoo"
@@ -19,14 +17,6 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 	"github.com/basaltdb/basalt/server/rdb/rdbfile"
 )
-
-// restoreError is the reply for an error of package rdb.
-func restoreError(err error) error {
-	if errors.Is(err, rdb.ErrTooLarge) {
-		return errRestoreSize
-	}
-	return errBadData
-}
 
 // RestoreKey replaces the value of a key, as RESTORE does: for programs that load files.
 func RestoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire int64) error {
@@ -142,7 +132,10 @@ func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err
 		}
 		err = zset.Store(tx, key, entries)
 	case rdb.Stream:
-		err = restoreStream(tx, key, v.Stream)
+		var r *stream.Restorer
+		if r, err = stream.Restore(tx, key); err == nil {
+			err = RestoreStream(r, v.Stream)
+		}
 	case rdb.JSON:
 		_, err = json.Set(tx, key, json.Root(), v.String, json.Always, json.DefaultOptions)
 	case rdb.TDigest:
@@ -159,14 +152,6 @@ func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err
 			Filters: v.Cuckoo.Filters})
 	}
 	return err
-}
-
-func restoreStream(tx *engine.Tx, key []byte, v *rdb.StreamValue) error {
-	r, err := stream.Restore(tx, key)
-	if err != nil {
-		return err
-	}
-	return RestoreStream(r, v)
 }
 
 // RestoreEntries adds the entries of a part of a stream.

@@ -181,9 +181,7 @@ func TestSortSeesItsTransaction(t *testing.T) {
 	run := func(line string) string {
 		args := bytesOf(strings.Fields(line)...)
 		spec, err := Resolve(args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return writeWith(t, db, func(c *Ctx) {
 			c.Args, c.Tx, c.Spec, c.Sess = args, tx, spec, &Session{Namespace: cf.DefaultNamespace}
 			require.NoError(t, spec.Handler(c))

@@ -116,13 +116,6 @@ func writeID(w *resp.Writer, id stream.ID) {
 	w.Bulk(stream.AppendID(buf[:0], id))
 }
 
-func writeIDs(w *resp.Writer, ids []stream.ID) {
-	w.Array(len(ids))
-	for _, id := range ids {
-		writeID(w, id)
-	}
-}
-
 // writeEntry writes an entry: its id and the array of its fields and values.
 func writeEntry(w *resp.Writer, e *stream.Entry) {
 	w.Array(2)
@@ -161,7 +154,6 @@ func xlen(c *Ctx) error {
 	return replyInt(c, n, err)
 }
 
-// xrange is XRANGE and XREVRANGE.
 func xrange(c *Ctx) error {
 	start, end := c.Args[2], c.Args[3]
 	reverse := c.Spec.Name == "xrevrange"

@@ -290,7 +290,10 @@ func xautoclaim(c *Ctx) error {
 	writeID(c.Out, next)
 	c.Out.Array(n)
 	c.Out.Raw(entries.Bytes())
-	writeIDs(c.Out, deleted)
+	c.Out.Array(len(deleted))
+	for _, id := range deleted {
+		writeID(c.Out, id)
+	}
 	return nil
 }
 

@@ -15,7 +15,6 @@ var (
 	errNumIDsMatch = engine.NewError("ERR", "The `numids` parameter must match the number of arguments")
 )
 
-// takeRefs takes KEEPREF, DELREF or ACKED.
 func takeRefs(o *options, to *stream.Refs) bool {
 	switch {
 	case o.is("KEEPREF"):

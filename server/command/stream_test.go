@@ -440,9 +440,7 @@ func TestStreamWait(t *testing.T) {
 		control := &blockedControl{}
 		try := func(args [][]byte, retry, write bool) string {
 			spec, err := Resolve(args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			tx := db.NewTx()
 			defer tx.Release()
 			tx.Begin(cf.DefaultNamespace)

@@ -115,8 +115,3 @@ func (st *state) master() (host, port string, ok bool) {
 	}
 	return words[0], words[1], true
 }
-
-func (st *state) replica() bool {
-	_, _, ok := st.master()
-	return ok
-}

@@ -337,9 +337,7 @@ func TestPrepareDir(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(base+"/used/f", nil, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	undo()
 	if _, err := os.Stat(base + "/used/f"); err != nil {
 		t.Errorf("undo has removed what came later: %v", err)

@@ -113,7 +113,8 @@ func (c *Config) canKeep(st *state) bool {
 // database, and in the file only the setting for that. On an error nothing is stored; stored is the content of the
 // database.
 func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
-	toDB := c.store != nil && st.values[replNamespaceEnabled].Num != 0 && !st.replica()
+	_, _, replica := st.master()
+	toDB := c.store != nil && st.values[replNamespaceEnabled].Num != 0 && !replica
 	if toDB {
 		if err := c.store.StoreNamespaces(st.tokens); err != nil {
 			return err

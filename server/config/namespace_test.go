@@ -58,9 +58,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--requirepass", "p"}, {"--requirepass", "p", "--namespace.a", "t"}} {
 		nowhere, err := Load(args, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, err := range []error{nowhere.AddNamespace("b", "t2"), nowhere.SetNamespace("a", "t2"),
 			nowhere.DeleteNamespace("a")} {
 			if err != ErrNamespaceNowhere {
@@ -162,9 +160,7 @@ func TestNamespaceStore(t *testing.T) {
 		{[]string{"--cluster-enabled", "yes"}, nil},
 	} {
 		c, err := Load(tt.args, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := c.UseNamespaceStore(&memStore{tokens: m{"d": "td"}}); err != tt.want {
 			t.Errorf("%q: %v", tt.args, err)
 		} else if err == nil && c.Namespaces()["d"] != "td" && !c.Bool("cluster-enabled") {

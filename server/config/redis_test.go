@@ -99,9 +99,7 @@ func TestSetRedis(t *testing.T) {
 		{"", "lfu-log-factor 3 lazyfree-lazy-expire yes active-expire-effort 10 hz 100 stream-node-max-entries 0", ""},
 	} {
 		cfg, err := Load([]string{"-c", "-"}, strings.NewReader(c.start))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		have := ""
 		if err := cfg.Set(strings.Fields(c.pairs)...); err != nil {
 			have = err.Error()
@@ -130,9 +128,7 @@ func TestSetRedis(t *testing.T) {
 func TestRedisLogLevel(t *testing.T) {
 	path := write(t, "a.conf", "")
 	c, err := Load([]string{"-c", path}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var told []string
 	c.OnChange("log-level", func(_, level string) error { told = append(told, level); return nil })
 	for _, pair := range []struct{ name, set, own, redis string }{
@@ -146,9 +142,7 @@ func TestRedisLogLevel(t *testing.T) {
 		{"log-level", "fatal", "fatal", "nothing"},
 		{"loglevel", "debug", "debug", "debug"},
 	} {
-		if err := c.Set(pair.name, pair.set); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Set(pair.name, pair.set))
 		own, _ := c.Get("log-level")
 		redis, _ := c.Get("loglevel")
 		if own != pair.own || redis != pair.redis {
@@ -158,9 +152,7 @@ func TestRedisLogLevel(t *testing.T) {
 	if have := strings.Join(told, " "); have != "warning info fatal error info warning fatal debug" {
 		t.Errorf("the log was told %s", have)
 	}
-	if err := c.Rewrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Rewrite())
 	if text, _ := os.ReadFile(path); string(text) != "log-level debug\n" {
 		t.Errorf("the file is %q", text)
 	}
@@ -197,9 +189,7 @@ func TestWarnings(t *testing.T) {
 			"settings without effect here: workers, rocksdb.dump_malloc_stats, maxmemory"},
 	} {
 		cfg, err := Load([]string{"-c", "-"}, strings.NewReader(c.text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if have := strings.Join(cfg.Warnings(), "|"); have != c.want {
 			t.Errorf("%q:\n have %q\n want %q", c.text, have, c.want)
 		}

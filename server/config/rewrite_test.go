@@ -45,9 +45,7 @@ dir /x`)
 		"slowlog-max-len", "7", "slowlog-log-slower-than", "8", "tls-cert-file", ""))
 	for _, err := range []error{c.SetMaster("h 1"), c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"),
 		c.AddNamespace("added", "ta")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	require.NoError(t, c.Rewrite())
 	want := `# head
@@ -120,9 +118,7 @@ KEYS = "K"`)
 	}
 	for _, err := range []error{c.DeleteNamespace("gone"), c.SetNamespace("new token", "t2"),
 		c.AddNamespace("a.b", "ta")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	require.NoError(t, c.Rewrite())
 	want := `# head

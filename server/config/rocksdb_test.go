@@ -39,9 +39,7 @@ func TestMemoryPlan(t *testing.T) {
 				"budget 4096 MiB (chosen) of 16384 MiB test"},
 	} {
 		cfg, err := Load(c.args, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if have := cfg.memoryPlan(memplan.Memory{Bytes: c.memory, Source: "test"}).String(); have != c.want {
 			t.Errorf("%d %q:\n have %s\n want %s", c.memory, c.args, have, c.want)
 		}

@@ -46,7 +46,6 @@ var (
 
 var errProtected = errors.New("can't set protected config")
 
-// failed is the error of CONFIG SET for one argument.
 func failed(name string, err error) error {
 	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
 }

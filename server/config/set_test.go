@@ -62,9 +62,7 @@ func TestSetErrors(t *testing.T) {
 		{"", []string{"REPLICA-read-only", "no", "requirepass", "x"}, ""},
 	} {
 		cfg, err := Load([]string{"-c", "-"}, strings.NewReader(c.start))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all := func(string) bool { return true }
 		before := cfg.Match(all)
 		err = cfg.Set(c.pairs...)

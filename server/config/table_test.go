@@ -45,9 +45,7 @@ func template(t *testing.T) []byte {
 				t.Fatalf("default of %s: %v", s.Name, err)
 			}
 			written, err := conffile.TOMLValue(s, v, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			comment := s.Comment
 			if s.Inert != "" {
 				comment += " Without effect: " + s.Inert + "."
@@ -88,9 +86,7 @@ func TestShippedTOML(t *testing.T) {
 		t.Errorf("kvrocks.toml is not what the table says; run: go test ./server/config -run TestShippedTOML -update")
 	}
 	entries, err := conffile.TOML.Entries(have)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, e := range entries {
 		s, _, ok := setting.Find(e.Key)

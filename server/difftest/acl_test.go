@@ -53,9 +53,7 @@ func redisTable(t *testing.T, c *client) *acl.Table {
 		list = append(list, cmd)
 	}
 	table, err := acl.NewTable(list, func(p []byte) acl.Matcher { return glob.Compile(p) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return table
 }
 
@@ -357,9 +355,7 @@ func TestACLDryRun(t *testing.T) {
 		keys := spec.ACLKeys(nil, spec.AppendKeys(nil, raw), raw)
 		for name, u := range ours {
 			r, err := c.do(append([]string{"ACL", "DRYRUN", name}, args...)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if r.kind == '-' {
 				break // a command or an option that Redis 7.0 does not have
 			}

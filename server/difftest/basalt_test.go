@@ -29,9 +29,7 @@ func startBasaltOn(t testing.TB, db *engine.DB, settings ...string) target {
 		args = append(args, "--"+settings[i], settings[i+1])
 	}
 	cfg, err := config.Load(args, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := server.New(cfg, db, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)

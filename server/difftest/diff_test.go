@@ -158,9 +158,7 @@ func tableFiles(t *testing.T) []string {
 func mustReadTable(t *testing.T, file string) []command {
 	t.Helper()
 	commands, err := readTable(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return commands
 }
 

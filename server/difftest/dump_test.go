@@ -184,14 +184,10 @@ func TestDump(t *testing.T) {
 				}
 				if to.from == to.to { // the value as it is with the value as it becomes
 					before, err := replies(to.from, 2, false, commands)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					onto.must(t, "RESTORE", "k", "0", payload, "REPLACE")
 					after, err := replies(to.from, 2, false, commands)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					for i, c := range commands {
 						if w, g := withoutClock(c.String(), before[i].raw), withoutClock(c.String(), after[i].raw); w != g {
 							t.Errorf("%s: %.300q became %.300q", c, w, g)

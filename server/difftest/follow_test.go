@@ -16,6 +16,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // field returns a field of INFO, "" when there is none.
@@ -34,9 +35,7 @@ func (c *client) field(t testing.TB, section, name string) string {
 func follows(t *testing.T, replica *client, redis target) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(redis.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	replica.must(t, "REPLICAOF", host, port)
 }
 
@@ -102,13 +101,9 @@ func sameKeys(t *testing.T, redis, basalt *client) (n int) {
 			for _, line := range append(reads, "PTTL k") {
 				cmd := newCommand(k, renamed(words(line), k)...)
 				want, err := redis.do(cmd.args...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, err := basalt.do(cmd.args...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				text := ""
 				switch {
 				case cmd.name() == "PTTL":

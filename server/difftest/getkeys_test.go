@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/internal/require"
 	commands "github.com/basaltdb/basalt/server/command"
 )
 
@@ -58,13 +59,9 @@ func TestKeyFlags(t *testing.T) {
 		}
 	}
 	want, err := replies(redis, 2, true, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := replies(basalt, 2, true, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[string]bool{}
 	reported := map[string]int{}
 	for i, s := range specs {

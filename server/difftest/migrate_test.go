@@ -4,6 +4,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // TestMigrate moves keys from redis-server and from basalt to redis-server and to basalt: the replies, and what is on
@@ -14,9 +16,7 @@ func TestMigrate(t *testing.T) {
 		var lines [2][]string
 		for i, from := range sources {
 			host, port, err := net.SplitHostPort(to.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			source := connect(t, from.Addr(), 2)
 			other := connect(t, to.Addr(), 2)
 			for _, line := range []string{
@@ -45,9 +45,7 @@ func TestMigrate(t *testing.T) {
 					c, text = other, rest
 				}
 				words, err := splitLine(strings.NewReplacer("HOST", host, "PORT", port).Replace(text))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, err := c.do(words...)
 				if err != nil {
 					t.Fatalf("%s: %v", line, err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // monitored is what two clients send while a third one has sent MONITOR: quoting, secrets, commands that are refused,
@@ -84,9 +86,7 @@ func TestMonitor(t *testing.T) {
 			c := connect(t, to.Addr(), 2)
 			send := func(c *client, line string) {
 				words, err := splitLine(line)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if _, err := c.do(words...); err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
@@ -99,9 +99,7 @@ func TestMonitor(t *testing.T) {
 			send(c, "ECHO end")
 			for {
 				r, err := readReply(m.in)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				line := strings.ReplaceAll(string(r.raw), c.conn.LocalAddr().String(), "client")
 				at := monitorTime.FindStringIndex(line)
 				if at == nil {

@@ -39,9 +39,7 @@ func startRedisAt(t testing.TB, path string, options ...string) target {
 	// Another process may take the port between its choice and its use.
 	for range 5 {
 		port, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if addr, ok := tryRedis(t, path, port, options); ok {
 			return address(addr)
 		}
@@ -57,9 +55,7 @@ func tryRedis(t testing.TB, path string, port int, options []string) (addr strin
 		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "notice", "--logfile", ""}, options...)
 	cmd := exec.Command(path, args...)
 	log, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	ready, exited := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -104,17 +100,11 @@ func freePort() (int, error) {
 // TestPortOfAnotherServer: a server that has the port already is not taken for the redis-server that could not get it.
 func TestPortOfAnotherServer(t *testing.T) {
 	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(startBasalt(t).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if addr, ok := tryRedis(t, path, n, nil); ok {
 		t.Errorf("redis-server is said to listen on %s", addr)
 	}

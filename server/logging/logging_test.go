@@ -19,9 +19,7 @@ import (
 func TestStdout(t *testing.T) {
 	var out bytes.Buffer
 	l, err := Open(Options{stdout: &out, Level: "warning"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.Info("hidden")
 	l.Warn("shown", zap.Int("port", 6666))
 	require.NoError(t, l.SetLevel("info"))
@@ -51,18 +49,14 @@ func TestFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "logs")
 	for _, message := range []string{"first", "second"} {
 		l, err := Open(Options{Targets: []Target{{Name: dir}}, RetentionDays: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l.Info(message)
 		l.SetRetentionDays(7)
 		l.Info(message + " again")
 		require.NoError(t, l.Close())
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.log")) // two, if it is midnight
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var text []byte
 	for _, file := range files {
 		part := require.File(t, file)
@@ -78,15 +72,11 @@ func TestFile(t *testing.T) {
 func TestReopen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	l, err := Open(Options{Targets: []Target{{Name: dir}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	name := filepath.Join(dir, FileName)
 	first, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, away := range []func() error{
 		func() error { return os.Rename(name, name+".1") },
 		func() error { return os.RemoveAll(dir) },
@@ -108,9 +98,7 @@ func TestReopen(t *testing.T) {
 // TestStalledReader: lines that nobody reads are lost, and no one waits for the reader.
 func TestStalledReader(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	defer w.Close()
 	s := &stream{File: w}
@@ -147,9 +135,7 @@ func TestRotationByDay(t *testing.T) {
 	day := time.Date(2030, 5, 1, 23, 59, 59, 0, time.Local)
 	now := func() time.Time { return day }
 	r, err := openRotator(name, -1, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write := func(line string) {
 		t.Helper()
 		if _, err := r.Write([]byte(line)); err != nil {
@@ -159,9 +145,7 @@ func TestRotationByDay(t *testing.T) {
 	backups := func() int {
 		t.Helper()
 		list, err := filepath.Glob(filepath.Join(filepath.Dir(name), "basalt-*.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(list)
 	}
 	write("one\n")
@@ -218,9 +202,7 @@ func TestTargetLevels(t *testing.T) {
 	var out, errs bytes.Buffer
 	l, err := Open(Options{Targets: []Target{{dir, ""}, {Stdout, "warning"}, {Stderr, "error"}}, stdout: &out,
 		stderr: &errs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.Debug("below the log's own level")
 	l.Info("one")
 	l.Warn("two")

@@ -96,8 +96,8 @@ func (c *contents) open() *hashPart {
 	if h := c.hash(); h != nil {
 		return h
 	}
-	h := newHashPart(c.began())
-	h.full = true
+	h := &hashPart{full: true}
+	h.allocate(c.began())
 	for _, key := range c.keys {
 		h.add(nil, c, key, hashKey(key))
 	}
@@ -192,7 +192,8 @@ func storeName(t *vm.LTable, name string, value vm.LValue) { store(nil, t, vm.LS
 func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	c := contentsOf(t)
 	switch length := len(c.array); {
-	case n == cap(c.array)+1 && n == length+1 && value != vm.LNil && c.onlyArray():
+	case n == cap(c.array)+1 && n == length+1 && value != vm.LNil && c.dict == nil && cap(c.keys) == 0 &&
+		!slices.ContainsFunc(c.array, isNil): // the table has only a full array
 		growArray(L, c, powerOfTwo(n)) // as rehash would
 		setPlace(c, n, value)
 	case n > cap(c.array):
@@ -205,11 +206,6 @@ func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 		c.array[n-1] = value
 		trim(c)
 	}
-}
-
-// onlyArray reports whether a table has only an array, without nil in it.
-func (c *contents) onlyArray() bool {
-	return c.dict == nil && cap(c.keys) == 0 && !slices.ContainsFunc(c.array, isNil)
 }
 
 // addField is storeName for a key that the table probably does not have.
@@ -230,7 +226,6 @@ func addField(t *vm.LTable, key, value vm.LValue) {
 	}
 }
 
-// setPlace sets a place of the array.
 func setPlace(c *contents, n int, value vm.LValue) {
 	if length := len(c.array); n > length {
 		c.array = c.array[:n]

@@ -44,7 +44,6 @@ func equal(L *vm.LState, a, b vm.LValue) bool {
 	return vm.LVAsBool(callMeta(L, f, a, b))
 }
 
-// lessThan is a < b.
 func lessThan(L *vm.LState, a, b vm.LValue) bool {
 	switch x := a.(type) {
 	case vm.LNumber:

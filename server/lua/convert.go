@@ -125,7 +125,7 @@ func (r *reader) value() (vm.LValue, error) {
 		if !r.st.account(tableBytes + n*valueBytes) {
 			return nil, errStopped
 		}
-		t := listTable(n)
+		t := newTable(listPlaces(n), 0)
 		for i := 1; i <= n; i++ {
 			v, err := r.value()
 			if err != nil {
@@ -235,9 +235,6 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	}
 	return st.writeArray(w, t, depth)
 }
-
-// listTable returns a table for n elements.
-func listTable(n int) *vm.LTable { return newTable(listPlaces(n), 0) }
 
 // listPlaces returns the array size that adding n elements one after the other would give.
 func listPlaces(n int) int {

@@ -97,7 +97,6 @@ func checkThread(L *vm.LState) *vm.LState {
 	return co
 }
 
-// status returns the state of a coroutine.
 func status(L *vm.LState, co *vm.LState) string {
 	switch {
 	case co.Dead:

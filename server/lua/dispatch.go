@@ -371,7 +371,6 @@ var numberKind = func() unsafe.Pointer {
 	return (*lvalue)(unsafe.Pointer(&v)).kind
 }()
 
-// number returns the value of a number.
 func (st *state) number(f float64) (v vm.LValue) {
 	if i := int(f); uint(i) < uint(len(small)) && float64(i) == f && (i != 0 || !math.Signbit(f)) {
 		return small[i]

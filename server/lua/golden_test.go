@@ -75,9 +75,7 @@ func TestFailedFunctionClosesVariables(t *testing.T) {
 local saved
 redis.register_function('fail', function() local x = 7 saved = function() x = x + 1 return x end error('e') end)
 redis.register_function('call', function() local a, b, c, d, f = 1, 2, 3, 4, saved return {saved(), f()} end)`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, want := range []string{"-ERR user_function:3: e script: fail, on @user_function:3.", "*2\r\n:8\r\n:9\r\n"} {
 		r := &Run{Function: l.Functions[i], Host: &echo{}, Out: &resp.Writer{}}
 		got := ""

@@ -238,7 +238,6 @@ func (st *state) keep(l *Library, functions map[string]*vm.LFunction) {
 	st.loaded[l] = functions
 }
 
-// on returns the function for a state.
 func (f *Function) on(st *state) (*vm.LFunction, error) {
 	functions := st.loaded[f.Library]
 	if functions == nil {
@@ -350,7 +349,6 @@ type environment struct {
 // forScripts are the fields of redis that function libraries do not have.
 var forScripts = []string{"breakpoint", "debug", "replicate_commands"}
 
-// libraries returns the globals of libraries.
 func (st *state) libraries() environment {
 	if st.libEnv.raw != nil {
 		return st.libEnv

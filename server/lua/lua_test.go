@@ -376,9 +376,7 @@ func BenchmarkEval(b *testing.B) {
 func TestScriptsAllocateLittle(t *testing.T) {
 	e := newEngine(t, 1<<28)
 	script, err := e.Script([]byte("return 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var w resp.Writer
 	r := &Run{Script: script, Host: &echo{}, Out: &w}
 	n := testing.AllocsPerRun(100, func() {
@@ -423,9 +421,7 @@ func BenchmarkFCall(b *testing.B) {
 			"keys[1]) end)",
 	} {
 		l, err := e.Library([]byte("#!lua name=l\n" + source))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			var w resp.Writer

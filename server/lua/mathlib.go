@@ -30,8 +30,6 @@ func (r *random) next() uint64 {
 	}
 }
 
-func (r *random) seed(n int32) { r.x.Store(uint64(uint32(n))<<16 | 0x330e) }
-
 func openMath(st *state, L *vm.LState) {
 	functions := map[string]vm.LGFunction{
 		"atan2": ofTwo(libm.Atan2),
@@ -93,7 +91,7 @@ func openMath(st *state, L *vm.LState) {
 		if !st.running {
 			raise(L, "math.randomseed can only be called inside a script invocation")
 		}
-		st.engine.random.seed(int32(checkInt(L, 1)))
+		st.engine.random.x.Store(uint64(uint32(checkInt(L, 1)))<<16 | 0x330e)
 		return 0
 	}
 	st.library(L, "math", functions, map[string]vm.LValue{"pi": vm.LNumber(math.Pi), "huge": vm.LNumber(math.Inf(1))})

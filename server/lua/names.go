@@ -95,7 +95,6 @@ func (s site) name(reg, pc int) (kind, name string) {
 	return "", ""
 }
 
-// key returns the text of a constant string key.
 func (s site) key(rk int) string {
 	if rk&constantBit != 0 {
 		if text, ok := s.proto.Constants[rk&^constantBit].(vm.LString); ok {

@@ -75,12 +75,6 @@ func hashString(s string) uint32 {
 	return h
 }
 
-func newHashPart(size int) *hashPart {
-	h := &hashPart{}
-	h.allocate(size)
-	return h
-}
-
 // allocate allocates nodes for a number of keys.
 func (h *hashPart) allocate(size int) {
 	h.nodes, h.free = nil, 0
@@ -118,7 +112,6 @@ func (h *hashPart) find(key vm.LValue) int {
 	return -1
 }
 
-// live reports whether the key of a node has a value.
 func (h *hashPart) live(c *contents, n *node) bool {
 	return n.key != nil && (h.full || c.other(n.key) != vm.LNil)
 }

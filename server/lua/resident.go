@@ -299,7 +299,6 @@ func (r *resident) enter(e *Engine) error {
 	}
 }
 
-// run runs a function.
 func (r *resident) run(e *Engine, run *Run) error {
 	if err := r.enter(e); err != nil {
 		return err
@@ -398,7 +397,6 @@ func dropped[T any](s []T) []T {
 	return s[:0]
 }
 
-// restore restores the content of a table.
 func (s *tableCopy) restore(entries []vm.LValue, nodes []node) {
 	*s.t = *newTable(s.array, s.began)
 	s.t.Metatable = s.meta

@@ -75,7 +75,6 @@ func SHA(source []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// newScript compiles a script.
 func newScript(source []byte) (*Script, error) {
 	flags, declares, err := Declared(source)
 	if err != nil {

@@ -106,7 +106,12 @@ func structPack(L *vm.LState) int {
 		b = append(b, make([]byte, padding)...)
 		switch opt {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
-			b = appendInteger(b, checkNumber(L, arg), size, f.big)
+			v := checkNumber(L, arg)
+			u := uint64(int64(cInt(v)))
+			if v >= 0 {
+				u = cUnsigned(v)
+			}
+			b = appendUnsigned(b, u, size, f.big)
 			arg++
 		case 'x':
 			b = append(b, 0)
@@ -139,14 +144,6 @@ func structPack(L *vm.LState) int {
 		work(L, 1)
 	}
 	return pushBytes(L, b)
-}
-
-func appendInteger(b []byte, f float64, size int, big bool) []byte {
-	n := uint64(int64(cInt(f)))
-	if f >= 0 {
-		n = cUnsigned(f)
-	}
-	return appendUnsigned(b, n, size, big)
 }
 
 func appendUnsigned(b []byte, n uint64, size int, big bool) []byte {

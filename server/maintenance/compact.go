@@ -43,7 +43,6 @@ func (w *Work) Compact(namespace string) error {
 	return err
 }
 
-// schedules starts the key counts, backups and compactions that are due.
 func (w *Work) schedules(now time.Time) {
 	settings := w.Settings()
 	if w.firing.scan.Due(settings.ScanCron, now) {

@@ -155,9 +155,7 @@ func TestBackupIsAlwaysThere(t *testing.T) {
 	}
 	for _, table := range tables {
 		info, err := os.Stat(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if original, err := os.Stat(filepath.Join(f.DB.Dir(), filepath.Base(table))); err == nil &&
 			!os.SameFile(info, original) {
 			t.Errorf("%s is a copy", table)
@@ -230,9 +228,7 @@ func TestSchedules(t *testing.T) {
 	f := newFixture(t)
 	cron := func(text string) compaction.Cron {
 		c, err := compaction.ParseCron(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return c
 	}
 	f.settings = Settings{BackupDir: filepath.Join(t.TempDir(), "backup"), KeepBackups: true,
@@ -333,9 +329,7 @@ func TestStart(t *testing.T) {
 func TestReplacedMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	f.settings = Settings{ExpiredPercent: 50}
-	if err := f.DB.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.DB.Close())
 	if _, err := f.DB.CompactExpired(50, f.DB.CompactionClock()); err == nil {
 		t.Fatal("a closed database was compacted")
 	}

@@ -18,9 +18,7 @@ import (
 func load(t *testing.T, args ...string) *config.Config {
 	t.Helper()
 	cfg, err := config.Load(append([]string{"--dir", t.TempDir()}, args...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -82,9 +80,7 @@ func TestConsoleSettings(t *testing.T) {
 func TestMayCall(t *testing.T) {
 	for rules, want := range map[string]bool{"+@all": true, "+kprofile": true, "+@all -@dangerous": false, "": false} {
 		u, err := command.ACLTable().NewUser("u", false).Apply(strings.Fields("on nopass " + rules)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := mayCall(u, "kprofile"); got != want {
 			t.Errorf("%q: %v", rules, got)
 		}

@@ -38,6 +38,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 	num := func(name string) int { return int(cfg.Int(name)) }
 	stop := num("rocksdb.level0_stop_writes_trigger")
 	_, _, isReplica := cfg.Master()
+	_, openTables := OpenFiles(cfg)
 	return engine.Options{
 		Dir:              cfg.DBDir(),
 		Slots:            cfg.Bool("cluster-enabled"),
@@ -71,7 +72,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 			MaxWriteBufferNumber:           num("rocksdb.max_write_buffer_number"),
 			MinWriteBufferNumberToMerge:    num("rocksdb.min_write_buffer_number_to_merge"),
 			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * MiB,
-			MaxOpenFiles:                   maxOpenFiles(cfg),
+			MaxOpenFiles:                   min(num("rocksdb.max_open_files"), int(openTables)), // -1 = all
 			MaxBackgroundCompactions:       num("rocksdb.max_background_compactions"),
 			MaxBackgroundFlushes:           num("rocksdb.max_background_flushes"),
 			MaxBackgroundJobs:              num("rocksdb.max_background_jobs"),

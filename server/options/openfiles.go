@@ -35,15 +35,6 @@ func divideFiles(limit, wanted int64) (clients, tables int64) {
 	return rest - tables, tables
 }
 
-// maxOpenFiles returns the number of table files that RocksDB may hold open, -1 = all.
-func maxOpenFiles(cfg *config.Config) int {
-	wanted := cfg.Int("rocksdb.max_open_files")
-	if _, tables := OpenFiles(cfg); wanted > tables {
-		wanted = tables
-	}
-	return int(wanted)
-}
-
 // CheckClients refuses a maxclients that exceeds the limit of open files.
 func CheckClients(cfg *config.Config) error {
 	if most, _ := OpenFiles(cfg); cfg.Int("maxclients") > most {

@@ -123,7 +123,6 @@ type nameSet struct {
 // NameBytes returns how many bytes a name takes where it is kept.
 func NameBytes(name string) int { return len(name) + int(unsafe.Sizeof(name)) }
 
-// add adds a name and reports whether it is new.
 func (s *nameSet) add(name string) bool {
 	if _, ok := s.names[name]; ok {
 		return false

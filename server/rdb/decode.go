@@ -196,7 +196,6 @@ func (r *reader) hashTTL(t byte, v *Value) {
 	r.checkExpiries(v)
 }
 
-// hashValkey reads a hash of Valkey with expiring fields.
 func (r *reader) hashValkey(v *Value) {
 	for n := r.Count(2 + 8); n > 0 && r.Err == nil; n-- {
 		v.Elems = append(v.Elems, r.String())

@@ -265,7 +265,6 @@ func (f *File) next(i *Item) error {
 	}
 }
 
-// key reads a key with its value.
 func (f *File) key(t byte, i *Item) error {
 	r := reader{Reader: raw.NewSourceReader(f.src, f.budget)}
 	r.Chunk = f.chunk

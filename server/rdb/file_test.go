@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // rdbFile builds a file of a version, with items and the checksum.
@@ -148,9 +149,7 @@ func TestAux(t *testing.T) {
 		aux("lua", "return 1"))
 	open := func() *File {
 		f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return f
 	}
 	var got []string
@@ -249,9 +248,7 @@ func TestFileOfValues(t *testing.T) {
 		v := randomValue(r, Kind(n%6))
 		body, _ := v.append(nil)
 		v, err := Decode(body, hugeBudget)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		key := fmt.Sprintf("key:%d:%s", n, randomString(r))
 		items = append(items, string(body[:1])+string(AppendString(nil, []byte(key)))+string(body[1:]))
 		fmt.Fprintf(&want, "0 %q %s\n", key, text(v))

@@ -40,9 +40,7 @@ func TestModules(t *testing.T) {
 		"\x07"+str("b")+moduleType("MBbloom--", 4)+"\x02\x01\x05"+str("bits")+"\x00",
 		"\x07"+str("o")+moduleType("graphdata", 9)+double(1)+"\x03abcd\x01\x05\x00", "\x00"+str("s")+str("v"))
 	f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.SkipModules()
 	var got []string
 	err = f.Each(1<<20, func(i *Item) error {
@@ -108,9 +106,7 @@ func TestParts(t *testing.T) {
 	file := rdbFile(12, list, set, zset, hash, expiring, quick, string(b[:1])+str("x")+string(b[1:]), "\x00"+str("end")+
 		str("v"))
 	f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	counts, parts, last := map[string]int{}, map[string]int{}, ""
 	var latest Item
 	err = f.Each(16<<10, func(i *Item) error {
@@ -159,9 +155,7 @@ func TestParts(t *testing.T) {
 func TestPreamble(t *testing.T) {
 	file := rdbFile(11, "\x00"+str("a")+str("v")) + "*1\r\n$4\r\nPING\r\n"
 	f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.Preamble()
 	require.NoError(t, f.Each(1<<20, func(*Item) error { return nil }))
 	if rest, err := io.ReadAll(f.Rest()); string(rest) != "*1\r\n$4\r\nPING\r\n" || err != nil {

@@ -38,7 +38,6 @@ const (
 	entrySameFields = 2
 )
 
-// stream reads a stream of the type t.
 func (r *reader) stream(t byte, v *Value) {
 	s := &StreamValue{}
 	v.Stream = s
@@ -76,7 +75,6 @@ func (r *reader) stream(t byte, v *Value) {
 	}
 }
 
-// node reads a node.
 func (r *reader) node(s *StreamValue) {
 	key := r.String()
 	b := r.String()

@@ -14,7 +14,7 @@ import (
 func (r *Report) infoReplication(w *info.Writer, _ string) {
 	latest := r.DB.LatestSequence()
 	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
-	if r.isReplica() {
+	if _, _, replica := r.Config.Master(); replica {
 		r.infoMaster(w)
 	} else {
 		w.Text("role", "master")

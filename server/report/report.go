@@ -53,26 +53,6 @@ type Report struct {
 // New makes a Report.
 func New(o Options) *Report {
 	r := &Report{Options: o}
-	r.register()
-	return r
-}
-
-// ResetStats sets the counters to zero that are not of the sessions.
-func (r *Report) ResetStats() {
-	r.DB.Stats.Hits.Store(0)
-	r.DB.Stats.Misses.Store(0)
-	r.DB.Stats.ExpiredFields.Store(0)
-	r.expiredBefore.Store(r.DB.ExpiredKeys())
-	r.Master.ResetStats()
-	r.Replica.ResetStats()
-}
-
-func (r *Report) isReplica() bool {
-	_, _, ok := r.Config.Master()
-	return ok
-}
-
-func (r *Report) register() {
 	r.Sections.Register(
 		info.Section{Name: "Server", Fields: r.infoServer},
 		info.Section{Name: "Clients", Fields: r.infoClients},
@@ -96,4 +76,15 @@ func (r *Report) register() {
 		info.Section{Name: "RocksDB", Fields: info.RocksDB{DB: r.DB}.Fields},
 		info.Section{Name: "RocksDB", Fields: r.infoRocksDB},
 	)
+	return r
+}
+
+// ResetStats sets the counters to zero that are not of the sessions.
+func (r *Report) ResetStats() {
+	r.DB.Stats.Hits.Store(0)
+	r.DB.Stats.Misses.Store(0)
+	r.DB.Stats.ExpiredFields.Store(0)
+	r.expiredBefore.Store(r.DB.ExpiredKeys())
+	r.Master.ResetStats()
+	r.Replica.ResetStats()
 }

@@ -189,7 +189,6 @@ func (r *Report) infoStats(w *info.Writer, _ string) {
 	count("total_write_transactions", int64(r.DB.Stats.GroupedTx.Load()))
 }
 
-// infoDerived writes the numbers of the record cache and of derived state.
 func (r *Report) infoDerived(w *info.Writer) {
 	registry := r.DB.Derived()
 	all := registry.Stats()
@@ -253,17 +252,12 @@ func (r *Report) infoLatencies(w *info.Writer, _ string) {
 		name := command.ByID(i).FullName()
 		w.Record("latency_percentiles_usec_"+name, name, func(w *info.Writer) {
 			for _, p := range percentiles {
-				w.Add(info.Field{Name: "p" + formatPercentile(p), Kind: info.Gauge, Unit: info.Microseconds,
+				percent := strings.TrimRight(strings.TrimRight(strconv.FormatFloat(p, 'f', 6, 64), "0"), ".")
+				w.Add(info.Field{Name: "p" + percent, Kind: info.Gauge, Unit: info.Microseconds,
 					Float: float64(h.Percentile(p)) / 1000, Decimals: 3})
 			}
 		})
 	}
-}
-
-// formatPercentile returns a percentile with at most 6 decimals, without trailing zeros.
-func formatPercentile(p float64) string {
-	s := strconv.FormatFloat(p, 'f', 6, 64)
-	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
 func (r *Report) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", r.Cluster != nil) }

@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Patience is how long a test waits for what must happen. A busy host may stop the process for minutes.
@@ -47,9 +48,7 @@ func Config(t testing.TB, settings ...string) *config.Config {
 		args = append(args, s)
 	}
 	cfg, err := config.Load(args, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -57,9 +56,7 @@ func Config(t testing.TB, settings ...string) *config.Config {
 func Start(t testing.TB, settings ...string) *Harness {
 	t.Helper()
 	h, err := TryStart(t, settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h
 }
 
@@ -103,9 +100,7 @@ func (h *Harness) Ticker(t testing.TB, name string) int {
 		t.Fatalf("RocksDB has no ticker %s", name)
 	}
 	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -152,9 +147,7 @@ type Client struct {
 func (h *Harness) Dial(t testing.TB) *Client {
 	t.Helper()
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { nc.Close() })
 	return NewClient(t, nc)
 }
@@ -163,12 +156,7 @@ func NewClient(t testing.TB, nc net.Conn) *Client { return &Client{t, nc, bufio.
 
 // Encode makes a command as clients send it.
 func Encode(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	return b.String()
+	return string(resp.AppendCommand(nil, args...))
 }
 
 // Pipeline encodes commands whose words are separated by blanks.

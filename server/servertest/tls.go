@@ -17,16 +17,12 @@ import (
 func FreePort(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { syscall.Close(fd) })
 	require.NoError(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	addr, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strconv.Itoa(addr.(*syscall.SockaddrInet4).Port)
 }
 
@@ -48,9 +44,7 @@ func StartTLS(t testing.TB, settings ...string) (*Harness, *testcert.Authority) 
 func (h *Harness) DialTLS(t testing.TB, config *tls.Config) *Client {
 	t.Helper()
 	nc, err := net.Dial("tcp", h.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return Secured(t, nc, config)
 }
 

@@ -110,7 +110,6 @@ func (c *run) noteEnded(ch *change) {
 	}
 }
 
-// endEvents returns the events of a key that has expired.
 func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 	if how == engine.FieldsExpired {
 		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key},
@@ -168,7 +167,6 @@ func (c *run) noteEvent(ns string, e command.KeyEvent) {
 	c.deferred = c.srv.appendEvent(c.deferred, classes, ns, e)
 }
 
-// appendEvent appends the messages of an event.
 func (s *Shared) appendEvent(messages []pubsub.Message, classes command.EventClass, ns string,
 	e command.KeyEvent) []pubsub.Message {
 	db := s.databaseName(ns)

@@ -143,7 +143,7 @@ func (c *run) answer(f *frame, r *request) (err error) {
 		}
 	}
 	if keep && err == nil && !c.out.Overflowed() {
-		c.keepReply(c.out.Bytes()[r.reply:])
+		c.srv.replies.Put(&c.repeat.request, c.out.Bytes()[r.reply:], c.repeat.until)
 	}
 	return err
 }

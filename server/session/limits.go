@@ -76,10 +76,12 @@ type Limits struct {
 // refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands that
 // add no data still run, so users can free space.
 func (l *Limits) refuseWrite(flags command.Flag) error {
-	switch {
+	switch until := l.Replicas.Load(); {
 	case l.ReadOnly.Load():
 		return command.ErrReadOnly
-	case l.lacksReplicas():
+	// It reads the clock itself: a process that was stopped (SIGSTOP) must not write before another part of the server
+	// has noticed how long the stop took.
+	case until != 0 && time.Now().UnixNano() > until:
 		return command.ErrNoReplicas
 	case flags&command.DenyOOM != 0 && l.Full.Load():
 		return command.ErrDBSize
@@ -103,10 +105,6 @@ func (l *Limits) refuse(flags command.Flag) error {
 // verdict is what the limits have said at one moment. It holds for all commands of a transaction or script: a server
 // that becomes a replica, loses its replicas or gets full meanwhile must not let a part of them run.
 type verdict struct{ stale, write, grow error }
-
-func (l *Limits) verdict() verdict {
-	return verdict{l.refuse(0), l.refuseWrite(0), l.refuseWrite(command.DenyOOM)}
-}
 
 // refuse is Limits.refuse of the moment of the verdict.
 func (v *verdict) refuse(flags command.Flag) error {
@@ -152,7 +150,8 @@ func (c *run) limit(flags command.Flag) error {
 // the verdict.
 func (c *run) judge() (made bool) {
 	if made = !c.judged; made {
-		c.judged, c.verdict = true, c.srv.Limits.verdict()
+		l := &c.srv.Limits
+		c.judged, c.verdict = true, verdict{l.refuse(0), l.refuseWrite(0), l.refuseWrite(command.DenyOOM)}
 	}
 	return made
 }
@@ -160,19 +159,7 @@ func (c *run) judge() (made bool) {
 // unjudge ends the verdict if judge has made it.
 func (c *run) unjudge(made bool) { c.judged = c.judged && !made }
 
-// lacksReplicas reads the clock itself: a process that was stopped (SIGSTOP) must not write before another part of
-// the server has noticed how long the stop took.
-func (l *Limits) lacksReplicas() bool {
-	until := l.Replicas.Load()
-	return until != 0 && time.Now().UnixNano() > until
-}
-
 var errScriptStale = engine.NewError("ERR", "Can not execute the command on a stale replica")
-
-// idle returns the time after which an idle client is disconnected, 0 = never.
-func (l *Limits) idle() time.Duration { return time.Duration(l.Timeout.Load()) * time.Second }
-
-func (l *Limits) output() int { return int(l.Out.Load()) }
 
 // OutputLimits are the limits of client-output-buffer-limit, by the class of the client.
 type OutputLimits struct{ Normal, PubSub OutputLimit }
@@ -195,7 +182,7 @@ func (c *conn) outputLimit() int {
 			return l.PubSub.Hard
 		}
 	}
-	return c.srv.Limits.output()
+	return int(c.srv.Limits.Out.Load())
 }
 
 // replyLimit returns how many bytes of a reply may be made before a part of it can leave, 0 = no limit.
@@ -239,7 +226,7 @@ func (c *conn) idleLimit() time.Duration {
 	if c.Subscribed() || c.monitoring {
 		return 0 // a subscriber is not idle
 	}
-	return c.srv.Limits.idle()
+	return time.Duration(c.srv.Limits.Timeout.Load()) * time.Second
 }
 
 var errQueryLimit = errors.New("query buffer limit exceeded")

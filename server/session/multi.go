@@ -135,7 +135,6 @@ func (c *run) Exec() error {
 	}
 }
 
-// execQueued runs the queued commands.
 func (c *run) execQueued(m *multi) error {
 	writes := func() bool { return c.mayWriteQueued(m) }
 	err := c.lockUnpaused(writes, func() error {

@@ -39,9 +39,6 @@ func (c *run) findReply(r *request) (kept []byte, keep bool) {
 	return nil, keep
 }
 
-// keepReply caches the reply of the finished command.
-func (c *run) keepReply(reply []byte) { c.srv.replies.Put(&c.repeat.request, reply, c.repeat.until) }
-
 // keptUntil returns the time until which the value of a key stays the same without writes; ok is false when parts of
 // the value may expire, or the key does not exist.
 func keptUntil(tx *engine.Tx, key []byte) (until int64, ok bool) {

@@ -43,9 +43,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 func allRead(t *testing.T, c *session.Loop) (empty bool) {
 	t.Helper()
 	raw, err := c.Wire().SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		empty = err == syscall.EAGAIN
@@ -60,9 +58,7 @@ func TestTLSWakes(t *testing.T) {
 		h, ca := servertest.StartTLS(t)
 		other := h.DialTLS(t, ca.Client(""))
 		nc, err := net.Dial("tcp", h.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cut := &cutConn{Conn: nc}
 		config := ca.Client("")
 		config.MaxVersion = version

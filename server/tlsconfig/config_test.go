@@ -148,9 +148,7 @@ func TestServer(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			state, err := handshake(t, c, tt.client)
 			if (err != nil) != tt.refused {
 				t.Fatalf("handshake: %v", err)
@@ -175,9 +173,7 @@ func TestSessions(t *testing.T) {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			c, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: tt.caching,
 				SessionTimeout: tt.timeout})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			client := ca.Client("")
 			client.MaxVersion = version
 			client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
@@ -197,9 +193,7 @@ func TestSessions(t *testing.T) {
 			// What another configuration has made is worth nothing.
 			next, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: true,
 				SessionTimeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if state, err = handshake(t, next, client); err != nil || state.DidResume {
 				t.Errorf("%+v, version %x: after a reload: resumed %v, %v", tt, version, state.DidResume, err)
 			}
@@ -210,9 +204,7 @@ func TestSessions(t *testing.T) {
 // TestCipherNames compares with the names that OpenSSL gives the suites.
 func TestCipherNames(t *testing.T) {
 	out, err := exec.Command("openssl", "ciphers", "-stdname", "ALL:@SECLEVEL=0").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	known := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) > 2 {

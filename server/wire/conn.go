@@ -41,7 +41,7 @@ func New(nc net.Conn, limits Limits) *Conn {
 		c.raw, _ = sc.SyscallConn()
 	}
 	if c.raw == nil {
-		nc = newTimed(nc)
+		nc = &timed{Conn: nc, changed: make(chan struct{})}
 	}
 	c.nc = nc
 	c.in.init(nc, c.raw)
@@ -262,8 +262,6 @@ type timed struct {
 	changed chan struct{} // closed when at or closed changes
 	closed  bool
 }
-
-func newTimed(nc net.Conn) *timed { return &timed{Conn: nc, changed: make(chan struct{})} }
 
 func (t *timed) change(f func()) {
 	t.mu.Lock()

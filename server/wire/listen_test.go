@@ -15,9 +15,7 @@ import (
 
 func TestListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
 	local := []string{"127.0.0.1"}
@@ -86,9 +84,7 @@ func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	listen := func() (net.Listener, error) { return listenUnix(path, 0o640, 5) }
 	l, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -115,9 +111,7 @@ func TestUnixSocket(t *testing.T) {
 	// What is no longer ours is not removed.
 	require.NoError(t, os.Remove(path))
 	next, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.Close()
 	if c, err := net.Dial("unix", path); err != nil {
 		t.Errorf("the other's socket: %v", err)

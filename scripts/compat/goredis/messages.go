@@ -199,7 +199,6 @@ func scripts(ctx context.Context, c *redis.Client) error {
 	)
 }
 
-// functions loads a library and calls its functions.
 func functions(ctx context.Context, c *redis.Client) error {
 	const library = "#!lua name=compat\n" +
 		"redis.register_function('twice', function(keys, args) return redis.call('INCRBY', keys[1], args[1] * 2) end)\n" +

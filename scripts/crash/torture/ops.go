@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/resp"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // op is one write: the command, and its effect on the writer's state. apply
@@ -21,19 +21,19 @@ type op struct {
 const anyReply = ""
 
 // render formats a reply: +OK, :1, $text, $nil, or [elements].
-func render(v resp.Value) string {
+func render(v resp.Reply) string {
 	switch {
-	case v.IsNull():
+	case v.Null:
 		return "$nil"
-	case v.Type() == resp.Array:
-		parts := make([]string, len(v.Array()))
-		for i, e := range v.Array() {
-			parts[i] = render(e)
+	case v.Kind == '*':
+		parts := make([]string, len(v.Elems))
+		for i := range v.Elems {
+			parts[i] = render(v.Elems[i])
 		}
 		return "[" + strings.Join(parts, " ") + "]"
-	case v.Type() == resp.SimpleString:
+	case v.Kind == '+':
 		return "+" + v.String()
-	case v.Type() == resp.Integer:
+	case v.Kind == ':':
 		return ":" + v.String()
 	default:
 		return "$" + v.String()

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
-	"github.com/tidwall/resp"
 )
 
 // reader reads whole collections and compares their counters with the number of
@@ -20,15 +19,15 @@ func (r reader) counted(counter, key string, members int) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", counter, key, err)
 	}
-	if v.Integer() != members {
-		return fmt.Errorf("%s %s is %d, but %d members were read", counter, key, v.Integer(), members)
+	if v.Int != int64(members) {
+		return fmt.Errorf("%s %s is %d, but %d members were read", counter, key, v.Int, members)
 	}
 	return nil
 }
 
 func (r reader) get(s *state, key string) error {
 	v, err := r.c.Do("GET", key)
-	if err == nil && !v.IsNull() {
+	if err == nil && !v.Null {
 		s.strings[key] = v.String()
 	}
 	return err
@@ -194,7 +193,7 @@ func trimSharedList(c *redisclient.Conn, writers []*writer, length int) error {
 	if err != nil {
 		return err
 	}
-	if v.Type() != resp.Integer || v.Integer() != 1 {
+	if v.Kind != ':' || v.Int != 1 {
 		return fmt.Errorf("DEL %s replied %s", sharedList, render(v))
 	}
 	for _, w := range writers {

@@ -4,7 +4,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidwall/resp"
+	"github.com/basaltdb/basalt/server/resp"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -64,23 +63,15 @@ type Server struct {
 
 // Start starts a server with its data under dir, which it makes, and returns
 // when it answers. The error holds the end of the server's output.
-func Start(command Command, dir string) (*Server, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
+func Start(command Command, dir string) (s *Server, err error) {
 	// Another process may take the port between its choice and its use.
 	const tries = 3
-	var err error
 	for range tries {
-		var s *Server
-		if s, err = start(command, dir); err == nil {
-			return s, nil
-		}
-		if !PortTaken(err.Error()) {
+		if s, err = start(command, dir); err == nil || !PortTaken(err.Error()) {
 			break
 		}
 	}
-	return nil, err
+	return s, err
 }
 
 // PortTaken reports whether the output of a server that has ended says that its port was in use, as basalt and
@@ -95,22 +86,6 @@ func Spawn(command Command, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	return spawn(command, dir)
-}
-
-func start(command Command, dir string) (*Server, error) {
-	s, err := spawn(command, dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.awaitReady(); err != nil {
-		s.Kill()
-		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(s.cmd.Path), err, s.out)
-	}
-	return s, nil
-}
-
-func spawn(command Command, dir string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -136,6 +111,18 @@ func spawn(command Command, dir string) (*Server, error) {
 	return s, nil
 }
 
+func start(command Command, dir string) (*Server, error) {
+	s, err := Spawn(command, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitReady(); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(s.cmd.Path), err, s.out)
+	}
+	return s, nil
+}
+
 func (s *Server) awaitReady() error {
 	retry := time.NewTicker(5 * time.Millisecond)
 	defer retry.Stop()
@@ -143,7 +130,7 @@ func (s *Server) awaitReady() error {
 	for {
 		select {
 		case <-s.done:
-			return fmt.Errorf("ended before it was ready: %v", s.exit())
+			return fmt.Errorf("ended before it was ready: %v", s.cmd.ProcessState)
 		case <-deadline:
 			return fmt.Errorf("not ready after %v", readyTimeout)
 		case <-retry.C:
@@ -175,7 +162,7 @@ func (s *Server) answers() bool {
 const patience = 10 * time.Minute
 
 // Do sends a command over a connection of its own.
-func (s *Server) Do(args ...string) (resp.Value, error) {
+func (s *Server) Do(args ...string) (resp.Reply, error) {
 	v, err := redisclient.Do(s.Addr, patience, args...)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", strings.Join(args[:min(2, len(args))], " "), err)
@@ -231,13 +218,6 @@ func (s *Server) Output() string { return s.out.String() }
 
 // Done is closed when the process has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
-
-func (s *Server) exit() error {
-	if s.err != nil {
-		return s.err
-	}
-	return errors.New("exit status 0")
-}
 
 // Kill ends the process with SIGKILL and waits for its end.
 func (s *Server) Kill() {

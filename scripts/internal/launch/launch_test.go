@@ -20,9 +20,7 @@ func TestStartStopKill(t *testing.T) {
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			s, err := Start(Redis, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := end.fn(s); err != nil {
 				t.Error(err)
 			}
@@ -49,15 +47,11 @@ func TestStartTellsWhyNot(t *testing.T) {
 
 func TestPortTaken(t *testing.T) {
 	s, err := Start(Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Kill()
 	_, text, _ := net.SplitHostPort(s.Addr)
 	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := Redis(port, t.TempDir()).CombinedOutput()
 	if err == nil || !PortTaken(string(out)) {
 		t.Errorf("a second redis-server on the port: %v\n%s", err, out)
@@ -70,9 +64,7 @@ func TestPortTaken(t *testing.T) {
 // TestStrangerAnswers: what answers at the address is not the server when another process has taken the port.
 func TestStrangerAnswers(t *testing.T) {
 	s, err := Start(Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Kill()
 	late := exec.Command("sleep", "60")
 	require.NoError(t, late.Start())
@@ -109,9 +101,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	s, err := Start(Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Kill()
 	rss, err := s.Resident()
 	peak, err2 := s.PeakResident()

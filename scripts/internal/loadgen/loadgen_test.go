@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestReplyEnd(t *testing.T) {
@@ -104,9 +106,7 @@ func TestValues(t *testing.T) {
 func answer(t *testing.T, reply func(i int) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -152,9 +152,7 @@ func TestRunCountsEveryReply(t *testing.T) {
 	} {
 		l.Addr, l.Next = addr, asking
 		res, err := Run(t.Context(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum := int64(0)
 		for _, n := range res.PerSecond {
 			sum += n

@@ -18,15 +18,6 @@ func AppendDigits(dst []byte, n int) []byte {
 	return dst
 }
 
-// AppendBulk appends a bulk string.
-func AppendBulk(dst []byte, s string) []byte {
-	dst = append(dst, '$')
-	dst = strconv.AppendInt(dst, int64(len(s)), 10)
-	dst = append(dst, '\r', '\n')
-	dst = append(dst, s...)
-	return append(dst, '\r', '\n')
-}
-
 // noise is what values are cut from.
 var noise = func() []byte {
 	b := make([]byte, 8<<20)

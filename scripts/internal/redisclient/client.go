@@ -1,34 +1,29 @@
-// Package redisclient is a small RESP2 client for this repository's own tools. It
-// talks to servers that the tool itself started, so it trusts what they send:
-// replies are read with tidwall/resp, which has no limits.
+// Package redisclient is a small RESP2 client for this repository's own tools.
 package redisclient
 
 import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tidwall/resp"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Conn is one connection. It is not safe for concurrent use.
 type Conn struct {
-	c       net.Conn
+	net.Conn
 	w       *bufio.Writer
-	r       *resp.Reader
+	r       *bufio.Reader
 	scratch []byte
 	pending int
 }
 
-// ServerError is an error reply, with its code: "WRONGTYPE Operation ...".
-type ServerError string
-
-// Error is the reply's text.
-func (e ServerError) Error() string { return string(e) }
+// noLimits: tools talk to servers that they have started themselves.
+var noLimits = resp.ReplyLimits{Text: math.MaxInt64, Keep: math.MaxInt64, Elems: math.MaxInt64, Depth: math.MaxInt}
 
 // Dial connects to a host:port within the timeout.
 func Dial(addr string, timeout time.Duration) (*Conn, error) {
@@ -36,36 +31,15 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{
-		c: c,
-		w: bufio.NewWriterSize(c, 64<<10),
-		r: resp.NewReader(bufio.NewReaderSize(c, 64<<10)),
-	}, nil
+	return &Conn{Conn: c, w: bufio.NewWriterSize(c, 64<<10), r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
-
-// Close closes the connection; replies still on their way are lost.
-func (c *Conn) Close() error { return c.c.Close() }
-
-// SetDeadline sets the time after which reads and writes fail; the zero time
-// means never.
-func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
 // Send puts a command in the output buffer. Its reply comes from Receive, in
 // order of sending.
 func (c *Conn) Send(args ...string) error {
-	b := append(c.scratch[:0], '*')
-	b = strconv.AppendInt(b, int64(len(args)), 10)
-	b = append(b, '\r', '\n')
-	for _, a := range args {
-		b = append(b, '$')
-		b = strconv.AppendInt(b, int64(len(a)), 10)
-		b = append(b, '\r', '\n')
-		b = append(b, a...)
-		b = append(b, '\r', '\n')
-	}
-	c.scratch = b
+	c.scratch = resp.AppendCommand(c.scratch[:0], args...)
 	c.pending++
-	_, err := c.w.Write(b)
+	_, err := c.w.Write(c.scratch)
 	return err
 }
 
@@ -75,30 +49,27 @@ func (c *Conn) Flush() error { return c.w.Flush() }
 // Pending is the number of commands sent whose replies have not been received.
 func (c *Conn) Pending() int { return c.pending }
 
-// Receive reads one reply, after Flush. An error reply is returned as a
-// ServerError; any other error means that the connection is of no more use.
-func (c *Conn) Receive() (resp.Value, error) {
-	v, _, err := c.r.ReadValue()
+// Receive reads one reply, after Flush. An error reply is returned as a [resp.ReplyError]; any other error means that
+// the connection is of no more use.
+func (c *Conn) Receive() (resp.Reply, error) {
+	v, err := resp.ReadReply(c.r, noLimits)
 	if err != nil {
-		return resp.Value{}, err
+		return v, err
 	}
 	c.pending--
-	if v.Type() == resp.Error {
-		return v, ServerError(v.String())
-	}
-	return v, nil
+	return v, v.Err()
 }
 
 // Do sends one command and returns its reply. No other reply may be pending.
-func (c *Conn) Do(args ...string) (resp.Value, error) {
+func (c *Conn) Do(args ...string) (resp.Reply, error) {
 	if c.pending != 0 {
-		return resp.Value{}, fmt.Errorf("redisclient: Do with %d replies pending", c.pending)
+		return resp.Reply{}, fmt.Errorf("redisclient: Do with %d replies pending", c.pending)
 	}
 	if err := c.Send(args...); err != nil {
-		return resp.Value{}, err
+		return resp.Reply{}, err
 	}
 	if err := c.Flush(); err != nil {
-		return resp.Value{}, err
+		return resp.Reply{}, err
 	}
 	return c.Receive()
 }
@@ -110,21 +81,21 @@ func (c *Conn) Strings(args ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Type() != resp.Array {
-		return nil, fmt.Errorf("%s: the reply is a %s, not an array", args[0], v.Type())
+	if v.Kind != '*' {
+		return nil, fmt.Errorf("%s: the reply is %q, not an array", args[0], v.String())
 	}
-	out := make([]string, len(v.Array()))
-	for i, e := range v.Array() {
-		out[i] = e.String()
+	out := make([]string, len(v.Elems))
+	for i := range v.Elems {
+		out[i] = v.Elems[i].String()
 	}
 	return out, nil
 }
 
 // Do sends one command over a connection of its own. It takes at most the timeout.
-func Do(addr string, timeout time.Duration, args ...string) (resp.Value, error) {
+func Do(addr string, timeout time.Duration, args ...string) (resp.Reply, error) {
 	c, err := Dial(addr, timeout)
 	if err != nil {
-		return resp.Value{}, err
+		return resp.Reply{}, err
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(timeout))
@@ -147,7 +118,7 @@ func (c *Conn) Drain() error {
 	var first error
 	for c.pending > 0 {
 		_, err := c.Receive()
-		if _, ok := errors.AsType[ServerError](err); err != nil && !ok {
+		if _, ok := errors.AsType[resp.ReplyError](err); err != nil && !ok {
 			return err
 		}
 		if err != nil && first == nil {

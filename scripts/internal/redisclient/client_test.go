@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // serve answers one connection with the given bytes, once it has read the whole
@@ -17,9 +18,7 @@ import (
 func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	read := make(chan string, 1)
 	go func() {
@@ -39,9 +38,7 @@ func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
 func dial(t *testing.T, addr string) *Conn {
 	t.Helper()
 	c, err := Dial(addr, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c
@@ -55,7 +52,7 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 		require.NoError(t, c.Send(args...))
 	}
 	require.NoError(t, c.Flush())
-	if _, err := c.Receive(); err != ServerError("WRONGTYPE no") {
+	if _, err := c.Receive(); err != resp.ReplyError("WRONGTYPE no") {
 		t.Errorf("first reply: error %v, want the server's", err)
 	}
 	if v, err := c.Receive(); err != nil || v.String() != "PONG" {
@@ -72,9 +69,7 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 func TestStrings(t *testing.T) {
 	addr, _ := serve(t, "*1\r\n$4\r\nKEYS\r\n", "*3\r\n$1\r\na\r\n$-1\r\n:7\r\n")
 	got, err := dial(t, addr).Strings("KEYS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if strings.Join(got, ",") != "a,,7" {
 		t.Errorf("got %q", got)
 	}
@@ -90,7 +85,7 @@ func TestDrainReturnsTheFirstErrorAfterAll(t *testing.T) {
 		t.Error("Do succeeded with replies pending")
 	}
 	require.NoError(t, c.Flush())
-	if err := c.Drain(); err != ServerError("ERR one") {
+	if err := c.Drain(); err != resp.ReplyError("ERR one") {
 		t.Errorf("Drain: %v", err)
 	}
 }
@@ -101,7 +96,7 @@ func TestDrainOfABrokenConnection(t *testing.T) {
 	require.NoError(t, c.Send("X"))
 	require.NoError(t, c.Flush())
 	err := c.Drain()
-	if _, ok := errors.AsType[ServerError](err); err == nil || ok {
+	if _, ok := errors.AsType[resp.ReplyError](err); err == nil || ok {
 		t.Errorf("Drain: %v, want a connection error", err)
 	}
 }

@@ -59,13 +59,6 @@ type Log struct {
 	counts  [acl.Reasons]int64
 }
 
-func newLog(max int) *Log {
-	if max <= 0 {
-		max = defaultLogEntries
-	}
-	return &Log{max: max}
-}
-
 // Add adds an event.
 func (l *Log) Add(e Event, now time.Time) {
 	e.Object, e.Username, e.Client = bounded(e.Object), bounded(e.Username), bounded(e.Client)

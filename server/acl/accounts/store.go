@@ -72,7 +72,10 @@ type token struct {
 
 // NewStore returns a store with the user default, who may do everything without a password.
 func NewStore(t *acl.Table, opts Options) *Store {
-	s := &Store{table: t, opts: opts, log: newLog(opts.LogEntries), accounts: map[string]*Account{}}
+	s := &Store{table: t, opts: opts, log: &Log{max: opts.LogEntries}, accounts: map[string]*Account{}}
+	if opts.LogEntries <= 0 {
+		s.log.max = defaultLogEntries
+	}
 	u := s.newDefault()
 	s.accounts[acl.DefaultUser], s.tenant = newAccount(u), newAccount(u)
 	return s

@@ -82,9 +82,7 @@ func TestCutEverywhere(t *testing.T) {
 					ended := len(at) == 4 && (after && at[3] == "1" || at[3] == "65")
 					if n < cut || ended {
 						done = true
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						compare(t, o.db, d.db, r, raw)
 						break
 					}
@@ -146,9 +144,7 @@ func TestDestinationFlushed(t *testing.T) {
 				d.idle()
 				failed(t, o, d, slotOf("foo"), err, nil)
 				o.step = func(stage.Stage) {}
-				if err := o.migrate(d, slotOf("foo")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, o.migrate(d, slotOf("foo")))
 				compare(t, o.db, d.db, slotOf("foo"), raw)
 			})
 		}
@@ -386,9 +382,7 @@ func TestPauseIsBounded(t *testing.T) {
 				failed(t, o, d, r, err, nil)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			compare(t, o.db, d.db, r, true)
 		})
 	}

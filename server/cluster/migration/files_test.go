@@ -101,9 +101,7 @@ func TestFilesCutEverywhere(t *testing.T) {
 			d.idle()
 			if n < cut {
 				done = true
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				compare(t, o.db, d.db, r, true)
 				break
 			}

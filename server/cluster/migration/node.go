@@ -302,7 +302,6 @@ type unusedKeys struct {
 	names map[uint16]string
 }
 
-// of returns a key of a slot.
 func (k *unusedKeys) of(slot uint16) string {
 	for ; k.names[slot] == ""; k.tried++ {
 		name := "basalt asks:{" + strconv.Itoa(k.tried) + "}"

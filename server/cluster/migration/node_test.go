@@ -45,9 +45,7 @@ func startNode(t testing.TB) *node {
 	t.Helper()
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true, RedisBitOrder: true})
 	cfg, err := config.Load([]string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := server.New(cfg, db, zap.NewNop())
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Close)
@@ -64,9 +62,7 @@ type client struct {
 func dial(t testing.TB, addr string) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &client{t, conn, bufio.NewReader(conn)}
 }
@@ -187,9 +183,7 @@ func startDestination(t testing.TB) *sink {
 	d.gone = sync.NewCond(&d.mu)
 	d.openImport(t.TempDir() + "/import")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d.addr = l.Addr().String()
 	var wg sync.WaitGroup
 	t.Cleanup(func() { l.Close(); wg.Wait() })
@@ -435,9 +429,7 @@ func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[strin
 		defer it.Close()
 		for it.Next() {
 			m, tail, err := cf.DecodeMeta(it.Value())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !m.Live(now) {
 				continue
 			}

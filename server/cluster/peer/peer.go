@@ -6,10 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net"
-	"strconv"
 	"time"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Peer is a connection. Callers use Send, then Flush, then Reply once for each command.
@@ -91,14 +92,10 @@ func (p *Peer) Send(args ...[]byte) error {
 		return p.err
 	}
 	p.conn.SetWriteDeadline(p.limit())
-	var num [24]byte
-	head := func(mark byte, n int) {
-		b := strconv.AppendInt(append(num[:0], mark), int64(n), 10)
-		p.w.Write(append(b, '\r', '\n'))
-	}
-	head('*', len(args))
+	var head [24]byte
+	p.w.Write(resp.AppendHead(head[:0], '*', len(args)))
 	for _, a := range args {
-		head('$', len(a))
+		p.w.Write(resp.AppendHead(head[:0], '$', len(a)))
 		p.w.Write(a)
 		p.w.WriteString("\r\n")
 	}
@@ -118,13 +115,19 @@ func (p *Peer) Flush() error {
 	return nil
 }
 
+// limits are generous. Of a long string only the beginning is kept.
+var limits = resp.ReplyLimits{Text: math.MaxInt64, Keep: 1 << 10, Elems: 1 << 16, Depth: 8}
+
 // Reply reads the next reply. An error reply becomes an [Error], after which the connection is still usable.
-func (p *Peer) Reply() (Reply, error) {
+func (p *Peer) Reply() (resp.Reply, error) {
 	if p.err != nil {
-		return Reply{}, p.err
+		return resp.Reply{}, p.err
 	}
 	p.conn.SetReadDeadline(p.limit())
-	rep, err := readReply(p.r, 0)
+	rep, err := resp.ReadReply(p.r, limits)
+	if errors.Is(err, resp.ErrReply) {
+		err = errors.New("the destination has sent an invalid reply")
+	}
 	if err != nil {
 		return rep, p.fail(err)
 	}
@@ -136,16 +139,16 @@ func (p *Peer) Reply() (Reply, error) {
 }
 
 // Do sends a command and reads its reply. No reply may be outstanding.
-func (p *Peer) Do(args ...string) (Reply, error) {
+func (p *Peer) Do(args ...string) (resp.Reply, error) {
 	list := make([][]byte, len(args))
 	for i, a := range args {
 		list[i] = []byte(a)
 	}
 	if err := p.Send(list...); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	if err := p.Flush(); err != nil {
-		return Reply{}, err
+		return resp.Reply{}, err
 	}
 	return p.Reply()
 }
@@ -160,77 +163,3 @@ func IsReply(err error) bool {
 type Error string
 
 func (e Error) Error() string { return "the destination has answered: " + string(e) }
-
-// Reply is a reply in RESP2. Of a long string only the beginning is kept.
-type Reply struct {
-	Kind  byte // + - : $ *
-	Text  string
-	Null  bool
-	Items []Reply
-}
-
-const (
-	keptText  = 1 << 10
-	maxItems  = 1 << 16
-	maxNested = 8
-)
-
-var errReply = errors.New("the destination has sent an invalid reply")
-
-func readReply(r *bufio.Reader, depth int) (rep Reply, err error) {
-	line, err := r.ReadSlice('\n')
-	if err != nil {
-		if errors.Is(err, bufio.ErrBufferFull) {
-			err = errReply
-		}
-		return rep, err
-	}
-	if len(line) < 3 || line[len(line)-2] != '\r' {
-		return rep, errReply
-	}
-	rep.Kind, rep.Text = line[0], string(line[1:len(line)-2])
-	switch rep.Kind {
-	case '+', '-', ':':
-		return rep, nil
-	case '$', '*':
-	default:
-		return rep, errReply
-	}
-	n, err := strconv.Atoi(rep.Text)
-	if err != nil || n < -1 {
-		return rep, errReply
-	}
-	rep.Text = ""
-	if rep.Null = n < 0; rep.Null {
-		return rep, nil
-	}
-	if rep.Kind == '$' {
-		kept := make([]byte, min(n, keptText))
-		if _, err := io.ReadFull(r, kept); err != nil {
-			return rep, err
-		}
-		rep.Text = string(kept)
-		if _, err := io.CopyN(io.Discard, r, int64(n-len(kept))); err != nil {
-			return rep, err
-		}
-		var end [2]byte
-		if _, err := io.ReadFull(r, end[:]); err != nil {
-			return rep, err
-		}
-		if string(end[:]) != "\r\n" {
-			return rep, errReply
-		}
-		return rep, nil
-	}
-	if n > maxItems || depth == maxNested {
-		return rep, fmt.Errorf("%w that is expected: an array of %d", errReply, n)
-	}
-	for range n {
-		item, err := readReply(r, depth+1)
-		if err != nil {
-			return rep, err
-		}
-		rep.Items = append(rep.Items, item)
-	}
-	return rep, nil
-}

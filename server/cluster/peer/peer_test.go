@@ -2,56 +2,39 @@ package peer
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
+	"context"
 	"io"
-	"reflect"
-	"strings"
+	"net"
 	"testing"
 )
 
-func TestReadReply(t *testing.T) {
-	long := strings.Repeat("x", 5000)
-	for in, want := range map[string]Reply{
-		"+OK\r\n":                   {Kind: '+', Text: "OK"},
-		"-ERR no\r\n":               {Kind: '-', Text: "ERR no"},
-		":12\r\n":                   {Kind: ':', Text: "12"},
-		"$-1\r\n":                   {Kind: '$', Null: true},
-		"$2\r\nab\r\n":              {Kind: '$', Text: "ab"},
-		"$5000\r\n" + long + "\r\n": {Kind: '$', Text: long[:keptText]},
-		"*0\r\n":                    {Kind: '*'},
-		"*2\r\n:1\r\n*1\r\n$-1\r\n": {Kind: '*', Items: []Reply{{Kind: ':', Text: "1"},
-			{Kind: '*', Items: []Reply{{Kind: '$', Null: true}}}}},
-		"$3\r\nab\r\n\r\n":                       {Kind: '!'},
-		"$x\r\n":                                 {Kind: '!'},
-		"$-2\r\n":                                {Kind: '!'},
-		"?\r\n":                                  {Kind: '!'},
-		"\n":                                     {Kind: '!'},
-		"*100000\r\n":                            {Kind: '!'},
-		strings.Repeat("*1\r\n", 10) + "+OK\r\n": {Kind: '!'},
-		"+" + strings.Repeat("x", 10_000) + "\r\n": {Kind: '!'},
-	} {
-		got, err := readReply(bufio.NewReader(strings.NewReader(in)), 0)
-		if want.Kind == '!' {
-			if !errors.Is(err, errReply) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%.40q: %v", in, err)
+// TestDo: after an error reply the connection is usable, after an invalid reply it is not.
+func TestDo(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	replies := []string{"+OK\r\n", "-ERR no\r\n", "$2\r\n12\r\n", "?\r\n", "+OK\r\n"}
+	go func() {
+		in := bufio.NewReader(theirs)
+		for _, reply := range replies {
+			for range 3 { // *1, $4, PING
+				if _, err := in.ReadString('\n'); err != nil {
+					return
+				}
 			}
-			continue
+			io.WriteString(theirs, reply)
 		}
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%.40q: %+v, %v", in, got, err)
+	}()
+	p := New(context.Background(), ours)
+	defer p.Close()
+	const invalid = "the destination has sent an invalid reply"
+	for i, want := range []string{"OK", "the destination has answered: ERR no", "12", invalid, invalid} {
+		rep, err := p.Do("PING")
+		got := string(rep.Text)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want || IsReply(err) != (i == 1) || p.Broken() != (i >= 3) || p.Idle() != (i < 3) {
+			t.Errorf("%d: %q, %v, want %q", i, got, err, want)
 		}
 	}
-}
-
-func FuzzReadReply(f *testing.F) {
-	f.Add([]byte("*2\r\n:1\r\n$2\r\nab\r\n"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		r := bufio.NewReader(bytes.NewReader(in))
-		for {
-			if _, err := readReply(r, 0); err != nil {
-				return
-			}
-		}
-	})
 }

@@ -113,13 +113,9 @@ func TestShipped(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	want, err := config.Load([]string{"-c", file}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	have, err := config.Load([]string{"-c", write(t, "out.toml", string(r.TOML))}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range setting.Names() {
 		if have.Text(name) != want.Text(name) {
 			t.Errorf("%s: %q, want %q", name, have.Text(name), want.Text(name))

@@ -120,7 +120,6 @@ func (p *parser) emit(inst uint32) int32 {
 // setLine sets the line of the last instruction.
 func (p *parser) setLine(line int) { p.fn.proto.DbgSourcePositions[p.pc()-1] = line }
 
-// setTarget sets the target of a jump.
 func (p *parser) setTarget(from, to int32) {
 	d := to - (from + 1)
 	if d > maxJump || d < -maxJump {
@@ -192,7 +191,6 @@ func (p *parser) patch(list jumps, withValue, register, target int32) {
 	}
 }
 
-// land sets the target of the jumps in a list.
 func (p *parser) land(list jumps, target int32) {
 	if target == p.pc() {
 		p.landHere(list)
@@ -478,7 +476,6 @@ func (p *parser) store(to, e *exp) {
 	p.releaseExp(e)
 }
 
-// setField emits table[key] = value.
 func (p *parser) setField(table, key, value int32) {
 	op := vm.OP_SETTABLE
 	if p.isName(key) {

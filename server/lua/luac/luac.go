@@ -52,10 +52,10 @@ func Compile(source []byte, chunk string, calls int) (proto *vm.FunctionProto, e
 		return nil, &Error{chunk, 1, "source is too long"}
 	}
 	p := &parser{
-		scanner: scanner{source: string(source), chunk: chunk, line: 1},
-		level:   calls,
+		scanner: scanner{source: string(source), chunk: chunk, line: 1,
+			symbols: symbolTable{texts: map[string]symbolID{}, numbers: map[float64]symbolID{}}},
+		level: calls,
 	}
-	p.symbols.init()
 	p.ahead.kind = tokenEOF
 	defer func() {
 		if r := recover(); r != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 func TestErrors(t *testing.T) {
@@ -23,9 +25,7 @@ func TestErrors(t *testing.T) {
 func TestScopes(t *testing.T) {
 	const source = "local a = 1\ndo local b = f(a) g(b) end\nlocal c = 2\nreturn function(d)\nreturn c + d end"
 	proto, err := Compile([]byte(source), "s", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names := func(p *vm.FunctionProto) (names string) {
 		for _, line := range p.DbgSourcePositions {
 			if line < 0 || line > 5 {
@@ -56,9 +56,7 @@ func TestRegisters(t *testing.T) {
 	}
 	b.WriteString("return f(" + strings.Join(names[:50], ", ") + ")")
 	proto, err := Compile([]byte(b.String()), "s", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if proto.NumUsedRegisters != 242 {
 		t.Errorf("%d registers", proto.NumUsedRegisters)
 	}

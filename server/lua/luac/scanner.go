@@ -187,8 +187,9 @@ func (s *scanner) scanName(t *token) {
 	}
 	s.from, s.at, s.isRaw = from, i, true
 	word := s.source[from:i]
-	if t.kind = reserved(word); t.kind == tokenName {
-		t.symbol = s.symbols.text(word)
+	var reserved bool
+	if t.kind, reserved = reservedWords[word]; !reserved {
+		t.kind, t.symbol = tokenName, s.symbols.text(word)
 	}
 }
 

@@ -100,7 +100,6 @@ func (p *parser) newLocal(name symbolID, n int) {
 	fn.locals = append(fn.locals[:fn.active+n], name)
 }
 
-// enterScope puts n new variables into scope.
 func (p *parser) enterScope(n int) {
 	fn := p.fn
 	for range n {

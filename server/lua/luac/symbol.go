@@ -21,10 +21,6 @@ type symbolTable struct {
 	numbers map[float64]symbolID
 }
 
-func (t *symbolTable) init() {
-	t.texts, t.numbers = map[string]symbolID{}, map[float64]symbolID{}
-}
-
 // text returns the symbol of a text. It keeps a copy of that, so that the source is not kept.
 func (t *symbolTable) text(s string) symbolID {
 	id, ok := t.texts[s]

@@ -223,9 +223,7 @@ func TestLines(t *testing.T) {
 		{"if a.b\nthen end", "getglobal@1 getfield@1 test@1 jmp@1"},
 	} {
 		proto, err := Compile([]byte(tt.chunk), "c", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got []string
 		for pc, inst := range proto.Code[:len(proto.Code)-1] {
 			got = append(got, opNames[opcode(inst)]+"@"+strconv.Itoa(proto.DbgSourcePositions[pc]))

@@ -64,14 +64,6 @@ type token struct {
 	value  float64  // of a number
 }
 
-// reserved returns the token of a reserved word, tokenName for another.
-func reserved(word string) tokenKind {
-	if kind, ok := reservedWords[word]; ok {
-		return kind
-	}
-	return tokenName
-}
-
 var reservedWords = func() map[string]tokenKind {
 	words := map[string]tokenKind{}
 	for kind := tokenAnd; kind <= tokenWhile; kind++ {

@@ -234,7 +234,6 @@ func (f *Fetcher) room(need int64) error {
 	return nil
 }
 
-// report logs the progress.
 func (f *Fetcher) report(stop <-chan struct{}) {
 	t := time.NewTicker(progressStep)
 	defer t.Stop()
@@ -274,7 +273,6 @@ func (f *Fetcher) fetch(names []string, have *sync.Mutex) error {
 	return nil
 }
 
-// receive receives one file.
 func (f *Fetcher) receive(c *lineconn.Conn, name string) error {
 	c.SetReadDeadline(time.Now().Add(silenceTimeout))
 	line, err := c.Line(proto.MaxLine)

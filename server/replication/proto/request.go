@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // IDLen is the length of a replication id: characters 0-9 and A-Z.
@@ -41,13 +43,7 @@ const (
 
 // AppendRequest appends a request: a RESP array of bulk strings.
 func AppendRequest(dst []byte, words ...string) []byte {
-	dst = append(dst, '*')
-	dst = strconv.AppendInt(dst, int64(len(words)), 10)
-	dst = append(dst, '\r', '\n')
-	for _, w := range words {
-		dst = AppendFrame(dst, w)
-	}
-	return dst
+	return resp.AppendCommand(dst, words...)
 }
 
 // AppendAuth appends AUTH with a password, and with a user if one is given.

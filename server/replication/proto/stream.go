@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // A frame of the stream is one bulk string: "$<length>\r\n", the payload, "\r\n". The payload of an update is a write
@@ -78,16 +80,12 @@ func AppendEnd(dst []byte, why string) []byte { return AppendError(dst, Error(wh
 
 // AppendFrame appends a frame: a bulk string.
 func AppendFrame[T ~string | ~[]byte](dst []byte, payload T) []byte {
-	dst = AppendFrameHead(dst, len(payload))
-	dst = append(dst, payload...)
-	return append(dst, '\r', '\n')
+	return resp.AppendBulk(dst, payload)
 }
 
 // AppendFrameHead appends the line before a payload. The payload is followed by CR LF.
 func AppendFrameHead(dst []byte, size int) []byte {
-	dst = append(dst, '$')
-	dst = strconv.AppendInt(dst, int64(size), 10)
-	return append(dst, '\r', '\n')
+	return resp.AppendHead(dst, '$', size)
 }
 
 // ReadFrame parses one frame with a payload of at most limit bytes. For an incomplete frame n is 0, and need is the min

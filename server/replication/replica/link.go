@@ -95,7 +95,7 @@ func (l *link) once() error {
 	l.conn.Store(c)
 	defer l.conn.Store(nil)
 	capable, err := l.introduce(c)
-	if isRedis(err) {
+	if no, ok := errors.AsType[proto.ReplyError](err); ok && no.UnknownCommand() {
 		return l.followRedis(c)
 	}
 	if err != nil {
@@ -239,7 +239,6 @@ func (l *link) stream(c *lineconn.Conn, capable bool) error {
 	}
 }
 
-// apply applies a group.
 func (l *link) apply(g *group) error {
 	n, err := l.db.ApplyUpdates(g.batches, !l.r.settings.Load().Writable, l.ctx.Done(), l.r.o.Committed)
 	for _, b := range g.batches[:n] {

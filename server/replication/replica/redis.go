@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +26,6 @@ const (
 	// redisMaxValue is the max memory in bytes of a key and its value in a full sync.
 	redisMaxValue = 1 << 30
 )
-
-// isRedis reports whether a reply to _db_name is that of a Redis master.
-func isRedis(err error) bool {
-	var e proto.ReplyError
-	return errors.As(err, &e) && strings.Contains(strings.ToLower(string(e)), "unknown command")
-}
 
 // followRedis continues a connection to a Redis master until it ends. The error is never nil.
 func (l *link) followRedis(c *lineconn.Conn) error {

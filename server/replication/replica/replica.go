@@ -324,7 +324,7 @@ func (l *link) run() {
 		}
 		l.down(err)
 		wait := retryLost
-		if permanent(err) && !renew {
+		if _, permanent := errors.AsType[proto.Refused](err); permanent && !renew {
 			wait = retryError
 		}
 		select {
@@ -389,12 +389,6 @@ func (l *link) full() {
 	if l.forceFull {
 		l.forceFull, l.renewed = false, time.Now()
 	}
-}
-
-// permanent reports whether another attempt at once is unlikely to succeed.
-func permanent(err error) bool {
-	var e proto.Refused
-	return errors.As(err, &e)
 }
 
 // down records that the link is down.

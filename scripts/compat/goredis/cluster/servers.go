@@ -148,7 +148,6 @@ func leads(controller *harness.Server) (bool, error) {
 	return false, errors.New(r.Status)
 }
 
-// leader returns the leading controller and the other one.
 func (s *set) leader() (leader, other *harness.Server, err error) {
 	err = errors.New("no controller leads")
 	for i, c := range s.controllers {

@@ -126,7 +126,6 @@ func (s *set) failOver(master *server) error {
 	})
 }
 
-// named returns the port of the master that all sentinels name.
 func (s *set) named() (port string, err error) {
 	for _, n := range s.sentinels {
 		addr := redis.NewStringSliceCmd(context.Background(), "sentinel", "get-master-addr-by-name", masterName)

@@ -41,7 +41,7 @@ func Ask(p *peer.Peer) (*Abilities, error) {
 		if err != nil {
 			return nil, fmt.Errorf("asking the destination for its commands: %w", err)
 		}
-		if rep.Kind == '*' && len(rep.Items) == 1 && rep.Items[0].Kind == '*' && len(rep.Items[0].Items) > 0 {
+		if rep.Kind == '*' && len(rep.Elems) == 1 && len(rep.Elems[0].Elems) > 0 {
 			a.commands[name] = true
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/pace"
 	"github.com/basaltdb/basalt/server/cluster/migration/slotdata"
 	"github.com/basaltdb/basalt/server/cluster/peer"
@@ -47,14 +48,10 @@ func start(t *testing.T, commands ...string) *carried {
 		return "*1\r\n*-1\r\n", true
 	}}
 	p, err := peer.Dial(t.Context(), c.node.Dial, "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	knows, err := Ask(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.node.Commands()
 	c.to = &To{Ctx: t.Context(), Peer: p, Knows: knows, Clock: pace.Real{}, Pace: &pace.Pace{Clock: pace.Real{}},
 		Settings: func() Settings { return Settings{Pipeline: 16, BatchBytes: 256} }, Check: func() error { return nil }}
@@ -92,9 +89,7 @@ func (c *carried) send(by Carrier) {
 	if err == nil {
 		err = by.Flush()
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 }
 
 // follow sends the changes of the log.
@@ -104,20 +99,14 @@ func (c *carried) follow(by Carrier) {
 	changes.Bounds(c.slots)
 	for c.log.Sequence() <= c.db.LatestSequence() {
 		rep, skip, err := c.log.Next()
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		require.NoError(c.t, err)
 		if rep == nil {
 			continue
 		}
 		changes.Rep, changes.Skip = rep, skip
-		if err := by.Change(&changes); err != nil {
-			c.t.Fatal(err)
-		}
+		require.NoError(c.t, by.Change(&changes))
 	}
-	if err := by.Flush(); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, by.Flush())
 }
 
 // TestRaw: batches of the configured size contain all records of the snapshot, and then those of the log.
@@ -138,9 +127,7 @@ func TestRaw(t *testing.T) {
 				t.Fatalf("%q", cmd)
 			}
 			r, err := batch.NewReader([]byte(cmd[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for rec, ok := r.Next(); ok; rec, ok = r.Next() {
 				if rec.Kind == batch.Put {
 					all = append(all, fmt.Sprintf("%s %x %x", rec.Family, rec.Key, rec.Value))

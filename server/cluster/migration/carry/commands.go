@@ -38,7 +38,6 @@ const (
 	queueBytes = 1 << 20
 )
 
-// begin begins a command for a key.
 func (c *commander) begin(name string, key []byte) {
 	c.args, c.arena, c.items = c.args[:0], c.arena[:0], 0
 	c.arg([]byte(name))
@@ -53,7 +52,6 @@ func (c *commander) arg(a []byte) {
 
 func (c *commander) argUint(n uint64) { c.arg(strconv.AppendUint(nil, n, 10)) }
 
-// end queues the command.
 func (c *commander) end() error {
 	if err := c.Peer.Send(c.args...); err != nil {
 		return err
@@ -144,7 +142,6 @@ const (
 	byWhole               // by commands; after a change the whole key again
 )
 
-// formOf returns the form of a key.
 func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
 	if err := c.Knows.carries(m, nsKey, record); err != nil {
 		return 0, err

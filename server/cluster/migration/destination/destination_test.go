@@ -11,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/internal/require"
 )
 
 // slots is the state of a node's slots: one word.
@@ -55,9 +56,7 @@ func (n *node) open() {
 	imp, err := New(Options{DB: n.db, Slots: &n.slots, Path: n.path, Log: zap.NewNop(),
 		Has:       func(uint16) bool { return n.slots.is == "imported" || n.slots.is == "arrived" },
 		IsReplica: func() bool { return false }})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	require.NoError(n.t, err)
 	n.Import = imp
 }
 
@@ -89,9 +88,7 @@ func (n *node) check(what string, state State, slots string, key, mark bool) {
 
 func (n *node) must(err error) {
 	n.t.Helper()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	require.NoError(n.t, err)
 }
 
 // TestImport checks the key, the mark and the slots after each step, for all ends of an import.

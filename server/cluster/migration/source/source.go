@@ -556,7 +556,6 @@ func (j *job) connect() (err error) {
 	return err
 }
 
-// sendSnapshot sends the keys of the snapshot.
 func (j *job) sendSnapshot() error {
 	fresh := func() *slotdata.Reader { return slotdata.NewReader(j.DB, j.Clock.Now().UnixMilli()) }
 	j.base = fresh()

@@ -173,9 +173,7 @@ func (b *busy) migrate(src *Source) error {
 	slot := cf.Slot([]byte("foo"))
 	to := Target{ID: "d", Addr: "d:1", Leaving: func(cf.SlotRange) error { return nil }, Stays: func(cf.SlotRange) {},
 		Moved: func(_ cf.SlotRange, first func()) error { first(); return nil }}
-	if err := src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, src.Migrate(cf.SlotRange{First: slot, Last: slot}, to, func(err error) { done <- err }))
 	return <-done
 }
 
