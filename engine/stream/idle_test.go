@@ -129,8 +129,8 @@ func TestIdle(t *testing.T) {
 			{100, "read a 1", "3-0"}, {149, "next 50", "false 1 true"}, {150, "idle b 50 0",
 				"1-0:50:1 2-0:50:1 3-0:50:1 4-0:0:0 5-0:0:0"}}...)},
 		{"a trimmed entry comes again", append(delivered, []step{
-			{0, "trim 0", ""}, {60, "idle b 50 0", ""}, {60, "setid 1-0", ""}, {60, "add 2", ""}, {60, "ack 1-0 3-0 4-0 5-0", ""},
-			{60, "idle b 50 0", "2-0:60:1"}}...)},
+			{0, "trim 0", ""}, {60, "idle b 50 0", ""}, {60, "setid 1-0", ""}, {60, "add 2", ""},
+			{60, "ack 1-0 3-0 4-0 5-0", ""}, {60, "idle b 50 0", "2-0:60:1"}}...)},
 		{"the next one", []step{
 			five, {0, "next 50", "false 50 false"}, {0, "read a 1", "1-0"}, {1, "next 50", "false 49 true"},
 			{5, "read a 1", "2-0"}, {10, "next 50", "false 40 true"}, {50, "next 50", "true 1 true"},

@@ -26,8 +26,8 @@ type Delivered struct {
 }
 
 // Read hands out entries to a consumer, which it creates if it is missing: with o.Claim idle ones, and then those that
-// the group has not handed out yet, until f returns false. They become pending for the consumer, new ones unless o.NoAck
-// is set. Before the first entry it calls begin. Without an entry it returns false.
+// the group has not handed out yet, until f returns false. They become pending for the consumer, new ones unless
+// o.NoAck is set. Before the first entry it calls begin. Without an entry it returns false.
 func (g *Group) Read(name []byte, o *ReadOptions, begin func(), f func(e *Entry, d Delivered) bool) (bool, error) {
 	c, err := g.use(name)
 	if err != nil {

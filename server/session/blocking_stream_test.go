@@ -218,7 +218,8 @@ func TestBlockedClaim(t *testing.T) {
 	}
 }
 
-// TestBlockedClaims: of clients that wait for pending entries each gets another one, and none is woken in vain for ever.
+// TestBlockedClaims: of clients that wait for pending entries each gets another one, and none is woken again and again
+// in vain.
 func TestBlockedClaims(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)

@@ -125,8 +125,8 @@ func (w *waiter) settle(err error) {
 	}
 }
 
-// rearm sets when the connection tries again by itself, as the last try has said. Unless alone is set, that try knew some
-// of the keys only, and rearm does nothing but bring the time forward. It reports whether it has. mu must be held.
+// rearm sets when the connection tries again by itself, as the last try has said. Unless alone is set, that try knew
+// some of the keys only, and rearm does nothing but bring the time forward. It reports whether it has. mu must be held.
 func (w *waiter) rearm(alone bool) (sooner bool) {
 	if w.wait.Again == 0 {
 		return false

@@ -7,7 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// TestRearm: a waiter tries again when its last try has said so. One that knew some of the keys only does not put it off.
+// TestRearm: a waiter tries again when its last try has said so. One that knew some of the keys only does not put it
+// off.
 func TestRearm(t *testing.T) {
 	w := &waiter{}
 	now := time.Now()
