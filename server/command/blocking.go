@@ -52,6 +52,9 @@ type Wait struct {
 	Type    cf.Type       // what the keys must hold
 	// Gone: the command is also tried when a key is deleted or changes its type.
 	Gone bool
+	// Again is after what time the command is tried again although nothing was written; 0 = never. A try that finds
+	// nothing sets it anew, or leaves it.
+	Again time.Duration
 	// Enough, unless it is nil, is called when a replica has acknowledged more writes: if it returns true, the
 	// command is tried.
 	Enough func() bool

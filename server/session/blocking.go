@@ -32,6 +32,7 @@ func (c *run) Block(wait command.Wait) error {
 	if wait.Timeout > 0 {
 		w.until = time.Now().Add(wait.Timeout)
 	}
+	w.rearm(true)
 	c.blocked = w
 	c.info.waiter.Store(w)
 	c.srv.waiters.add(w)
@@ -179,7 +180,7 @@ func (c *conn) await() bool {
 	w := c.blocked
 	defer c.endBlocking()
 	for {
-		c.wire.SetReadDeadline(w.until)
+		c.wire.SetReadDeadline(w.deadline())
 		if c.srv.closing.Load() {
 			w.leave()
 			return false
