@@ -160,12 +160,10 @@ func ownAddress(addrs []net.IPAddr) bool {
 	if err != nil {
 		return false
 	}
-	for _, a := range own {
-		if n, ok := a.(*net.IPNet); ok && hasAddress(addrs, n.IP.String()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && hasAddress(addrs, n.IP.String())
+	})
 }
 
 func hasAddress(addrs []net.IPAddr, ip string) bool {
