@@ -1,6 +1,5 @@
-// Bench measures basalt and redis-server side by side with redis-benchmark
-// (-c 50 -r 100000 -d 128) and prints the requests a second of both, medians of
-// interleaved repetitions, and their ratio. redis-server runs in memory without
+// Bench measures basalt and redis-server side by side with redis-benchmark (-c 50 -r 100000 -d 128) and prints the
+// requests a second of both, medians of interleaved repetitions, and their ratio. redis-server runs in memory without
 // persistence; basalt with its default configuration in a temporary directory.
 //
 //	go run ./scripts/bench [-quick] [-commands SET,GET] [-pipelines 1,16,64]
