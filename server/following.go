@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/replica"
@@ -180,5 +179,3 @@ func linkState(s replica.LinkState) string {
 	}
 	return "connecting"
 }
-
-var _ command.Replication = (*Server)(nil)
