@@ -87,7 +87,6 @@ func New(opt Options) *Map {
 // Topology returns the current topology.
 func (m *Map) Topology() *topology.Topology { return m.now.Load() }
 
-// SetMigrator sets the Migrator.
 func (m *Map) SetMigrator(g Migrator) { m.migrator.Store(&g) }
 
 func (m *Map) jobs() topology.Jobs {

@@ -106,7 +106,6 @@ func (w *Writer) Bulk(b []byte) {
 	w.crlf()
 }
 
-// BulkString writes s as a bulk string.
 func (w *Writer) BulkString(s string) {
 	if len(w.buf) > streamChunk && !w.long() {
 		return

@@ -53,7 +53,6 @@ type Options struct {
 // Target is a [redislink.Target].
 type Target struct{ o Options }
 
-// New makes a Target.
 func New(o Options) *Target { return &Target{o} }
 
 func (t *Target) State() (s redislink.State, ok bool, err error) {
