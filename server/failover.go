@@ -16,7 +16,6 @@ import (
 // errFailingOver is the reply of REPLICAOF during a failover.
 var errFailingOver = engine.NewError("ERR", "REPLICAOF not allowed while failing over.")
 
-// Failover implements command.Replication.
 func (s *Server) Failover(f command.Failover) error {
 	if s.cluster != nil {
 		return engine.NewError("ERR", "FAILOVER not allowed in cluster mode.")
@@ -24,7 +23,6 @@ func (s *Server) Failover(f command.Failover) error {
 	return s.master.Failover(master.FailoverOptions(f), failoverServer{s})
 }
 
-// AbortFailover implements command.Replication.
 func (s *Server) AbortFailover() error { return s.master.AbortFailover() }
 
 // failingOver reports whether a failover is under way.
@@ -36,11 +34,8 @@ type failoverServer struct{ s *Server }
 // failoverPause is longer than any failover; the end of the failover ends the pause.
 const failoverPause = 365 * 24 * time.Hour
 
-// Pause implements master.FailoverServer.
 func (f failoverServer) Pause() error { return f.s.sessions.Pause(failoverPause, false) }
-
-// Unpause implements master.FailoverServer.
-func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
+func (f failoverServer) Unpause()     { f.s.sessions.Unpause() }
 
 // Follow implements master.FailoverServer. No one has written since the other server received everything.
 func (f failoverServer) Follow(host string, port int) error {

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
 	"github.com/basaltdb/basalt/server/replication/replica"
@@ -160,12 +159,10 @@ func ownAddress(addrs []net.IPAddr) bool {
 	if err != nil {
 		return false
 	}
-	for _, a := range own {
-		if n, ok := a.(*net.IPNet); ok && hasAddress(addrs, n.IP.String()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && hasAddress(addrs, n.IP.String())
+	})
 }
 
 func hasAddress(addrs []net.IPAddr, ip string) bool {
@@ -182,5 +179,3 @@ func linkState(s replica.LinkState) string {
 	}
 	return "connecting"
 }
-
-var _ command.Replication = (*Server)(nil)

@@ -27,7 +27,6 @@ type redisCommands struct {
 
 var _ redistarget.Commands = (*redisCommands)(nil)
 
-// Namespace implements redistarget.Commands.
 func (r *redisCommands) Namespace(db int) (string, error) {
 	if n := r.srv.cfg.Databases(); db != 0 && int64(db) >= n {
 		return "", fmt.Errorf("the master uses database %d, and redis-databases is %d", db, n)
@@ -35,7 +34,6 @@ func (r *redisCommands) Namespace(db int) (string, error) {
 	return cf.DatabaseNamespace(db), nil
 }
 
-// Run implements redistarget.Commands.
 func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error {
 	if r.feed == nil {
 		r.feed = r.srv.sessions.NewFeed("master")
@@ -62,14 +60,12 @@ func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, 
 	return err
 }
 
-// BeginLoad implements redistarget.Commands.
 func (r *redisCommands) BeginLoad(tx *engine.Tx) error {
 	r.indexes = r.srv.sessions.Services.Indexes.Fixed()
 	r.indexes.PutAll(tx)
 	return nil
 }
 
-// Restore implements redistarget.Commands.
 func (r *redisCommands) Restore(tx *engine.Tx, i *rdb.Item) error {
 	r.indexed.Reset()
 	if err := r.indexes.Before(tx, &r.indexed, i.Key); err != nil {
@@ -81,12 +77,10 @@ func (r *redisCommands) Restore(tx *engine.Tx, i *rdb.Item) error {
 	return r.indexed.After(tx)
 }
 
-// StoreLibrary implements redistarget.Commands.
 func (r *redisCommands) StoreLibrary(tx *engine.Tx, source []byte) error {
 	return r.srv.sessions.Scripts.StoreLibrary(tx, source)
 }
 
-// StoreScript implements redistarget.Commands.
 func (r *redisCommands) StoreScript(tx *engine.Tx, source []byte) error {
 	return r.srv.sessions.Scripts.Store(tx, source)
 }

@@ -60,7 +60,9 @@ func (s *Server) followed() (host string, port int, ok bool) {
 	return host, port, ok
 }
 
-// Role implements command.Replication.
+// What commands ask of replication; more of it is in failover.go and following.go.
+var _ command.Replication = (*Server)(nil)
+
 func (s *Server) Role() command.Role {
 	st, _ := s.replica.Status()
 	r := command.Role{Offset: uint64(st.Offset), State: linkState(st.State)}
@@ -71,40 +73,25 @@ func (s *Server) Role() command.Role {
 	return r
 }
 
-// Disconnect implements command.Replication.
 func (s *Server) Disconnect(addr string) bool { return s.replica.Disconnect(addr) }
+func (s *Server) AckedBy(seq uint64) int      { return s.master.AckedBy(seq) }
+func (s *Server) AskAck(seq uint64)           { s.master.AskAck(seq) }
+func (s *Server) SyncedBy(seq uint64) int     { return s.master.SyncedBy(seq) }
+func (s *Server) AskSync(seq uint64)          { s.master.AskSync(seq) }
+func (s *Server) Accept(p proto.PSync) error  { return s.master.Accept(p) }
 
-// AckedBy implements command.Replication.
-func (s *Server) AckedBy(seq uint64) int { return s.master.AckedBy(seq) }
-
-// AskAck implements command.Replication.
-func (s *Server) AskAck(seq uint64) { s.master.AskAck(seq) }
-
-// SyncedBy implements command.Replication.
-func (s *Server) SyncedBy(seq uint64) int { return s.master.SyncedBy(seq) }
-
-// AskSync implements command.Replication.
-func (s *Server) AskSync(seq uint64) { s.master.AskSync(seq) }
-
-// Accept implements command.Replication.
-func (s *Server) Accept(p proto.PSync) error { return s.master.Accept(p) }
-
-// Feed implements command.Replication.
 func (s *Server) Feed(c *wire.Conn, done <-chan struct{}, sess *command.Session, p proto.PSync) {
 	s.master.Feed(replicaLink{c, done}, master.Peer{Conf: sess.Replica, Remote: sess.Addr}, p)
 }
 
-// SendList implements command.Replication.
 func (s *Server) SendList(c *wire.Conn, done <-chan struct{}) {
 	s.master.SendList(replicaLink{c, done})
 }
 
-// SendFiles implements command.Replication.
 func (s *Server) SendFiles(c *wire.Conn, done <-chan struct{}, list []byte) {
 	s.master.SendFiles(replicaLink{c, done}, list)
 }
 
-// SendRDB implements command.Replication.
 func (s *Server) SendRDB(c *wire.Conn, done <-chan struct{}, sess *command.Session) {
 	s.master.SendRDB(replicaLink{c, done}, sess.Replica)
 }

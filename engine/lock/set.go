@@ -196,15 +196,7 @@ func (s *Set) ReleaseReads(t *Table) bool {
 
 // writes reports whether the set holds a lock for writing.
 func (s *Set) writes() bool {
-	if s.all {
-		return true
-	}
-	for _, v := range s.held {
-		if v.Write() {
-			return true
-		}
-	}
-	return false
+	return s.all || slices.ContainsFunc(s.held, Lock.Write)
 }
 
 // Writes reports whether the set holds the lock of a name for writing.

@@ -345,12 +345,7 @@ func (e *expr) holds(r *Row) bool {
 	case opAll:
 		return e.field == nil || r.Value(e.field).Exists
 	case opTag:
-		for _, tag := range r.Value(e.field).Tags {
-			if e.field.isTag(tag, e.key) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(r.Value(e.field).Tags, func(tag []byte) bool { return e.field.isTag(tag, e.key) })
 	case opCompare:
 		v := r.Value(e.field)
 		return v.Exists && compare(v.Num, e.cmp, e.num)
@@ -365,18 +360,9 @@ func (e *expr) holds(r *Row) bool {
 	case opNot:
 		return !e.of[0].holds(r)
 	case opAnd:
-		for _, sub := range e.of {
-			if !sub.holds(r) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(e.of, func(sub *expr) bool { return !sub.holds(r) })
 	case opOr:
-		for _, sub := range e.of {
-			if sub.holds(r) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(e.of, func(sub *expr) bool { return sub.holds(r) })
 	}
 	return false
 }

@@ -241,12 +241,7 @@ func (p *plan) accepts(r *Row, at int, s *scan, c *candidate) bool {
 	case !s.finds(r):
 		return false
 	}
-	for _, earlier := range p.scans[:at] {
-		if earlier.finds(r) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.scans[:at], func(earlier *scan) bool { return earlier.finds(r) })
 }
 
 func (s *scan) finds(r *Row) bool {

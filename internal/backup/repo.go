@@ -156,7 +156,6 @@ func (r *Repo) putBackup(ctx context.Context, b *Backup) error {
 	return put(ctx, r, backupObject(b.ID), text)
 }
 
-// Backup returns a backup by its id.
 func (r *Repo) Backup(ctx context.Context, id string) (*Backup, error) {
 	if !validID.MatchString(id) {
 		return nil, fmt.Errorf("%w: %q", ErrNoBackup, id)

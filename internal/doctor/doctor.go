@@ -20,7 +20,6 @@ const (
 	Wrong               // data, security or service are at risk
 )
 
-// String returns the level as a word.
 func (l Level) String() string { return [...]string{"advice", "wrong"}[l] }
 
 // MarshalText is the level in JSON.

@@ -49,7 +49,6 @@ type Slab struct {
 
 const pageSize = 2 << 20
 
-// MapSlab returns a slab of size bytes.
 func MapSlab[O any](owner *O, size int) (s Slab, ok bool) {
 	s.Bytes, ok = Map[byte](owner, size)
 	s.written = make([]atomic.Bool, size/pageSize+1)

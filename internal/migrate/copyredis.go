@@ -51,13 +51,12 @@ func (c *copier) followRedis(ctx context.Context) error {
 	}))
 }
 
-// redisTarget is the target of a link to a Redis.
+// redisTarget is the [redislink.Target] of a link to a Redis.
 type redisTarget struct {
 	c *copier
 	r *rounds
 }
 
-// State implements redislink.Target.
 func (t *redisTarget) State() (s redislink.State, ok bool, err error) {
 	kind, rest, err := t.c.position()
 	if err != nil || kind != positionRedis {
@@ -69,7 +68,6 @@ func (t *redisTarget) State() (s redislink.State, ok bool, err error) {
 	return s, true, nil
 }
 
-// Keep implements redislink.Target.
 func (t *redisTarget) Keep(s redislink.State) error {
 	return t.add(&changes{}, s)
 }
@@ -212,7 +210,6 @@ func (t *redisTarget) ask(ch *changes, cmd *redislink.Command) error {
 	})
 }
 
-// Load implements redislink.Target.
 func (t *redisTarget) Load() (redislink.Loader, error) {
 	if err := t.c.restart(); err != nil {
 		return nil, err
@@ -224,7 +221,7 @@ func (t *redisTarget) Load() (redislink.Loader, error) {
 	return l, nil
 }
 
-// redisLoad receives the first copy.
+// redisLoad is the [redislink.Loader] of the first copy.
 type redisLoad struct {
 	t       *redisTarget
 	items   chan *rdb.Item
@@ -246,7 +243,6 @@ func (l *redisLoad) work() {
 	}
 }
 
-// Add implements redislink.Loader.
 func (l *redisLoad) Add(i *rdb.Item) error {
 	if i.Function != nil {
 		return nil // function libraries are copied at the end
@@ -265,7 +261,6 @@ func (l *redisLoad) Add(i *rdb.Item) error {
 // Script implements redislink.Loader. Clients load scripts again when they are missing.
 func (l *redisLoad) Script([]byte) error { return nil }
 
-// End implements redislink.Loader.
 func (l *redisLoad) End(s redislink.State) error {
 	l.drain()
 	select {

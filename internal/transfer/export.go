@@ -57,7 +57,6 @@ type exporter struct {
 	result ExportResult
 }
 
-// Export exports.
 func Export(ctx context.Context, o ExportOptions) (*ExportResult, error) {
 	begin := time.Now()
 	e := &exporter{o: o}
@@ -464,7 +463,6 @@ func streamLine(s *rdb.StreamValue) (entries, groups []any) {
 	return entries, groups
 }
 
-// Reasons returns the reasons of skipping, sorted.
 func (r *ExportResult) Reasons() []string { return sortedReasons(r.Skipped) }
 
 var errNoDatabase = errors.New("there is no database")

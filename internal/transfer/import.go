@@ -791,7 +791,6 @@ func loadState(o *ImportOptions, files []File) (*importState, error) {
 	return old, nil
 }
 
-// Reasons returns the reasons of skipping, sorted.
 func (r *ImportResult) Reasons() []string { return sortedReasons(r.Skipped) }
 
 func sortedReasons(skipped map[string]*Examples) []string { return slices.Sorted(maps.Keys(skipped)) }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -20,14 +19,6 @@ type loader struct {
 	c    *redisclient.Conn
 	made map[string]bool // keys and prefixes that exist
 	anew bool            // recreate what exists
-}
-
-func newLoader(addr string) (*loader, error) {
-	c, err := redisclient.Dial(addr, time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	return &loader{c: c, made: map[string]bool{}}, nil
 }
 
 // elements is the max number of elements in one command, and inFlight the number of commands that are sent before their

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 	"github.com/basaltdb/basalt/scripts/internal/tool"
 )
 
@@ -30,11 +31,11 @@ type side struct {
 }
 
 func newSide(name, addr string) (*side, error) {
-	load, err := newLoader(addr)
+	c, err := redisclient.Dial(addr, time.Minute)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &side{name: name, addr: addr, load: load}, nil
+	return &side{name: name, addr: addr, load: &loader{c: c, made: map[string]bool{}}}, nil
 }
 
 // prepare puts the row's data in place for n requests.

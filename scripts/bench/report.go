@@ -103,10 +103,6 @@ func verdict(ratio, target float64) string {
 	}
 }
 
-func printHeader(w io.Writer, pipeline int) {
-	fmt.Fprintf(w, "\nP = %-14d %12s %12s %8s %8s\n", pipeline, "basalt", "redis", "ratio", "target")
-}
-
 func printResult(w io.Writer, r result) {
 	if r.Error != "" {
 		fmt.Fprintf(w, "%-18s %.100s\n", r.Command, r.Error)
@@ -149,11 +145,4 @@ func printFamily(w io.Writer, results []result) {
 		end += verdict(r.ratio(), r.target)
 	}
 	fmt.Fprintln(w, end)
-}
-
-func printMeans(w io.Writer, ms []mean) {
-	for _, m := range ms {
-		fmt.Fprintf(w, "geometric mean over %-24s %8.2f %s\n", fmt.Sprintf("%s (%d)", m.Over, m.Rows), m.Ratio,
-			verdict(m.Ratio, m.Target))
-	}
 }

@@ -57,41 +57,41 @@ func rows() []row {
 		again(custom("DEL", stringsAt("del:"), "DEL del:__rand_int__")),
 
 		{name: "HSET", test: "hset"},
-		custom("HGET", hash("h", keyspace), "HGET h "+rnd),
-		custom("HMGET_10", hash("h", keyspace), "HMGET h "+repeated(rnd, 10)),
+		custom("HGET", sized("HSET", "h", keyspace), "HGET h "+rnd),
+		custom("HMGET_10", sized("HSET", "h", keyspace), "HMGET h "+repeated(rnd, 10)),
 		custom("HINCRBY", nil, "HINCRBY counts "+rnd+" 1"),
-		again(custom("HDEL", hash("hdel", keyspace), "HDEL hdel "+rnd)),
-		ranges(custom("HGETALL_1000", hash("h1000", 1000), "HGETALL h1000")),
-		custom("HRANDFIELD", hash("h", keyspace), "HRANDFIELD h"),
+		again(custom("HDEL", sized("HSET", "hdel", keyspace), "HDEL hdel "+rnd)),
+		ranges(custom("HGETALL_1000", sized("HSET", "h1000", 1000), "HGETALL h1000")),
+		custom("HRANDFIELD", sized("HSET", "h", keyspace), "HRANDFIELD h"),
 
 		{name: "LPUSH", test: "lpush"},
 		{name: "RPUSH", test: "rpush"},
-		again(row{name: "LPOP", test: "lpop", fill: listOf("mylist")}),
-		again(row{name: "RPOP", test: "rpop", fill: listOf("mylist")}),
-		custom("LINDEX", list("l", 1000), "LINDEX l 500"),
-		custom("LLEN", list("l", 1000), "LLEN l"),
-		ranges(custom("LRANGE_100", list("l", 1000), "LRANGE l 0 99")),
-		ranges(custom("LRANGE_600", list("l", 1000), "LRANGE l 0 599")),
+		again(row{name: "LPOP", test: "lpop", fill: sizedOf("RPUSH", "mylist")}),
+		again(row{name: "RPOP", test: "rpop", fill: sizedOf("RPUSH", "mylist")}),
+		custom("LINDEX", sized("RPUSH", "l", 1000), "LINDEX l 500"),
+		custom("LLEN", sized("RPUSH", "l", 1000), "LLEN l"),
+		ranges(custom("LRANGE_100", sized("RPUSH", "l", 1000), "LRANGE l 0 99")),
+		ranges(custom("LRANGE_600", sized("RPUSH", "l", 1000), "LRANGE l 0 599")),
 
 		{name: "SADD", test: "sadd"},
-		again(row{name: "SPOP", test: "spop", fill: setOf("myset")}),
-		custom("SISMEMBER", set("s", keyspace), "SISMEMBER s "+rnd),
-		again(custom("SREM", set("srem", keyspace), "SREM srem "+rnd)),
-		ranges(custom("SMEMBERS_100", set("s100", 100), "SMEMBERS s100")),
-		custom("SRANDMEMBER", set("s", keyspace), "SRANDMEMBER s"),
+		again(row{name: "SPOP", test: "spop", fill: sizedOf("SADD", "myset")}),
+		custom("SISMEMBER", sized("SADD", "s", keyspace), "SISMEMBER s "+rnd),
+		again(custom("SREM", sized("SADD", "srem", keyspace), "SREM srem "+rnd)),
+		ranges(custom("SMEMBERS_100", sized("SADD", "s100", 100), "SMEMBERS s100")),
+		custom("SRANDMEMBER", sized("SADD", "s", keyspace), "SRANDMEMBER s"),
 
 		{name: "ZADD", test: "zadd"},
-		again(row{name: "ZPOPMIN", test: "zpopmin", fill: zsetOf("myzset")}),
-		custom("ZSCORE", zset("z", keyspace), "ZSCORE z "+rnd),
-		custom("ZRANK", zset("z", keyspace), "ZRANK z "+rnd),
-		custom("ZCARD", zset("z", keyspace), "ZCARD z"),
-		custom("ZINCRBY", zset("zincr", keyspace), "ZINCRBY zincr 1 "+rnd),
-		again(custom("ZREM", zset("zrem", keyspace), "ZREM zrem "+rnd)),
-		ranges(custom("ZRANGE_10", zset("z", keyspace), "ZRANGE z 0 9")),
-		custom("ZRANGE_deep", zset("z", keyspace), "ZRANGE z 50000 50009"),
-		ranges(custom("ZREVRANGE_100", zset("z", keyspace), "ZREVRANGE z 0 99")),
-		custom("ZRANGEBYSCORE", zset("z", keyspace), "ZRANGEBYSCORE z 50000 60000 LIMIT 0 10"),
-		custom("ZRANDMEMBER", zset("z", keyspace), "ZRANDMEMBER z"),
+		again(row{name: "ZPOPMIN", test: "zpopmin", fill: sizedOf("ZADD", "myzset")}),
+		custom("ZSCORE", sized("ZADD", "z", keyspace), "ZSCORE z "+rnd),
+		custom("ZRANK", sized("ZADD", "z", keyspace), "ZRANK z "+rnd),
+		custom("ZCARD", sized("ZADD", "z", keyspace), "ZCARD z"),
+		custom("ZINCRBY", sized("ZADD", "zincr", keyspace), "ZINCRBY zincr 1 "+rnd),
+		again(custom("ZREM", sized("ZADD", "zrem", keyspace), "ZREM zrem "+rnd)),
+		ranges(custom("ZRANGE_10", sized("ZADD", "z", keyspace), "ZRANGE z 0 9")),
+		custom("ZRANGE_deep", sized("ZADD", "z", keyspace), "ZRANGE z 50000 50009"),
+		ranges(custom("ZREVRANGE_100", sized("ZADD", "z", keyspace), "ZREVRANGE z 0 99")),
+		custom("ZRANGEBYSCORE", sized("ZADD", "z", keyspace), "ZRANGEBYSCORE z 50000 60000 LIMIT 0 10"),
+		custom("ZRANDMEMBER", sized("ZADD", "z", keyspace), "ZRANDMEMBER z"),
 
 		// The bits are cleared first: setting a bit again is no change, and neither server would write anything.
 		other(again(custom("SETBIT", bitsAt("bits:", "0"), "SETBIT bits:__rand_int__ 7777 1"))),
@@ -144,15 +144,6 @@ func stringsAt(prefix string) func(*loader, int) error {
 func sized(command, key string, size int) func(*loader, int) error {
 	return func(l *loader, _ int) error { return l.collection(command, key, size) }
 }
-
-func hash(key string, size int) func(*loader, int) error { return sized("HSET", key, size) }
-func list(key string, size int) func(*loader, int) error { return sized("RPUSH", key, size) }
-func set(key string, size int) func(*loader, int) error  { return sized("SADD", key, size) }
-func zset(key string, size int) func(*loader, int) error { return sized("ZADD", key, size) }
-
-func listOf(key string) func(*loader, int) error { return sizedOf("RPUSH", key) }
-func setOf(key string) func(*loader, int) error  { return sizedOf("SADD", key) }
-func zsetOf(key string) func(*loader, int) error { return sizedOf("ZADD", key) }
 
 func sizedOf(command, key string) func(*loader, int) error {
 	return func(l *loader, n int) error { return l.collection(command, key, n) }

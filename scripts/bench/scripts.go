@@ -156,18 +156,14 @@ func compareScripts(ctx context.Context, basalt, redis *side, scripts []script, 
 			return all, errors.New("interrupted")
 		}
 		if i == 0 {
-			printScriptHeader(os.Stdout)
+			fmt.Printf("\n%-22s %10s %10s %8s %8s   microseconds of processor time per script\n", "EVALSHA", "basalt", "redis",
+				"ratio", "target")
 		}
 		res := compareScript(basalt, redis, r, p)
 		printScript(os.Stdout, res)
 		all = append(all, res)
 	}
 	return all, nil
-}
-
-func printScriptHeader(w io.Writer) {
-	fmt.Fprintf(w, "\n%-22s %10s %10s %8s %8s   microseconds of processor time per script\n",
-		"EVALSHA", "basalt", "redis", "ratio", "target")
 }
 
 func printScript(w io.Writer, r scriptResult) {

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -126,7 +127,9 @@ func run(ctx context.Context, o options) error {
 	if rep.Disk, err = measureDisk(ctx, dir, 2*o.sizes.memory, o.duration/5); err != nil {
 		return err
 	}
-	rep.printDisk(os.Stdout)
+	for _, d := range rep.Disk {
+		fmt.Printf("disk: %8.0f random reads a second of %2d KiB at depth %d\n", d.Rate, d.Bytes>>10, d.Depth)
+	}
 	pl := plan{duration: o.duration, groups: g, dir: dir, progress: printProgress}
 	for round := range o.rounds {
 		for i, s := range picked {
@@ -149,7 +152,11 @@ func run(ctx context.Context, o options) error {
 	rep.print(os.Stdout)
 	fmt.Printf("\ntook %v\n", time.Since(begin).Round(time.Second))
 	if o.json != "" {
-		if err := rep.write(o.json); err != nil {
+		b, err := json.MarshalIndent(rep, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(o.json, append(b, '\n'), 0o644); err != nil {
 			return err
 		}
 	}

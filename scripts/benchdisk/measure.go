@@ -47,8 +47,6 @@ type space struct {
 	Rest    int64 `json:"rest"`    // mostly write-ahead logs, which are kept for replicas
 }
 
-func (s space) amplification() float64 { return float64(s.Tables) / float64(s.Logical) }
-
 // plan describes how long and with what to measure.
 type plan struct {
 	duration time.Duration // of a row that is not brief

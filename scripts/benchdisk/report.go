@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/basaltdb/basalt/scripts/internal/tool"
@@ -146,12 +144,6 @@ func (rep *report) judge() {
 	}
 }
 
-func (rep *report) printDisk(w io.Writer) {
-	for _, d := range rep.Disk {
-		fmt.Fprintf(w, "disk: %8.0f random reads a second of %2d KiB at depth %d\n", d.Rate, d.Bytes>>10, d.Depth)
-	}
-}
-
 // printProgress prints the figures of one server as soon as they exist.
 func printProgress(product, suite, row string, f figures) {
 	fmt.Printf("%-8s %-5s %-28s %8.0f/s  p50 %6.2f p99 %7.2f p99.9 %7.2f ms  read %6.0f written %6.0f B  cpu %6.1f us"+
@@ -183,7 +175,11 @@ var columns = []struct {
 // print prints the table and the bars.
 func (rep *report) print(w io.Writer) {
 	rep.judge()
-	fmt.Fprintf(w, "\nbasalt / Kvrocks, medians of %d\n%-34s %6s", rep.rounds(), "", "ratio")
+	rounds := 0
+	for _, r := range rep.Rows {
+		rounds = max(rounds, len(r.Basalt), len(r.Kvrocks))
+	}
+	fmt.Fprintf(w, "\nbasalt / Kvrocks, medians of %d\n%-34s %6s", rounds, "", "ratio")
 	for _, c := range columns {
 		fmt.Fprintf(w, " %15s", c.title)
 	}
@@ -228,18 +224,10 @@ func (rep *report) printSpace(w io.Writer) {
 				name := []string{"basalt", "kvrocks"}[i]
 				size := func(bytes int64) string { return fmt.Sprint(bytes / mib) }
 				fmt.Fprintf(w, line, sp.Suite, name, size(s.Logical), size(s.Tables),
-					fmt.Sprintf("%.2f", s.amplification()), size(s.Rest))
+					fmt.Sprintf("%.2f", float64(s.Tables)/float64(s.Logical)), size(s.Rest))
 			}
 		}
 	}
-}
-
-func (rep *report) rounds() int {
-	n := 0
-	for _, r := range rep.Rows {
-		n = max(n, len(r.Basalt), len(r.Kvrocks))
-	}
-	return n
 }
 
 // number formats a figure; a missing one is "-".
@@ -248,12 +236,4 @@ func number(form string, v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf(form, v)
-}
-
-func (rep *report) write(path string) error {
-	b, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
 }

@@ -1,13 +1,10 @@
-// Soak sends basalt millions of operations on a fixed set of keys and checks that
-// basalt's memory stays flat and within its budget. After the warm-up, the mean
-// resident size in the last tenth of the operations must be at most 5 % above the
-// mean in the first tenth, and no sample may be above block cache + write buffers
-// + derived state + 200 MiB.
+// Soak sends basalt millions of operations on a fixed set of keys and checks that basalt's memory stays flat and within
+// its budget. After the warm-up, the mean resident size in the last tenth of the operations must be at most 5 % above
+// the mean in the first tenth, and no sample may be above block cache + write buffers + derived state + 200 MiB.
 //
 //	go run ./scripts/soak [-ops 10000000] [-keys 1000000]
 //
-// Arguments after the flags go to basalt. Soak exits with status 1 if a check
-// fails.
+// Arguments after the flags go to basalt. Soak exits with status 1 if a check fails.
 package main
 
 import (

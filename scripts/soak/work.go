@@ -21,8 +21,7 @@ const (
 	members = 16
 )
 
-// operation appends a command to the connection's pipeline: for key n, or for a
-// key that rng chooses.
+// operation appends a command to the connection's pipeline: for key n, or for a key that rng chooses.
 type operation func(c *redisclient.Conn, n int, rng *rand.Rand, value string) error
 
 // load creates key n.
@@ -41,8 +40,7 @@ func load(c *redisclient.Conn, n int, _ *rand.Rand, value string) error {
 	return c.Send(args...)
 }
 
-// mix returns an operation that reads or writes a random key below keys, and
-// ignores n.
+// mix returns an operation that reads or writes a random key below keys, and ignores n.
 func mix(keys int) operation {
 	return func(c *redisclient.Conn, _ int, rng *rand.Rand, value string) error {
 		return c.Send(mixed(rng.IntN(keys), rng, value)...)

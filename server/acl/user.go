@@ -202,7 +202,6 @@ func (u *User) compile() {
 	}
 }
 
-// Name returns the name.
 func (u *User) Name() string { return u.name }
 
 // Enabled reports whether the user can authenticate.

@@ -87,7 +87,6 @@ func New(opt Options) *Map {
 // Topology returns the current topology.
 func (m *Map) Topology() *topology.Topology { return m.now.Load() }
 
-// SetMigrator sets the Migrator.
 func (m *Map) SetMigrator(g Migrator) { m.migrator.Store(&g) }
 
 func (m *Map) jobs() topology.Jobs {
@@ -180,7 +179,6 @@ func (m *Map) Learn() {
 	m.publish(t.Settle())
 }
 
-// SetNodeID implements [command.Cluster].
 func (m *Map) SetNodeID(id string) error {
 	if len(id) != topology.IDLen {
 		return topology.ErrNodeID
@@ -194,7 +192,6 @@ func (m *Map) SetNodeID(id string) error {
 	})
 }
 
-// SetNodes implements [command.Cluster].
 func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 	if version < 0 {
 		return topology.ErrVersion
@@ -227,7 +224,6 @@ func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 	return m.apply(old, t.Settle(), !force)
 }
 
-// SetSlots implements [command.Cluster].
 func (m *Map) SetSlots(ranges []cf.SlotRange, id string, version int64) error {
 	return m.change(func(t *topology.Topology) error {
 		if version <= 0 || version != t.Version+1 {
@@ -508,7 +504,6 @@ func (m *Map) unmark(r cf.SlotRange, as topology.Mark) (was bool) {
 	return was
 }
 
-// Migrate implements [command.Cluster].
 func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 	t := m.now.Load()
 	to := t.Node(id)
@@ -546,7 +541,6 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 	return (*g).Migrate(r, to, done)
 }
 
-// Import implements [command.Cluster].
 func (m *Map) Import(sess *command.Session, r cf.SlotRange, state command.ImportState) error {
 	t := m.now.Load()
 	if !t.IsMaster() || m.opt.IsReplica() {
@@ -564,7 +558,6 @@ func (m *Map) Import(sess *command.Session, r cf.SlotRange, state command.Import
 	return (*g).Import(sess, r, state)
 }
 
-// Ingest implements [command.Cluster].
 func (m *Map) Ingest(sess *command.Session, step command.IngestStep, records []byte) error {
 	if m.opt.IsReplica() {
 		return errReplicaTakes
@@ -576,7 +569,6 @@ func (m *Map) Ingest(sess *command.Session, step command.IngestStep, records []b
 	return (*g).Ingest(sess, step, records)
 }
 
-// FlushSlots implements [command.Cluster].
 func (m *Map) FlushSlots(ranges []cf.SlotRange) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -589,7 +581,6 @@ func (m *Map) FlushSlots(ranges []cf.SlotRange) error {
 	return m.deleteSlots(ranges)
 }
 
-// Reset implements [command.Cluster].
 func (m *Map) Reset() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

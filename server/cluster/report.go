@@ -11,18 +11,13 @@ import (
 
 var _ command.Cluster = (*Map)(nil)
 
-// Version implements [command.Cluster].
 func (m *Map) Version() int64 { return m.now.Load().Version }
+func (m *Map) ID() string     { return m.now.Load().ID }
 
-// ID implements [command.Cluster].
-func (m *Map) ID() string { return m.now.Load().ID }
-
-// MayWrite implements [command.Cluster].
 func (m *Map) MayWrite(key []byte) error {
 	return m.now.Load().Route(cf.Slot(key), topology.Access{Write: true})
 }
 
-// Nodes implements [command.Cluster].
 func (m *Map) Nodes() (string, error) {
 	t := m.now.Load()
 	if t.Version < 0 {
@@ -31,7 +26,6 @@ func (m *Map) Nodes() (string, error) {
 	return t.NodesText(m.jobs(), time.Now()), nil
 }
 
-// Replicas implements [command.Cluster].
 func (m *Map) Replicas(id string) (string, error) {
 	t := m.now.Load()
 	if t.Version < 0 {
@@ -53,7 +47,6 @@ func (m *Map) Replicas(id string) (string, error) {
 	return b.String(), nil
 }
 
-// Info implements [command.Cluster].
 func (m *Map) Info() (string, error) {
 	t := m.now.Load()
 	if t.Version < 0 {
@@ -66,7 +59,6 @@ func (m *Map) Info() (string, error) {
 	return t.InfoText(t.KeptJobs(jobs)), nil
 }
 
-// Shards implements [command.Cluster].
 func (m *Map) Shards() ([]command.Shard, error) {
 	t := m.now.Load()
 	if t.Version < 0 {

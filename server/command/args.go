@@ -30,8 +30,7 @@ func ParseInt(b []byte) (n int64, ok bool) {
 	return int64(u), true
 }
 
-// ParseUint reads an unsigned decimal integer by the rules of ParseInt, up to
-// the largest uint64.
+// ParseUint reads an unsigned decimal integer by the rules of ParseInt, up to the largest uint64.
 func ParseUint(b []byte) (n uint64, ok bool) { return parseDigits(b) }
 
 // parseDigits wants 1 to 20 digits; only "0" itself may start with 0.
@@ -90,8 +89,7 @@ func ParseFloat(b []byte) (f float64, ok bool) {
 	return f, true
 }
 
-// EqualFold reports whether arg is word, ASCII letters compared without regard
-// to case.
+// EqualFold reports whether arg is word, ASCII letters compared without regard to case.
 func EqualFold(arg []byte, word string) bool {
 	if len(arg) != len(word) {
 		return false

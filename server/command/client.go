@@ -298,7 +298,6 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
-// InfoLine returns the line of CLIENT INFO.
 func (i *ClientInfo) InfoLine() string {
 	var b strings.Builder
 	i.line(&b, false)

@@ -160,21 +160,12 @@ func cfInfo(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	fields := []struct {
-		label string
-		value uint64
-	}{
+	return replyCounts(c, []labelled{
 		{"Size", info.Bytes}, {"Number of buckets", info.Buckets}, {"Number of filters", uint64(info.Filters)},
 		{"Number of items inserted", info.Items}, {"Number of items deleted", info.Deleted},
 		{"Bucket size", uint64(info.BucketSize)}, {"Expansion rate", uint64(info.Expansion)},
 		{"Max iterations", uint64(info.MaxIterations)},
-	}
-	c.Out.Map(len(fields))
-	for _, f := range fields {
-		c.Out.SimpleString(f.label)
-		c.Out.Int(int64(f.value))
-	}
-	return nil
+	})
 }
 
 // cfScanDump is CF.SCANDUMP key iterator: the iterator is 0 for the first piece, and 0 in the reply at the end.

@@ -459,7 +459,6 @@ func moveEvents(c *Change) {
 	c.emit(EventList, from, c.Args[1])
 }
 
-// Exists reports for each key whether it exists.
 func Exists(tx *engine.Tx, keys [][]byte, dst []bool) []bool {
 	for _, k := range keys {
 		rec, err := tx.LoadHead(k)

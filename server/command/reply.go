@@ -124,6 +124,21 @@ func replyPiece(c *Ctx, next uint64, data []byte, err error) error {
 	return err
 }
 
+type labelled struct {
+	label string
+	n     uint64
+}
+
+// replyCounts writes a map of labels to numbers.
+func replyCounts(c *Ctx, fields []labelled) error {
+	c.Out.Map(len(fields))
+	for _, f := range fields {
+		c.Out.SimpleString(f.label)
+		c.Out.Int(int64(f.n))
+	}
+	return nil
+}
+
 func writeBulks(w *resp.Writer, list []string) {
 	w.Array(len(list))
 	for _, s := range list {

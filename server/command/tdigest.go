@@ -9,12 +9,12 @@ import (
 
 var tdigestCommands = []Spec{
 	{Name: "tdigest.create", Handler: tdigestCreate, Arity: -2, Flags: Write | DenyOOM | Fast},
-	{Name: "tdigest.add", Handler: tdigestAdd, Arity: -3, Flags: Write | DenyOOM},
+	{Name: "tdigest.add", Handler: onDigest(tdigestAdd), Arity: -3, Flags: Write | DenyOOM},
 	{Name: "tdigest.merge", Handler: tdigestMerge, Arity: -4, Flags: Write | DenyOOM | MovableKeys,
 		Keys: destinationNumKeys},
-	{Name: "tdigest.reset", Handler: tdigestReset, Arity: 2, Flags: Write | DenyOOM | Fast},
-	{Name: "tdigest.min", Handler: tdigestEnd, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "tdigest.max", Handler: tdigestEnd, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "tdigest.reset", Handler: onDigest(tdigestReset), Arity: 2, Flags: Write | DenyOOM | Fast},
+	{Name: "tdigest.min", Handler: onDigest(tdigestEnd), Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "tdigest.max", Handler: onDigest(tdigestEnd), Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "tdigest.quantile", Handler: estimate(parseQuantile, (*tdigest.Sketch).Quantile), Arity: -3, Flags: ReadOnly},
 	{Name: "tdigest.cdf", Handler: estimate(floatOr(errTDCDF), (*tdigest.Sketch).CDF), Arity: -3, Flags: ReadOnly},
 	{Name: "tdigest.rank", Handler: estimate(floatOr(errTDValue), (*tdigest.Sketch).Rank), Arity: -3, Flags: ReadOnly},
@@ -22,8 +22,8 @@ var tdigestCommands = []Spec{
 		Flags: ReadOnly},
 	{Name: "tdigest.byrank", Handler: estimate(parseRank, (*tdigest.Sketch).ByRank), Arity: -3, Flags: ReadOnly},
 	{Name: "tdigest.byrevrank", Handler: estimate(parseRank, (*tdigest.Sketch).ByRevRank), Arity: -3, Flags: ReadOnly},
-	{Name: "tdigest.trimmed_mean", Handler: tdigestTrimmedMean, Arity: 4, Flags: ReadOnly},
-	{Name: "tdigest.info", Handler: tdigestInfo, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "tdigest.trimmed_mean", Handler: onDigest(tdigestTrimmedMean), Arity: 4, Flags: ReadOnly},
+	{Name: "tdigest.info", Handler: onDigest(tdigestInfo), Arity: 2, Flags: ReadOnly | Fast | Single},
 }
 
 // The error texts are those of RedisBloom.
@@ -47,6 +47,17 @@ var (
 	errTDCut         = engine.NewError("ERR", "T-Digest: low_cut_percentile and high_cut_percentile should be in [0,1]")
 	errTDCutOrder    = engine.NewError("ERR", "T-Digest: low_cut_percentile should be lower than high_cut_percentile")
 )
+
+// onDigest makes the handler of a command on an existing t-digest.
+func onDigest(f func(c *Ctx, d tdigest.Digest) error) Handler {
+	return func(c *Ctx) error {
+		d, err := tdigest.Open(c.Tx, c.Args[1])
+		if err != nil {
+			return err
+		}
+		return f(c, d)
+	}
+}
 
 func parseCompression(b []byte) (uint32, error) {
 	n, ok := ParseInt(b)
@@ -84,11 +95,7 @@ func tdigestCreate(c *Ctx) error {
 	return replyOK(c, tdigest.Create(c.Tx, c.Args[1], compression))
 }
 
-func tdigestAdd(c *Ctx) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
+func tdigestAdd(c *Ctx, d tdigest.Digest) error {
 	var room [64]float64
 	values := room[:0]
 	for _, arg := range c.Args[2:] {
@@ -136,21 +143,13 @@ func tdigestMerge(c *Ctx) error {
 	return replyOK(c, tdigest.Merge(c.Tx, c.Args[1], c.Args[3:3+n], o))
 }
 
-func tdigestReset(c *Ctx) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
+func tdigestReset(c *Ctx, d tdigest.Digest) error {
 	d.Reset()
 	return replyOK(c, nil)
 }
 
 // tdigestEnd is TDIGEST.MIN and TDIGEST.MAX. The reply is NaN when there are no observations.
-func tdigestEnd(c *Ctx) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
+func tdigestEnd(c *Ctx, d tdigest.Digest) error {
 	switch m := &d.Meta; {
 	case m.TotalWeight <= 0:
 		c.Out.Double(math.NaN())
@@ -165,11 +164,7 @@ func tdigestEnd(c *Ctx) error {
 // estimate makes the handler of a command that parses all arguments behind the key, and then replies with an estimate
 // for each.
 func estimate[T any, R int64 | float64](parse func(arg []byte) (T, error), f func(*tdigest.Sketch, T) R) Handler {
-	return func(c *Ctx) error {
-		d, err := tdigest.Open(c.Tx, c.Args[1])
-		if err != nil {
-			return err
-		}
+	return onDigest(func(c *Ctx, d tdigest.Digest) (err error) {
 		list := make([]T, len(c.Args)-2)
 		for i, arg := range c.Args[2:] {
 			if list[i], err = parse(arg); err != nil {
@@ -190,7 +185,7 @@ func estimate[T any, R int64 | float64](parse func(arg []byte) (T, error), f fun
 			}
 		}
 		return nil
-	}
+	})
 }
 
 // floatOr returns a parser of floats whose error is err.
@@ -223,11 +218,7 @@ func parseRank(arg []byte) (uint64, error) {
 	return uint64(n), nil
 }
 
-func tdigestTrimmedMean(c *Ctx) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
+func tdigestTrimmedMean(c *Ctx, d tdigest.Digest) error {
 	low, err := floatOr(errTDLow)(c.Args[2])
 	if err != nil {
 		return err
@@ -249,30 +240,12 @@ func tdigestTrimmedMean(c *Ctx) error {
 	return nil
 }
 
-func tdigestInfo(c *Ctx) error {
-	d, err := tdigest.Open(c.Tx, c.Args[1])
-	if err != nil {
-		return err
-	}
+func tdigestInfo(c *Ctx, d tdigest.Digest) error {
 	m := &d.Meta
-	fields := []struct {
-		label string
-		n     uint64
-	}{
-		{"Compression", uint64(m.Compression)},
-		{"Capacity", uint64(m.Capacity)},
-		{"Merged nodes", m.Merged},
-		{"Unmerged nodes", m.Unmerged},
-		{"Merged weight", m.MergedWeight},
-		{"Unmerged weight", m.TotalWeight - min(m.MergedWeight, m.TotalWeight)},
-		{"Observations", m.Observations},
-		{"Total compressions", m.Merges},
-		{"Memory usage", d.Bytes()},
-	}
-	c.Out.Map(len(fields))
-	for _, f := range fields {
-		c.Out.SimpleString(f.label)
-		c.Out.Int(int64(f.n))
-	}
-	return nil
+	return replyCounts(c, []labelled{
+		{"Compression", uint64(m.Compression)}, {"Capacity", uint64(m.Capacity)}, {"Merged nodes", m.Merged},
+		{"Unmerged nodes", m.Unmerged}, {"Merged weight", m.MergedWeight},
+		{"Unmerged weight", m.TotalWeight - min(m.MergedWeight, m.TotalWeight)}, {"Observations", m.Observations},
+		{"Total compressions", m.Merges}, {"Memory usage", d.Bytes()},
+	})
 }

@@ -1,6 +1,5 @@
-// Package difftest compares basalt with redis-server: the same commands go to
-// both, and the replies must be the same bytes, in RESP2 and RESP3, one by one
-// and pipelined.
+// Package difftest compares basalt with redis-server: the same commands go to both, and the replies must be the same
+// bytes, in RESP2 and RESP3, one by one and pipelined.
 //
 // The commands come from three sources:
 //
@@ -14,8 +13,7 @@
 //
 // # Tables
 //
-// A line is a command in the quoting of redis-cli, in front of it at most one
-// mark; # starts a comment line:
+// A line is a command in the quoting of redis-cli, in front of it at most one mark; # starts a comment line:
 //
 //	~shape  types and lengths must be the same, not the contents
 //	~type   only the type must be the same

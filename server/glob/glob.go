@@ -158,8 +158,7 @@ func (g *Pattern) matchOne(t token, c byte) bool {
 // iteration can be bounded to them. The caller must not change them.
 func (g *Pattern) Prefix() []byte { return g.prefix }
 
-// Literal reports whether the pattern has no wildcard, so that only Prefix
-// itself matches.
+// Literal reports whether the pattern has no wildcard, so that only Prefix itself matches.
 func (g *Pattern) Literal() bool { return g.literal }
 
 // MatchesAll reports whether the pattern is a lone star.

@@ -94,7 +94,6 @@ func (r *rotator) reopen() {
 	}
 }
 
-// Close closes the file.
 func (r *rotator) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,7 +65,6 @@ type Engine struct {
 	slow     atomic.Int32 // running scripts that have exceeded the time limit; changed with runs locked
 }
 
-// New returns an engine.
 func New(o Options) *Engine {
 	e := &Engine{options: o, byText: map[string]*Script{}, bySHA: map[string]*Script{}, maxCache: maxScripts}
 	e.slots = make(chan struct{}, max(o.States, 1))

@@ -84,7 +84,6 @@ func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 	return l, err
 }
 
-// LibraryName returns the library name in a source.
 func LibraryName(source []byte) (string, error) {
 	l, _, err := libraryHeader(source)
 	if err != nil {

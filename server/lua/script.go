@@ -37,7 +37,6 @@ func parseFlag(name string) Flags {
 	return 0
 }
 
-// Names returns the flags' names.
 func (f Flags) Names() []string {
 	var names []string
 	for _, n := range flagNames {

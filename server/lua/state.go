@@ -303,19 +303,12 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 	return results, nil
 }
 
-// The methods of context.Context.
+// The methods of context.Context. The error is the reason for stopping the script.
 
-// Deadline implements context.Context.
 func (st *state) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// Value implements context.Context.
-func (st *state) Value(any) any { return nil }
-
-// Err returns the reason for stopping the script.
-func (st *state) Err() error { return st.stop }
-
-// Done implements context.Context.
-func (st *state) Done() <-chan struct{} { return nil }
+func (st *state) Value(any) any               { return nil }
+func (st *state) Err() error                  { return st.stop }
+func (st *state) Done() <-chan struct{}       { return nil }
 
 // coroutine returns the thread that is running from the program's view: not one that pcall created.
 func (st *state) coroutine(L *vm.LState) *vm.LState {

@@ -15,7 +15,7 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// source has what /metrics and the console show.
+// source is an [admin.Source]: what /metrics and the console show.
 type source struct{ *Options }
 
 // Sections are those of INFO, with keys of the default namespace, and one more of RocksDB.
@@ -45,7 +45,6 @@ func (a source) Latencies(f func(admin.Latency)) {
 	}
 }
 
-// Vitals implements admin.Source.
 func (a source) Vitals() (v admin.Vitals) {
 	st := a.Sessions.Stats
 	v.Commands, v.NetIn, v.NetOut = st.Commands.Load(), st.NetIn.Load(), st.NetOut.Load()
@@ -56,7 +55,6 @@ func (a source) Vitals() (v admin.Vitals) {
 	return v
 }
 
-// Series implements admin.Source.
 func (a source) Series(f func(admin.Series)) {
 	ready := admin.Series{Name: "ready", Help: "1 when /readyz says that the server is ready, else 0."}
 	if a.ready() == nil {

@@ -37,7 +37,6 @@ func AppendString(dst, s []byte) []byte { return raw.AppendString(dst, s) }
 // AppendLength appends what comes before a string of n bytes that follows as it is.
 func AppendLength(dst []byte, n uint64) []byte { return raw.AppendLength(dst, n) }
 
-// AppendScore appends a score.
 func AppendScore(dst []byte, f float64) []byte { return raw.AppendScore(dst, f) }
 
 // ExpiringVersion is the version of the format that has hashes with expiring fields: that of Redis 7.4.

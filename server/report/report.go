@@ -50,7 +50,6 @@ type Report struct {
 	expiredBefore atomic.Int64
 }
 
-// New makes a Report.
 func New(o Options) *Report {
 	r := &Report{Options: o}
 	r.Sections.Register(

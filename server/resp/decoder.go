@@ -22,16 +22,14 @@ type Limits struct {
 	MaxArgs int
 	// MaxBulk is the most bytes of one argument.
 	MaxBulk int64
-	// MaxInline is the most bytes of an inline command and of the line of a
-	// length, line ends not counted.
+	// MaxInline is the most bytes of an inline command and of the line of a length, line ends not counted.
 	MaxInline int
 	// Unauthenticated lowers MaxArgs to 10 and MaxBulk to 16 KiB, so that a
 	// connection that has not sent its password yet cannot fill the memory.
 	Unauthenticated bool
 }
 
-// Decoder cuts commands from the bytes of one client connection. It reads both
-// forms:
+// Decoder cuts commands from the bytes of one client connection. It reads both forms:
 //
 //	*<args>\r\n followed by <args> times $<length>\r\n<bytes>\r\n
 //	an inline command: words on a line that ends with \n or \r\n
@@ -39,10 +37,9 @@ type Limits struct {
 // The words of an inline command may be quoted, with the escapes \n \r \t \b \a
 // \xHH and \<any byte> between double quotes and \' between single ones.
 //
-// The Decoder works on a buffer that the caller owns and copies nothing. Of a
-// command that is not complete yet it keeps the place it has come to, so that
-// each byte is looked at once however the stream is chopped. The zero Decoder
-// has the default limits; Limits may be changed between two commands.
+// The Decoder works on a buffer that the caller owns and copies nothing. Of a command that is not complete yet it keeps
+// the place it has come to, so that each byte is looked at once however the stream is chopped. The zero Decoder has the
+// default limits; Limits may be changed between two commands.
 type Decoder struct {
 	Limits
 
@@ -58,9 +55,8 @@ type Decoder struct {
 
 type span struct{ from, to int }
 
-// Next cuts one command from the start of buf and appends its arguments to args.
-// They alias buf and must be used before it changes. n is the number of bytes
-// that the command took: the next command starts at buf[n].
+// Next cuts one command from the start of buf and appends its arguments to args. They alias buf and must be used before
+// it changes. n is the number of bytes that the command took: the next command starts at buf[n].
 //
 //   - n > 0: a command, or no arguments for what is skipped in silence: an empty
 //     line, a count of zero or less.
@@ -98,8 +94,7 @@ func (d *Decoder) Next(buf []byte, args [][]byte) (out [][]byte, n int, err erro
 			return args, next, nil
 		}
 		d.left, d.pos, d.bulk = int(count), next, -1
-		// Most commands come whole. If this one does not, what is here is read
-		// again, once, to note the offsets.
+		// Most commands come whole. If this one does not, what is here is read again, once, to note the offsets.
 		if out, n, ok := d.whole(buf, args); ok {
 			return out, n, nil
 		}
@@ -117,9 +112,8 @@ func (d *Decoder) Next(buf []byte, args [][]byte) (out [][]byte, n int, err erro
 	return args, n, nil
 }
 
-// Need returns how many more bytes, at the least, the incomplete command wants.
-// It is what the client announced, up to MaxBulk: a caller should not allocate
-// much more than has arrived so far on the strength of it.
+// Need returns how many more bytes, at the least, the incomplete command wants. It is what the client announced, up to
+// MaxBulk: a caller should not allocate much more than has arrived so far on the strength of it.
 func (d *Decoder) Need() int { return d.need }
 
 // Reset forgets an incomplete command.

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// AppendDouble appends the text of f as a Redis 7.2 reply shows it: the
-// shortest digits that read back as f, "inf", "-inf", "nan", and "-0" for
-// negative zero. The printer of Redis 7.2 misses the shortest digits for about
-// 3 numbers in 1000 (52.579034299999996 for 52.5790343); this one never does.
+// AppendDouble appends the text of f as a Redis 7.2 reply shows it: the shortest digits that read back as f, "inf",
+// "-inf", "nan", and "-0" for negative zero. The printer of Redis 7.2 misses the shortest digits for about 3 numbers in
+// 1000 (52.579034299999996 for 52.5790343); this one never does.
 //
 // Whole numbers up to 2^62 are written without an exponent. Of the others, with
 // D the digits without trailing zeros and f = D x 10^k:

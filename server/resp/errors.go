@@ -2,9 +2,8 @@ package resp
 
 import "fmt"
 
-// ProtocolError says that the bytes from a client are not a command. The stream
-// cannot be followed from there on: the connection has to be closed after the
-// error was sent.
+// ProtocolError says that the bytes from a client are not a command. The stream cannot be followed from there on: the
+// connection has to be closed after the error was sent.
 type ProtocolError struct {
 	// Text is what follows "-ERR " in the reply.
 	Text string
@@ -12,8 +11,7 @@ type ProtocolError struct {
 
 func (e *ProtocolError) Error() string { return e.Text }
 
-// The texts are those of Redis, which clients and their tests look for; only the
-// last one has no counterpart there.
+// The texts are those of Redis, which clients and their tests look for; only the last one has no counterpart there.
 var (
 	errInlineTooBig    = &ProtocolError{"Protocol error: too big inline request"}
 	errQuotes          = &ProtocolError{"Protocol error: unbalanced quotes in request"}

@@ -28,9 +28,8 @@ func (d *Decoder) inline(buf []byte, args [][]byte) (out [][]byte, n int, err er
 	return out, end + 1, nil
 }
 
-// SplitArgs splits a line into words as an inline command is split and appends
-// them to args. The words alias line, in which quoted ones are unquoted in
-// place. ok is false when a quote is not closed or is followed by anything but a
+// SplitArgs splits a line into words as an inline command is split and appends them to args. The words alias line, in
+// which quoted ones are unquoted in place. ok is false when a quote is not closed or is followed by anything but a
 // blank; line is of no use then.
 //
 // A quote opens in the middle of a word as well: ab"c d" is the one word abc d.
@@ -58,9 +57,8 @@ func SplitArgs(line []byte, args [][]byte) (out [][]byte, ok bool) {
 	}
 }
 
-// unquote decodes the quoted string that opens at line[i] into the same place.
-// end is the end of its decoded bytes, next the offset after the closing quote,
-// negative when the quotes are not balanced.
+// unquote decodes the quoted string that opens at line[i] into the same place. end is the end of its decoded bytes,
+// next the offset after the closing quote, negative when the quotes are not balanced.
 func unquote(line []byte, i int) (end, next int) {
 	quote := line[i]
 	end = i
@@ -115,8 +113,7 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// isBlank is C's isspace. A word ends at fewer bytes than blanks between words
-// are: see endsWord.
+// isBlank is C's isspace. A word ends at fewer bytes than blanks between words are: see endsWord.
 func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func endsWord(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

@@ -9,10 +9,9 @@ import (
 // Writer is an append-only buffer of replies in the Redis serialization
 // protocol. The zero Writer is ready to use; a Proto other than 3 means RESP2.
 //
-// Aggregates are written as a header with the element count, followed by the
-// elements, each by its own call. Where the count is known only afterwards, the
-// header is put in later: see InsertArray. The Writer does not check that as
-// many elements follow as a header announced.
+// Aggregates are written as a header with the element count, followed by the elements, each by its own call. Where the
+// count is known only afterwards, the header is put in later: see InsertArray. The Writer does not check that as many
+// elements follow as a header announced.
 //
 // A long reply may leave in pieces while it is written: see Stream. The buffer may be bounded: see Limit.
 //
@@ -107,7 +106,6 @@ func (w *Writer) Bulk(b []byte) {
 	w.crlf()
 }
 
-// BulkString writes s as a bulk string.
 func (w *Writer) BulkString(s string) {
 	if len(w.buf) > streamChunk && !w.long() {
 		return
@@ -144,8 +142,7 @@ func (w *Writer) NullArray() {
 // Array writes the header of an array of n elements.
 func (w *Writer) Array(n int) { w.header('*', int64(n)) }
 
-// Map writes the header of a map of n pairs; in RESP2 that is an array of 2n
-// elements.
+// Map writes the header of a map of n pairs; in RESP2 that is an array of 2n elements.
 func (w *Writer) Map(n int) {
 	if w.Proto == 3 {
 		w.header('%', int64(n))
@@ -161,8 +158,7 @@ func (w *Writer) Attribute(n int) { w.header('|', int64(n)) }
 // Set writes the header of a set of n elements; in RESP2 that is an array.
 func (w *Writer) Set(n int) { w.header(w.setType(), int64(n)) }
 
-// Push writes the header of an out-of-band message of n elements; in RESP2 that
-// is an array.
+// Push writes the header of an out-of-band message of n elements; in RESP2 that is an array.
 func (w *Writer) Push(n int) {
 	if w.Proto == 3 {
 		w.header('>', int64(n))
@@ -171,8 +167,7 @@ func (w *Writer) Push(n int) {
 	w.header('*', int64(n))
 }
 
-// Double writes f in the form of AppendDouble: a double in RESP3, a bulk string
-// in RESP2.
+// Double writes f in the form of AppendDouble: a double in RESP3, a bulk string in RESP2.
 func (w *Writer) Double(f float64) {
 	if w.Proto == 3 {
 		w.buf = append(w.buf, ',')
@@ -209,9 +204,8 @@ func (w *Writer) Bool(b bool) {
 	}
 }
 
-// Verbatim writes s as a verbatim string of the given format, which is three
-// characters ("txt", "mkd"): a shorter format is filled up with spaces, a longer
-// one cut. In RESP2 it is a bulk string of s alone.
+// Verbatim writes s as a verbatim string of the given format, which is three characters ("txt", "mkd"): a shorter
+// format is filled up with spaces, a longer one cut. In RESP2 it is a bulk string of s alone.
 func (w *Writer) Verbatim(format, s string) {
 	if w.Proto != 3 {
 		w.BulkString(s)
@@ -230,8 +224,7 @@ func (w *Writer) Verbatim(format, s string) {
 	w.crlf()
 }
 
-// BigNumber writes the decimal digits s as a big number; in RESP2 that is a bulk
-// string.
+// BigNumber writes the decimal digits s as a big number; in RESP2 that is a bulk string.
 func (w *Writer) BigNumber(s string) {
 	if w.Proto != 3 {
 		w.BulkString(s)
@@ -260,8 +253,7 @@ func (w *Writer) Len() int { return len(w.buf) }
 // Cap returns how many bytes the buffer can hold.
 func (w *Writer) Cap() int { return cap(w.buf) }
 
-// Bytes returns the buffer. It is valid until the next call of any method that
-// writes, truncates or resets.
+// Bytes returns the buffer. It is valid until the next call of any method that writes, truncates or resets.
 func (w *Writer) Bytes() []byte { return w.buf }
 
 // Reset empties the buffer and keeps its memory and Proto.
@@ -277,8 +269,7 @@ func (w *Writer) Release(limit int) {
 	w.buf = w.buf[:0]
 }
 
-// InsertArray puts the header of an array of n elements in at mark; the elements
-// are what was written after it.
+// InsertArray puts the header of an array of n elements in at mark; the elements are what was written after it.
 func (w *Writer) InsertArray(mark, n int) { w.insert(mark, '*', int64(n)) }
 
 // InsertInt puts an integer in at mark.

@@ -133,7 +133,6 @@ func (s *Store) Function(tx *engine.Tx, name []byte) *lua.Function {
 // HasFunction reports whether the transaction sees a function.
 func (s *Store) HasFunction(tx *engine.Tx, name []byte) bool { return s.Function(tx, name) != nil }
 
-// LoadLibrary loads and stores a library.
 func (s *Store) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
 	name, err := lua.LibraryName(source)
 	if err != nil {

@@ -120,7 +120,6 @@ func (s *Store) Has(tx *engine.Tx, sha []byte) (bool, error) {
 	return script != nil, err
 }
 
-// Compiled returns the compiled script of a source.
 func (s *Store) Compiled(tx *engine.Tx, source []byte) (*lua.Script, error) {
 	if !s.flushedBy(tx) {
 		return s.engine.Script(source)

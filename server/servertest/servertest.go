@@ -92,7 +92,6 @@ func TryStart(t testing.TB, settings ...string) (*Harness, error) {
 	return &Harness{s, db, logs}, nil
 }
 
-// Ticker returns a counter of RocksDB's statistics.
 func (h *Harness) Ticker(t testing.TB, name string) int {
 	t.Helper()
 	m := regexp.MustCompile(regexp.QuoteMeta(name) + ` COUNT : (\d+)`).FindStringSubmatch(h.DB.Statistics())

@@ -75,7 +75,6 @@ func (c *run) enqueue(r *request) {
 // InMulti reports whether a transaction is being queued.
 func (c *conn) InMulti() bool { return c.multi != nil }
 
-// BeginMulti is MULTI.
 func (c *conn) BeginMulti() { c.multi = &multi{} }
 
 // Discard forgets the transaction and the watched keys.

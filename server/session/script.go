@@ -94,7 +94,6 @@ func (s *scriptRun) takeWritten() []keyRef {
 	return w
 }
 
-// Eval runs a script or a function.
 func (c *run) Eval(call command.ScriptCall) error {
 	s := &c.script
 	r := &s.run

@@ -114,7 +114,6 @@ func IsTLS(l net.Listener) bool {
 	return ok
 }
 
-// Close closes the sockets.
 func (l Listeners) Close() {
 	for _, nl := range l {
 		nl.Close()

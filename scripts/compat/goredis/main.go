@@ -1,6 +1,5 @@
-// Command goredis runs go-redis, the usual Redis client of Go programs, against
-// a server: what an application does with it, in RESP2 and RESP3. It exits with
-// status 1 and says what was wrong at the first check that fails.
+// Command goredis runs go-redis, the usual Redis client of Go programs, against a server: what an application does with
+// it, in RESP2 and RESP3. It exits with status 1 and says what was wrong at the first check that fails.
 //
 // usage: goredis HOST:PORT
 //

@@ -10,9 +10,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// op is one write: the command, and its effect on the writer's state. apply
-// returns the reply that the server must send, in the format of render, or
-// anyReply if the reply depends on the other writers.
+// op is one write: the command, and its effect on the writer's state. apply returns the reply that the server must
+// send, in the format of render, or anyReply if the reply depends on the other writers.
 type op struct {
 	args  []string
 	apply func(*state) string
@@ -93,8 +92,7 @@ func (g *generator) members() []string {
 	return out
 }
 
-// ownKeys returns every key that the writer may create, by type. Counters are
-// strings.
+// ownKeys returns every key that the writer may create, by type. Counters are strings.
 func (g *generator) ownKeys() (strings, hashes, lists, sets, zsets []string) {
 	for i := range stringKeys {
 		strings = append(strings, fmt.Sprintf("%sstring:%d", g.id, i), fmt.Sprintf("%scounter:%d", g.id, i))
@@ -108,9 +106,8 @@ func (g *generator) ownKeys() (strings, hashes, lists, sets, zsets []string) {
 	return strings, hashes, lists, sets, zsets
 }
 
-// next makes one operation. s is the state before the pipeline that the operation
-// belongs to: it only guides the choice of the operation, and the reply is
-// predicted later, by apply.
+// next makes one operation. s is the state before the pipeline that the operation belongs to: it only guides the choice
+// of the operation, and the reply is predicted later, by apply.
 func (g *generator) next(s *state) op {
 	switch n := g.rng.IntN(100); {
 	case n < 22:

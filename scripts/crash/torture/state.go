@@ -81,8 +81,7 @@ func (s *state) lowest(key string) string {
 	})
 }
 
-// diff describes how got differs from s in at most a few lines. It returns "" if
-// they are equal.
+// diff describes how got differs from s in at most a few lines. It returns "" if they are equal.
 func (s *state) diff(got *state) string {
 	var d differences
 	compare(&d, s.strings, got.strings, strconv.Quote)

@@ -1,13 +1,10 @@
-// Package torture kills a server under load, again and again, and compares the
-// data that the server holds after each restart with the writes that the server
-// had acknowledged.
+// Package torture kills a server under load, again and again, and compares the data that the server holds after each
+// restart with the writes that the server had acknowledged.
 //
-// Each of several writers has its own keys and its own members in shared
-// collections. It sends pipelines of writes and predicts every reply. After
-// SIGKILL and a restart, the server must hold all acknowledged writes of each
-// writer, and at most a prefix of the pipeline that was in flight: no write is
-// lost, applied in part or out of order, and each counter agrees with its
-// collection.
+// Each of several writers has its own keys and its own members in shared collections. It sends pipelines of writes and
+// predicts every reply. After SIGKILL and a restart, the server must hold all acknowledged writes of each writer, and
+// at most a prefix of the pipeline that was in flight: no write is lost, applied in part or out of order, and each
+// counter agrees with its collection.
 package torture
 
 import (
@@ -25,8 +22,7 @@ import (
 // patience is the max time that a server may take to answer.
 const patience = time.Minute
 
-// Options configures Run. Command and Dir are required; zero in any other field
-// means its default.
+// Options configures Run. Command and Dir are required; zero in any other field means its default.
 type Options struct {
 	Command launch.Command // starts the server on a port, with its data in Dir
 	Dir     string         // the data directory, kept from round to round
@@ -83,9 +79,8 @@ func Check(program string) func(dir string) error {
 	}
 }
 
-// Run runs the rounds. It returns the first violation, or the first error that
-// keeps it from continuing. After the last round it also stops the server
-// cleanly and checks that the clean stop loses nothing either.
+// Run runs the rounds. It returns the first violation, or the first error that keeps it from continuing. After the last
+// round it also stops the server cleanly and checks that the clean stop loses nothing either.
 func Run(o Options) error {
 	o = o.withDefaults()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
@@ -110,8 +105,7 @@ func Run(o Options) error {
 	return nil
 }
 
-// restart starts the server and verifies its data. If it returns an error, the
-// server does not run any more.
+// restart starts the server and verifies its data. If it returns an error, the server does not run any more.
 func restart(o Options, writers []*writer) (*launch.Server, error) {
 	server, err := launch.Start(o.Command, o.Dir)
 	if err != nil {

@@ -8,12 +8,10 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// reader reads whole collections and compares their counters with the number of
-// members read.
+// reader reads whole collections and compares their counters with the number of members read.
 type reader struct{ c *redisclient.Conn }
 
-// counted returns an error if the reply of the command counter, such as HLEN, is
-// not the number of members read.
+// counted returns an error if the reply of the command counter, such as HLEN, is not the number of members read.
 func (r reader) counted(counter, key string, members int) error {
 	v, err := r.c.Do(counter, key)
 	if err != nil {

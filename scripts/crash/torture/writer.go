@@ -33,9 +33,8 @@ func newWriter(n int, seed uint64, depth int) *writer {
 	}
 }
 
-// run writes until the connection breaks, and calls acked after each
-// acknowledged write. It returns an error only for an error reply, or a reply
-// that disagrees with the acknowledged writes.
+// run writes until the connection breaks, and calls acked after each acknowledged write. It returns an error only for
+// an error reply, or a reply that disagrees with the acknowledged writes.
 func (w *writer) run(addr string, acked func()) error {
 	w.inFlight, w.acked, w.recent = nil, 0, nil
 	c, err := redisclient.Dial(addr, patience)
@@ -85,10 +84,9 @@ func (w *writer) remember(o op) {
 	w.recent = append(w.recent, command(o))
 }
 
-// settle compares got, the writer's data in the server after a restart, with the
-// allowed states: all acknowledged operations, and a prefix of the operations in
-// flight, because the operations of one connection take effect in order. The
-// state found becomes the expected one.
+// settle compares got, the writer's data in the server after a restart, with the allowed states: all acknowledged
+// operations, and a prefix of the operations in flight, because the operations of one connection take effect in order.
+// The state found becomes the expected one.
 func (w *writer) settle(got *state) error {
 	firstDiff := w.expect.diff(got)
 	if firstDiff == "" {

@@ -44,9 +44,8 @@ func Redis(port int, dir string) *exec.Cmd {
 		"--dir", dir, "--save", "", "--appendonly", "no")
 }
 
-// DurableRedis is a redis-server that writes each command to its append-only
-// file before it replies, so that it survives a killed process as basalt does.
-// The tools' own tests run against it.
+// DurableRedis is a redis-server that writes each command to its append-only file before it replies, so that it
+// survives a killed process as basalt does. The tools' own tests run against it.
 func DurableRedis(port int, dir string) *exec.Cmd {
 	return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "no")
@@ -80,8 +79,7 @@ func PortTaken(output string) bool {
 	return strings.Contains(output, " is in use") || strings.Contains(output, "Address already in use")
 }
 
-// Spawn is Start without the wait: the server may be recovering, or ending with
-// an error, when Spawn returns.
+// Spawn is Start without the wait: the server may be recovering, or ending with an error, when Spawn returns.
 func Spawn(command Command, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ type Histogram struct {
 	total  int64
 }
 
-// Add counts n durations of d.
 func (h *Histogram) Add(d time.Duration, n int64) {
 	h.counts[bucket(uint64(max(d, 0)))] += n
 	h.total += n

@@ -34,8 +34,7 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	return &Conn{Conn: c, w: bufio.NewWriterSize(c, 64<<10), r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// Send puts a command in the output buffer. Its reply comes from Receive, in
-// order of sending.
+// Send puts a command in the output buffer. Its reply comes from Receive, in order of sending.
 func (c *Conn) Send(args ...string) error {
 	c.scratch = resp.AppendCommand(c.scratch[:0], args...)
 	c.pending++
@@ -74,8 +73,7 @@ func (c *Conn) Do(args ...string) (resp.Reply, error) {
 	return c.Receive()
 }
 
-// Strings is Do for a command that replies with an array of strings; a null
-// among them becomes "".
+// Strings is Do for a command that replies with an array of strings; a null among them becomes "".
 func (c *Conn) Strings(args ...string) ([]string, error) {
 	v, err := c.Do(args...)
 	if err != nil {

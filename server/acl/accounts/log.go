@@ -59,7 +59,6 @@ type Log struct {
 	counts  [acl.Reasons]int64
 }
 
-// Add adds an event.
 func (l *Log) Add(e Event, now time.Time) {
 	e.Object, e.Username, e.Client = bounded(e.Object), bounded(e.Username), bounded(e.Client)
 	l.mu.Lock()

@@ -60,14 +60,12 @@ func NewNode(slots *cluster.Map, from source.Options, to destination.Options) (*
 // Close cancels the current migration and waits for its end.
 func (n *Node) Close() { n.src.Close() }
 
-// Migrate implements [cluster.Migrator].
 func (n *Node) Migrate(r cf.SlotRange, to *topology.Node, done func(error)) error {
 	return n.src.Migrate(r, source.Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
 		Leaving: func(r cf.SlotRange) error { return n.slots.Leaving(r, to) },
 		Moved:   func(r cf.SlotRange, first func()) error { return n.slots.Migrated(r, to, first) }}, done)
 }
 
-// Import implements [cluster.Migrator].
 func (n *Node) Import(sess *command.Session, r cf.SlotRange, state command.ImportState) error {
 	switch state {
 	case command.ImportStart:
@@ -88,7 +86,6 @@ func (n *Node) Import(sess *command.Session, r cf.SlotRange, state command.Impor
 	return errImportState
 }
 
-// Ingest implements [cluster.Migrator].
 func (n *Node) Ingest(sess *command.Session, step command.IngestStep, records []byte) error {
 	link := n.link(sess)
 	switch step {
@@ -108,7 +105,6 @@ func hasReplica(t *topology.Topology) bool {
 	return slices.ContainsFunc(t.Nodes, func(o *topology.Node) bool { return o.Master != "" && o.Master == t.ID })
 }
 
-// Jobs implements [cluster.Migrator].
 func (n *Node) Jobs() (j topology.Jobs) {
 	if s := n.src.Status(); s.State != source.StateNone {
 		j.Migrating = &topology.Job{Range: s.Range, Node: s.Target, State: string(s.State),

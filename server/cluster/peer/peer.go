@@ -56,7 +56,6 @@ func New(ctx context.Context, conn net.Conn) *Peer {
 	return p
 }
 
-// Close closes the connection.
 func (p *Peer) Close() {
 	p.unwatch()
 	p.conn.Close()

@@ -36,7 +36,6 @@ type Node struct {
 	Failed bool
 }
 
-// Addr returns host:port.
 func (n *Node) Addr() string { return net.JoinHostPort(n.Host, strconv.Itoa(n.Port)) }
 
 // IsMaster reports whether the node is a master.
@@ -121,7 +120,6 @@ func (t *Topology) MovedTo(slot uint16) *Node {
 	return n
 }
 
-// Replicas returns the replicas of a master.
 func (t *Topology) Replicas(master *Node) iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for _, n := range t.Nodes {

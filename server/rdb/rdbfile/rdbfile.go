@@ -76,7 +76,6 @@ func (w *Writer) End() error {
 	return w.err
 }
 
-// Err returns the error of the destination.
 func (w *Writer) Err() error { return w.err }
 
 // pass passes on what there is, if it is at least so many bytes.

@@ -60,7 +60,6 @@ type Fetcher struct {
 	sized map[string]int64 // sizes of this attempt's files, from the MANIFEST
 }
 
-// New makes a Fetcher.
 func New(o Options) *Fetcher { return &Fetcher{Options: o} }
 
 // Clear deletes what was fetched.

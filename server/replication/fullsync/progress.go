@@ -50,7 +50,6 @@ func (p *Meter) End() {
 	p.p, p.began = Progress{}, time.Time{}
 }
 
-// Get returns the progress.
 func (p *Meter) Get(now time.Time) Progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()

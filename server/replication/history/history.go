@@ -10,7 +10,6 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// NewID makes a replication id.
 func NewID() string {
 	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	id := make([]byte, 0, cf.ReplicationIDLen)

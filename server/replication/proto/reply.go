@@ -71,7 +71,6 @@ type Refused struct {
 	Err  error
 }
 
-// Refuse returns a Refused.
 func Refuse(what string, err error) Refused { return Refused{what, err} }
 
 func (e Refused) Error() string { return e.What + ": " + e.Err.Error() }

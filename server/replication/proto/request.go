@@ -54,7 +54,6 @@ func AppendAuth(dst []byte, user, password string) []byte {
 	return AppendRequest(dst, "AUTH", password)
 }
 
-// AppendDBName appends the request for the name of the database.
 func AppendDBName(dst []byte) []byte { return AppendRequest(dst, "_db_name") }
 
 // AppendFetchMeta appends the request for the names of the files of a checkpoint.
@@ -169,7 +168,6 @@ type PSync struct {
 	Next uint64
 }
 
-// AppendPSync appends PSYNC.
 func AppendPSync(dst []byte, p PSync) []byte {
 	next := strconv.FormatUint(p.Next, 10)
 	if p.ID != "" {

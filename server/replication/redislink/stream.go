@@ -61,7 +61,6 @@ type Stream struct {
 	queue []Command // commands of the current transaction
 }
 
-// NewStream makes a Stream that begins at a state.
 func NewStream(s State) *Stream {
 	d := &Stream{state: s, pos: s.Offset, db: s.DB}
 	// The master has accepted these commands from its clients.

@@ -25,7 +25,6 @@ const (
 	loadBytes = 1 << 20
 )
 
-// Load implements redislink.Target.
 func (t *Target) Load() (redislink.Loader, error) {
 	if err := t.o.Prepare(); err != nil {
 		return nil, err
@@ -42,7 +41,7 @@ func (t *Target) Load() (redislink.Loader, error) {
 	return l, nil
 }
 
-// load is a database under construction from an RDB file.
+// load is a [redislink.Loader]: a database under construction from an RDB file.
 type load struct {
 	o     *Options
 	db    *engine.Beside
@@ -59,7 +58,6 @@ type load struct {
 	failed chan struct{} // closed when the writer has failed
 }
 
-// Add implements redislink.Loader.
 func (r *load) Add(i *rdb.Item) error {
 	if i.Function == nil && i.Value == nil {
 		return nil // an empty collection
@@ -155,7 +153,6 @@ func (r *load) items(tx *engine.Tx, piece []*rdb.Item) error {
 	return nil
 }
 
-// Script implements redislink.Loader.
 func (r *load) Script(source []byte) error {
 	r.scripts = append(r.scripts, slices.Clone(source)) // scripts are few
 	return nil
@@ -170,7 +167,6 @@ func (r *load) drain() {
 	}
 }
 
-// End implements redislink.Loader.
 func (r *load) End(s redislink.State) error {
 	err := r.send()
 	r.drain()
@@ -198,7 +194,6 @@ func (r *load) End(s redislink.State) error {
 	return r.o.Replace(r.o.Dir)
 }
 
-// Abort implements redislink.Loader.
 func (r *load) Abort() {
 	r.drain()
 	if err := r.db.Discard(); err != nil {

@@ -53,10 +53,8 @@ type Options struct {
 // Target is a [redislink.Target].
 type Target struct{ o Options }
 
-// New makes a Target.
 func New(o Options) *Target { return &Target{o} }
 
-// State implements redislink.Target.
 func (t *Target) State() (s redislink.State, ok bool, err error) {
 	if t.o.Anew {
 		return s, false, nil
@@ -88,12 +86,10 @@ func putState(tx *engine.Tx, s redislink.State) {
 	tx.Put(cf.Propagate, []byte(cf.PropagateRedisMaster), s.Append(nil))
 }
 
-// Apply implements redislink.Target.
 func (t *Target) Apply(commands []redislink.Command, after redislink.State) error {
 	return t.o.Commands.Run(commands, t.o.Stop, func(tx *engine.Tx) { putState(tx, after) })
 }
 
-// Keep implements redislink.Target.
 func (t *Target) Keep(s redislink.State) error {
 	return t.o.DB.WriteFromMaster(func(tx *engine.Tx) { putState(tx, s) })
 }

@@ -104,7 +104,6 @@ func New(o Options, s Settings) *Replica {
 	return r
 }
 
-// Set changes the settings.
 func (r *Replica) Set(s Settings) {
 	if *r.settings.Swap(&s) == s {
 		return
@@ -216,7 +215,6 @@ const (
 var linkStates = [...]string{"connecting", "authenticating", "checking db-name", "introducing itself", "psync",
 	"fetching the list of files", "fetching files", "loading an RDB file", "replacing the database", "connected"}
 
-// String returns the state in words.
 func (s LinkState) String() string { return linkStates[s] }
 
 // Syncing reports whether a full sync is running.

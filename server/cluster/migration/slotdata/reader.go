@@ -26,7 +26,6 @@ func NewReader(db *engine.DB, now int64) *Reader {
 	return r
 }
 
-// Close releases the snapshot.
 func (r *Reader) Close() {
 	r.keys.End()
 	r.subs.End()

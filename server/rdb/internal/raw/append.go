@@ -8,7 +8,6 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// AppendLength appends a length.
 func AppendLength(dst []byte, n uint64) []byte {
 	switch {
 	case n < 1<<6:
@@ -55,7 +54,6 @@ func shortInt(s []byte) (int64, bool) {
 	return n, string(strconv.AppendInt(buf[:0], n, 10)) == string(s)
 }
 
-// AppendScore appends a score.
 func AppendScore(dst []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
 }
@@ -95,7 +93,6 @@ func AppendListpackInt(dst []byte, n int64) []byte {
 	return appendBackLen(dst, len(dst)-at)
 }
 
-// AppendListpackString appends a string as an element of a listpack.
 func AppendListpackString(dst, s []byte) []byte {
 	at := len(dst)
 	switch n := len(s); {

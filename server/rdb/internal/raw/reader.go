@@ -111,7 +111,6 @@ func (r *Reader) Fixed(n int) []byte {
 	return b
 }
 
-// Byte reads a byte.
 func (r *Reader) Byte() byte {
 	if b := r.Fixed(1); b != nil {
 		return b[0]
@@ -202,7 +201,6 @@ func (r *Reader) ID() cf.StreamID {
 	return cf.StreamID{Ms: ms, Seq: r.Length()}
 }
 
-// String reads a string.
 func (r *Reader) String() []byte {
 	n, encoded := r.lengthOr()
 	if !encoded {
