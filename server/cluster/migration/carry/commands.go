@@ -337,6 +337,20 @@ func (c *commander) records(r *slotdata.Reader, k *slotdata.Key) error {
 	return c.batchEnd()
 }
 
+// deleteElements deletes the elements of a key. DEL leaves their records, and a metadata record of the same version
+// would make them elements again.
+func (c *commander) deleteElements(k *slotdata.Key) {
+	if k.Meta.Type.SingleRecord() {
+		return
+	}
+	prefix := cf.AppendSubkeyPrefix(nil, k.NSKey, true, k.Meta.Version)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	if c.batch.Empty() {
+		c.batch.LogData(logOf(k.Meta.Type))
+	}
+	c.batch.DeleteRange(k.Meta.Type.Family(), prefix, upper)
+}
+
 func (c *commander) put(id cf.ID, key, value, log []byte) {
 	if c.batch.Empty() {
 		c.batch.LogData(log)

@@ -452,6 +452,13 @@ func (m *Mirror) resend(nsKey []byte, was *sentKey) error {
 	if err != nil || k == nil {
 		return err
 	}
+	how, err := m.c.formOf(&k.Meta, k.NSKey, k.Record)
+	if err != nil {
+		return err
+	}
+	if how == byRecords {
+		m.c.deleteElements(k)
+	}
 	now := m.c.Clock.Now().UnixMilli()
 	if err := m.c.snapshot(r, k, now); err != nil {
 		return err
