@@ -337,6 +337,9 @@ func (c *commander) records(r *slotdata.Reader, k *slotdata.Key) error {
 // dropElements begins the batch with the deletion of all elements of a key. DEL leaves them to compactions, so without
 // it those that the source no longer has would be back with the metadata record, which has the same version.
 func (c *commander) dropElements(k *slotdata.Key) {
+	if k.Meta.Type.SingleRecord() {
+		return
+	}
 	begin := cf.AppendSubkeyPrefix(nil, k.NSKey, true, k.Meta.Version)
 	end, _ := cf.AppendSuccessor(nil, begin)
 	c.batch.LogData(logOf(k.Meta.Type))
