@@ -547,8 +547,8 @@ func TestGarbageIsNotSeenAgain(t *testing.T) {
 	}
 }
 
-// TestDeleteCountsWhatIsSeen: samples that the retention hides are deleted too, but not counted, whether a compaction has
-// dropped them before or not.
+// TestDeleteCountsWhatIsSeen: samples that the retention hides are deleted too, but not counted, whether a compaction
+// has dropped them before or not.
 func TestDeleteCountsWhatIsSeen(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		db := enginetest.Open(t)

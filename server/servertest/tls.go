@@ -12,8 +12,8 @@ import (
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
-// FreePort returns a TCP port of 127.0.0.1 for a server of the test, which must set SO_REUSEADDR, as servers do. A socket
-// that does not listen holds the port until the test ends, so that the kernel gives it to nobody else.
+// FreePort returns a TCP port of 127.0.0.1 for a server of the test, which must set SO_REUSEADDR, as servers do. A
+// socket that does not listen holds the port until the test ends, so that the kernel gives it to nobody else.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
