@@ -215,7 +215,7 @@ func TestRefusedIsNoFailure(t *testing.T) {
 	h.DB.SetReplica(func(set func(locked bool)) { set(true) })
 	c.Want("SET k v", "-READONLY "+engine.ErrReplica.Error()+"\r\n")
 	n, lines := h.Sessions().Stats.WriteErrors.Load(), h.Logs.FilterMessage("a write failed").Len()
-	if n+int64(lines) > 0 {
+	if n > 0 || lines > 0 {
 		t.Errorf("%d errors, %d log lines", n, lines)
 	}
 	h.DB.SetMaster()
@@ -283,7 +283,9 @@ func TestHugePipelineBeforeReading(t *testing.T) {
 	}()
 	select {
 	case err := <-sent:
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	case <-time.After(servertest.Patience):
 		t.Fatal("the server has stopped reading because the client does not read")
 	}
