@@ -64,6 +64,9 @@ func Slot(key []byte) uint16 { return CRC16(HashTag(key)) & (NumSlots - 1) }
 // SlotRange is the slots from First to Last, both included.
 type SlotRange struct{ First, Last uint16 }
 
+// Contains reports whether a slot is in the range.
+func (r SlotRange) Contains(slot uint16) bool { return r.First <= slot && slot <= r.Last }
+
 // All returns the slots in their order.
 func (r SlotRange) All() iter.Seq[uint16] {
 	return func(yield func(uint16) bool) {

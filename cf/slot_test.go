@@ -35,7 +35,13 @@ func TestCRC16(t *testing.T) {
 }
 
 func TestSlotRange(t *testing.T) {
-	if got := slices.Collect(SlotRange{3, 5}.All()); !slices.Equal(got, []uint16{3, 4, 5}) {
+	r := SlotRange{3, 5}
+	for slot, want := range map[uint16]bool{2: false, 3: true, 5: true, 6: false} {
+		if r.Contains(slot) != want {
+			t.Error(slot)
+		}
+	}
+	if got := slices.Collect(r.All()); !slices.Equal(got, []uint16{3, 4, 5}) {
 		t.Error(got)
 	}
 	for slot := range (SlotRange{3, 1<<16 - 1}).All() {
@@ -46,7 +52,7 @@ func TestSlotRange(t *testing.T) {
 	if got := slices.Collect((SlotRange{1<<16 - 1, 1<<16 - 1}).All()); len(got) != 1 {
 		t.Error(got)
 	}
-	if got := (SlotRange{3, 5}).String() + " " + (SlotRange{7, 7}).String(); got != "3-5 7" {
+	if got := r.String() + " " + (SlotRange{7, 7}).String(); got != "3-5 7" {
 		t.Error(got)
 	}
 }

@@ -96,6 +96,13 @@ const (
 	StreamLast StreamKind = 255 // delimiter · 255 · u64 seq
 )
 
+// StreamNobody is the consumer of the pending entries that belong to nobody, because a consumer has given them back
+// (XNACK). For Kvrocks it is a consumer as any other, so Kvrocks claims and acknowledges these entries too. Their
+// delivery times are their places among them, the first one has 1. LastAttempted of this consumer's record is the place
+// that was given last. The number of consumers in the group's record does not count this consumer, and its record
+// exists only while it has pending entries.
+const StreamNobody = "\x00nobody"
+
 // AppendStreamEntrySub appends the subkey of an entry.
 func AppendStreamEntrySub(dst []byte, id StreamID) []byte {
 	if id.Ms == StreamDelimiter {

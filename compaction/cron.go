@@ -31,7 +31,10 @@ var fieldRanges = [numFields]struct{ min, max int }{{0, 59}, {0, 23}, {1, 31}, {
 // The grammar is that of Kvrocks, which is smaller than that of cron(5): consecutive schedules of five blank-separated
 // fields each; a field is *, */n or a comma-separated list of n and l-r with l < r. Names, l-r/n and 7 for Sunday are
 // not supported. All five fields must match, the day of the month and the weekday both.
-type Cron struct{ schedules []schedule }
+type Cron struct {
+	source    string
+	schedules []schedule
+}
 
 // schedule has, for each field, one bit for every value that matches.
 type schedule [numFields]uint64
@@ -42,7 +45,7 @@ func ParseCron(s string) (Cron, error) {
 	if len(fields)%numFields != 0 {
 		return Cron{}, ErrCronFields
 	}
-	var c Cron
+	c := Cron{source: s}
 	for len(fields) > 0 {
 		var sch schedule
 		for i := range sch {
@@ -118,6 +121,9 @@ func bitRange(first, last, step int) (bits uint64) {
 
 // IsEnabled reports whether any schedule exists.
 func (c Cron) IsEnabled() bool { return len(c.schedules) > 0 }
+
+// String returns the expression as it was given.
+func (c Cron) String() string { return c.source }
 
 // Matches reports whether a schedule includes the minute of t, in t's own location.
 func (c Cron) Matches(t time.Time) bool {

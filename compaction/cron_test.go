@@ -55,6 +55,9 @@ func TestCronMatches(t *testing.T) {
 			t.Errorf("%q: %v", tt.cron, err)
 			continue
 		}
+		if c.String() != tt.cron {
+			t.Errorf("%q: String %q", tt.cron, c)
+		}
 		if c.IsEnabled() != (strings.TrimSpace(tt.cron) != "") {
 			t.Errorf("%q: IsEnabled %v", tt.cron, c.IsEnabled())
 		}
@@ -199,9 +202,11 @@ func FuzzParseCron(f *testing.F) {
 			}
 			return
 		}
+		again, err := ParseCron(c.String())
+		require.NoError(t, err)
 		when := time.Unix(sec%4_000_000_000, 0).UTC()
-		if got, want := c.Matches(when), plainMatch(strings.Fields(s), when); got != want {
-			t.Errorf("%q at %v: %v, want %v", s, when, got, want)
+		if got, want := c.Matches(when), plainMatch(strings.Fields(s), when); got != want || again.Matches(when) != got {
+			t.Errorf("%q at %v: %v, again %v, want %v", s, when, got, again.Matches(when), want)
 		}
 	})
 }

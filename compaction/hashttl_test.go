@@ -50,7 +50,8 @@ func TestExpiredFields(t *testing.T) {
 	if got := r.judge(cf.Default, key, field(1)); got != Keep {
 		t.Errorf("clock near the epoch: %v", got)
 	}
-	if v := SubkeyVerdict(Lookup{Raw: some, Found: true}, key, false, now); v != CheckField {
+	if v := SubkeyVerdict(Lookup{Raw: some, Found: true}, key, false, now); v != CheckField ||
+		v.String() != "check field" {
 		t.Errorf("without the value: %v", v)
 	}
 }

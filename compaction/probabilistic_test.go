@@ -33,15 +33,15 @@ func TestProbabilisticTypes(t *testing.T) {
 			record, subs Verdict
 		}{{0, Keep, Keep}, {now + 1, Keep, Keep}, {now - 1, Drop, Keep}, {now - 2*Grace, Drop, Drop}} {
 			if got := MetadataVerdict(record(7, expire.at), now); got != expire.record {
-				t.Errorf("%v that expires at %d: %v, want %v", tt.typ, expire.at, got, expire.record)
+				t.Errorf("%s that expires at %d: %s, want %s", tt.typ, expire.at, got, expire.record)
 			}
 			for _, sub := range tt.subs {
 				key := append(cf.AppendSubkeyPrefix(nil, user, false, 7), sub...)
 				if got := SubkeyVerdict(Lookup{Raw: record(7, expire.at), Found: true}, key, false, now); got != expire.subs {
-					t.Errorf("subkey %x of a %v that expires at %d: %v, want %v", sub, tt.typ, expire.at, got, expire.subs)
+					t.Errorf("subkey %x of a %s that expires at %d: %s, want %s", sub, tt.typ, expire.at, got, expire.subs)
 				}
 				if got := SubkeyVerdict(Lookup{Raw: record(8, expire.at), Found: true}, key, false, now); got != Drop {
-					t.Errorf("subkey %x of an older %v: %v", sub, tt.typ, got)
+					t.Errorf("subkey %x of an older %s: %s", sub, tt.typ, got)
 				}
 			}
 		}

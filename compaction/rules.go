@@ -37,6 +37,23 @@ const (
 	CheckSeries
 )
 
+// String returns the verdict as a word.
+func (v Verdict) String() string {
+	switch v {
+	case Keep:
+		return "keep"
+	case Drop:
+		return "drop"
+	case CheckValue:
+		return "check value"
+	case CheckField:
+		return "check field"
+	case CheckSeries:
+		return "check series"
+	}
+	return "unknown"
+}
+
 // Grace is how long, in milliseconds, the subkeys of a key are kept after its expiry. So a writer that reads the
 // metadata just before the expiry, and makes the key persistent just after it, finds all subkeys of the key. The
 // metadata record itself has no grace.

@@ -271,3 +271,11 @@ func FuzzVerdicts(f *testing.F) {
 		}
 	})
 }
+
+func TestVerdictNames(t *testing.T) {
+	for v, want := range map[Verdict]string{Keep: "keep", Drop: "drop", CheckValue: "check value", 9: "unknown"} {
+		if v.String() != want {
+			t.Errorf("%d: %q", v, v)
+		}
+	}
+}

@@ -76,10 +76,10 @@ func TestJudgeTimeSeries(t *testing.T) {
 		{"other index", cf.Index, []byte{2, 'n', 's', 1}, nil, Keep},
 	} {
 		if got := series.judge(tt.family, tt.key, tt.value); got != tt.want {
-			t.Errorf("%v: %v, want %v", tt.what, got, tt.want)
+			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)
 		}
 	}
 	if v := RuleVerdict(Lookup{Err: errors.New("I/O error")}, []byte("series"), seriesNow); v != Keep {
-		t.Errorf("rule whose target could not be read: %v", v)
+		t.Errorf("rule whose target could not be read: %s", v)
 	}
 }

@@ -256,17 +256,24 @@ func (tx *Tx) Reread(old *Record) (Record, error) {
 }
 
 // Glance returns the record of a live key of a type, for prefetching: it does not count as a look-up, and an error is
-// left to the Load that follows.
+// left to the Load that follows. Its Tail may be cut off as that of [Tx.LoadHead].
 func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
+	r, ok = tx.GlanceAny(userKey)
+	r.Exists = ok && r.Type == want
+	return r, r.Exists
+}
+
+// GlanceAny is Glance for a key of any type.
+func (tx *Tx) GlanceAny(userKey []byte) (r Record, ok bool) {
 	r.key = tx.NSKey(userKey)
-	value, found, err := tx.Get(cf.Metadata, r.key)
+	value, size, found, err := tx.read(cf.Metadata, r.key, cf.MaxHead, nil)
 	if err != nil || !found {
 		return r, false
 	}
 	if r.Meta, r.Tail, err = cf.DecodeMeta(value); err != nil {
 		return r, false
 	}
-	r.Exists = r.Type == want && r.Live(tx.Now())
+	r.Rest, r.Exists = size-len(value), r.Live(tx.Now())
 	return r, r.Exists
 }
 

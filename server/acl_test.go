@@ -71,6 +71,7 @@ func TestBlockedClientsLoseTheirRights(t *testing.T) {
 	for _, tt := range []struct{ wait, rules string }{
 		{"BLPOP list 0", "resetkeys"},
 		{"BLMOVE list other LEFT LEFT 0", "resetkeys ~list"},
+		{"BLMOVEM list other LEFT LEFT 0 COUNT 2 OBO", "resetkeys ~list"},
 		{"BLMPOP 0 1 list LEFT", "-blmpop"},
 	} {
 		admin.Want("ACL SETUSER alice reset on nopass +@all allkeys", "+OK\r\n")

@@ -118,6 +118,25 @@ func TestExportedFields(t *testing.T) {
 	}
 }
 
+// TestDatabaseLinesFirst: redis_exporter and Telegraf take any comment for the name of a section, and find the lines of
+// databases only in the section Keyspace.
+func TestDatabaseLinesFirst(t *testing.T) {
+	for _, tt := range []struct{ databases, want string }{
+		{"0", "db0:keys=1,expires=0,avg_ttl=0,expired=0"},
+		{"2", "db0:keys=1,expires=0,avg_ttl=0,expired=0\r\ndb1:keys=1,expires=0,avg_ttl=0,expired=0"},
+	} {
+		c := servertest.Start(t, "redis-databases", tt.databases).Dial(t)
+		c.Want("SET k v", "+OK\r\n")
+		if tt.databases != "0" {
+			c.Want("COPY k k DB 1", ":1\r\n")
+		}
+		if got, want := c.Do("INFO", "keyspace"), "# Keyspace\r\n"+tt.want+"\r\n# Last DBSIZE SCAN time: "; !strings.Contains(
+			got, want) {
+			t.Errorf("redis-databases %s: %q has no %q", tt.databases, got, want)
+		}
+	}
+}
+
 // TestExpiredCounts: INFO counts keys and fields that have expired, whether or not they are replaced or deleted.
 func TestExpiredCounts(t *testing.T) {
 	h := servertest.Start(t)

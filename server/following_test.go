@@ -236,6 +236,7 @@ func TestReplicaStates(t *testing.T) {
 		{fmt.Sprintf("REPLICAOF localhost %d", r.Port()), "-ERR can't replicate itself\r\n"},
 		{"REPLICAOF 127.0.0.1 x", "-ERR Invalid master port\r\n"},
 		{"REPLICAOF nowhere.invalid 1", "-ERR Can not resolve hostname: nowhere.invalid\r\n"},
+		{"REPLCONF listening-port 7000", "+OK\r\n"},
 		{"SYNC", "-ERR " + string(proto.ErrRedis) + "\r\n"},
 		{"PSYNC ? -1", "-ERR " + string(proto.ErrRedis) + "\r\n"},
 	} {

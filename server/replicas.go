@@ -150,8 +150,7 @@ func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 			return nil
 		})
 	}
-	// ErrReplica: the server has become a replica meanwhile, which does not replicate the messages of its clients.
-	if err != nil && !errors.Is(err, engine.ErrReplica) {
+	if err != nil {
 		s.sessions.WriteFailed(err)
 	}
 }

@@ -22,17 +22,38 @@ func syncRDB(t *testing.T, c *servertest.Client) []byte {
 	t.Helper()
 	c.Want("REPLCONF capa eof", "+OK\r\n")
 	c.Want("REPLCONF rdb-only 1", "+OK\r\n")
+	line, file := replyToSync(t, c)
+	mark, marked := bytes.CutPrefix(line, []byte("$EOF:"))
+	file, ended := bytes.CutSuffix(file, mark)
+	if !marked || !ended || len(mark) != 40 {
+		t.Fatalf("%q, %d bytes: %.80q", line, len(file), file)
+	}
+	return file
+}
+
+// replyToSync sends SYNC and returns the first line of the reply, and what comes before the end of the connection.
+func replyToSync(t *testing.T, c *servertest.Client) (line, file []byte) {
+	t.Helper()
 	c.Send("SYNC\r\n")
 	c.SetReadDeadline(time.Now().Add(servertest.Patience))
 	b, err := io.ReadAll(c.R)
 	require.NoError(t, err)
 	line, file, ok := bytes.Cut(bytes.TrimLeft(b, "\n"), []byte("\r\n"))
-	mark, marked := bytes.CutPrefix(line, []byte("$EOF:"))
-	file, ended := bytes.CutSuffix(file, mark)
-	if !ok || !marked || !ended || len(mark) != 40 {
+	if !ok {
 		t.Fatalf("%d bytes: %.80q", len(b), b)
 	}
-	return file
+	return line, file
+}
+
+// TestSyncAlone: redis-cli --cluster backup, and redis-cli --rdb before 6.0, call SYNC without announcing anything.
+func TestSyncAlone(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("SET a 1", "+OK\r\n")
+	line, file := replyToSync(t, c)
+	if want := "$" + strconv.Itoa(len(file)); string(line) != want || keysOf(t, file) != "a" {
+		t.Errorf("%q, want %q; keys %q", line, want, keysOf(t, file))
+	}
 }
 
 // keysOf returns the names of the keys of a file, with those of the databases above 0 in front.
@@ -102,7 +123,7 @@ func TestSyncRefused(t *testing.T) {
 		{"REPLCONF rdb-only 2", "-ERR value is out of range, must be between 0 and 1\r\n"},
 		{"REPLCONF rdb-only x", "-ERR value is not an integer or out of range\r\n"},
 		{"REPLCONF rdb-filter-only keys", "-ERR Unsupported rdb-filter-only option: keys\r\n"},
-		{"REPLCONF rdb-only 0", "+OK\r\n"},
+		{"REPLCONF rdb-only 0 listening-port 7000", "+OK\r\n"},
 		{"SYNC", "-ERR " + string(proto.ErrRedis) + "\r\n"},
 		{"MULTI", "+OK\r\n"},
 		{"SYNC", "-ERR Command not allowed inside a transaction\r\n"},

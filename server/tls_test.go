@@ -18,6 +18,40 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
+// TestCertificateUser: the certificate of a client names its user, in a resumed session too.
+func TestCertificateUser(t *testing.T) {
+	h, ca := servertest.StartTLS(t, "tls-auth-clients", "optional", "tls-auth-clients-user", "CN", "requirepass", "secret")
+	const app, noAuth = "$3\r\napp\r\n", "-NOAUTH Authentication required.\r\n"
+	admin := h.DialTLS(t, ca.Client(""))
+	admin.Want("ACL WHOAMI", noAuth)
+	admin.Want("AUTH secret", "+OK\r\n")
+	admin.Want("ACL SETUSER app on >other +@all ~app:*", "+OK\r\n")
+	config := ca.Client("app")
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for range 2 {
+		c := h.DialTLS(t, config)
+		c.Want("ACL WHOAMI", app)
+		c.Want("SET app:1 v", "+OK\r\n")
+		if got := c.Do("SET", "other", "v"); !strings.HasPrefix(got, "-NOPERM") {
+			t.Errorf("a key of others: %s", got)
+		}
+		c.Want("AUTH secret", "+OK\r\n")
+		c.Want("ACL WHOAMI", "$7\r\ndefault\r\n")
+	}
+	c := h.DialTLS(t, ca.Client("nobody"))
+	c.Want("ACL WHOAMI", noAuth)
+	c.Want("AUTH app other", "+OK\r\n")
+	log := admin.Do("ACL", "LOG")
+	if !strings.Contains(log, "\r\ntls-cert\r\n") || !strings.Contains(log, "\r\nnobody\r\n") {
+		t.Errorf("ACL LOG: %s", log)
+	}
+	if got := admin.Do("INFO", "stats"); !strings.Contains(got, "\r\nacl_access_denied_tls_cert:1\r\n") {
+		t.Errorf("INFO: %s", got)
+	}
+	admin.Want("CONFIG SET tls-auth-clients-user off", "+OK\r\n")
+	h.DialTLS(t, config).Want("ACL WHOAMI", noAuth)
+}
+
 func TestTLS(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		h, ca := servertest.StartTLS(t)

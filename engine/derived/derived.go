@@ -29,13 +29,14 @@ const (
 	Pops              // members of a sorted set that are popped next
 	Runs              // ids of the oldest entries of a stream
 	Aheads            // entries of a stream that its groups hand out next
+	Waits             // pending entries of a stream that have waited longest
 	Cells             // points of a cell of the map
 	Replies           // replies of commands
 	Nodes             // nodes of the graphs of search indexes
 	NumIDs
 )
 
-var names = [NumIDs]string{"bounds", "pools", "ranks", "pops", "runs", "aheads", "cells", "replies", "nodes"}
+var names = [NumIDs]string{"bounds", "pools", "ranks", "pops", "runs", "aheads", "waits", "cells", "replies", "nodes"}
 
 // String returns the name of the kind in INFO.
 func (id ID) String() string { return names[id] }

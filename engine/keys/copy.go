@@ -10,19 +10,9 @@ import (
 // ErrNoSuchKey is returned by Rename when the key does not exist.
 var ErrNoSuchKey = engine.NewError("ERR", "no such key")
 
-// ErrBound is the error for a key that cannot be renamed. The labels of a time series are indexed under its name in a
-// family of their own, and other time series refer to it by name. A type of a newer version may have such references
-// too.
+// ErrBound is the error for a key of a type that a newer version has made: other records may refer to its name.
 var ErrBound = engine.NewError("ERR",
-	"a key of this type can be neither renamed, moved nor copied: other records refer to its name")
-
-// movable returns an error if a key cannot be renamed.
-func movable(rec *engine.Record) error {
-	if rec.Exists && (rec.Type == cf.TypeTimeSeries || !rec.Type.Known()) {
-		return ErrBound
-	}
-	return nil
-}
+	"a key of this type can be neither renamed, moved nor copied: other records may refer to its name")
 
 // Rename renames a key, including its expiry, and reports whether it did. An existing key with the new name is
 // replaced, or with keep, nothing is changed. Renaming a key to itself has no effect.
@@ -36,7 +26,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	if !src.Exists {
 		return false, ErrNoSuchKey
 	}
-	if err := movable(&src); err != nil {
+	if err := movable(tx, &src); err != nil {
 		return false, err
 	}
 	if string(from) == string(to) {
@@ -49,7 +39,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		}
 	}
 	logType(tx, &src)
-	return true, move(tx, &src, func() error { return write(tx, &src, to, tx.BatchError) })
+	return true, move(tx, &src, func() error { return write(tx, &src, to, false, tx.BatchError) })
 }
 
 // move drops src and writes the copy. If the Rest of the record was not loaded, it writes first, because write reads
@@ -79,7 +69,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if err != nil || !src.Exists {
 		return false, err
 	}
-	if err := movable(&src); err != nil {
+	if err := movable(tx, &src); err != nil {
 		return false, err
 	}
 	if there, err := existsIn(tx, ns, key); err != nil || there {
@@ -87,7 +77,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	}
 	logType(tx, &src)
 	return true, move(tx, &src, func() error {
-		return tx.InNamespace(ns, func() error { return write(tx, &src, key, tx.BatchError) })
+		return tx.InNamespace(ns, func() error { return write(tx, &src, key, false, tx.BatchError) })
 	})
 }
 
@@ -104,7 +94,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 	if err != nil || !src.Exists {
 		return false, err
 	}
-	if err := movable(&src); err != nil {
+	if err := copyable(tx, &src); err != nil {
 		return false, err
 	}
 	if !replace {
@@ -113,7 +103,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 		}
 	}
 	logType(tx, &src)
-	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to, tx.BatchError) })
+	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to, false, tx.BatchError) })
 }
 
 func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
@@ -140,12 +130,18 @@ func logType(tx *engine.Tx, src *engine.Record) {
 //
 // Kvrocks keeps the version. Here the copy gets a new version: the destination key may have old subkeys of the same
 // version, if it was a copy of the same key before, and they would become visible again.
-func write(tx *engine.Tx, src *engine.Record, to []byte, full func() error) error {
+//
+// With rules, a time series keeps its rules and its source.
+func write(tx *engine.Tx, src *engine.Record, to []byte, rules bool, full func() error) error {
 	dst := tx.Fresh(to, src.Type)
 	version := dst.Version
 	dst.Meta = src.Meta
 	dst.Version = version
-	if _, err := tx.SaveFrom(&dst, src, len(src.Tail)+src.Rest); err != nil || src.Type.SingleRecord() {
+	if src.Type == cf.TypeTimeSeries && !rules {
+		if err := saveWithoutSource(tx, &dst, src.Tail); err != nil {
+			return err
+		}
+	} else if _, err := tx.SaveFrom(&dst, src, len(src.Tail)+src.Rest); err != nil || src.Type.SingleRecord() {
 		return err
 	}
 	id := src.Type.Family()
@@ -157,6 +153,15 @@ func write(tx *engine.Tx, src *engine.Record, to []byte, full func() error) erro
 			return err
 		}
 		sub, value := it.Key(), it.Value()
+		if src.Type == cf.TypeTimeSeries {
+			keep, err := followSeries(tx, to, sub, value, rules)
+			if err != nil {
+				return err
+			}
+			if !keep {
+				continue
+			}
+		}
 		tx.PutSubkey(&dst, id, tx.Subkey(&dst, sub), value)
 		if src.Type == cf.TypeZSet {
 			if len(value) != 8 {

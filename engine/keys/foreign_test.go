@@ -12,9 +12,9 @@ import (
 )
 
 // TestTypesOfKvrocks: keys of types that only newer versions of Kvrocks have are preserved, and can be deleted and
-// given an expiry. A cuckoo filter, whose records are all its own, can get another name; a time series cannot.
+// given an expiry. A cuckoo filter, whose records are all its own, can get another name; an unknown type cannot.
 func TestTypesOfKvrocks(t *testing.T) {
-	for _, typ := range []cf.Type{cf.TypeTimeSeries, cf.TypeCuckooFilter, 15} {
+	for _, typ := range []cf.Type{cf.TypeCuckooFilter, 15} {
 		t.Run(typ.String(), func(t *testing.T) {
 			db := enginetest.Open(t)
 			put(t, db, "k", typ, never, "a", "b")

@@ -72,9 +72,9 @@ func rewrite(tx *engine.Tx, it *engine.Iter, from, to string, full func() error)
 	var src engine.Record
 	tx.InNamespace(from, func() error { src = tx.Fresh(key, meta.Type); return nil })
 	src.Meta, src.Tail, src.Exists = meta, tail, true
-	if err := movable(&src); err != nil {
+	if err := copyable(tx, &src); err != nil {
 		return err
 	}
 	logType(tx, &src)
-	return tx.InNamespace(to, func() error { return write(tx, &src, key, full) })
+	return tx.InNamespace(to, func() error { return write(tx, &src, key, true, full) })
 }

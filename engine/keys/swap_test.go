@@ -80,7 +80,7 @@ func TestSwapRefused(t *testing.T) {
 	}{
 		{"a long string", cf.TypeString, keys.ErrSwapSize},
 		{"a long collection", cf.TypeSet, keys.ErrSwapSize},
-		{"a key with references to its name", cf.TypeTimeSeries, keys.ErrBound},
+		{"a type of a newer version", 15, keys.ErrBound},
 	} {
 		db := enginetest.Open(t)
 		put(t, db, "a", cf.TypeString, never, "v")

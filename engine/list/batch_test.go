@@ -92,6 +92,9 @@ func TestBatches(t *testing.T) {
 	move := func(to []byte, fromLeft, toLeft bool) do {
 		return func(tx *engine.Tx) error { _, _, err := list.Move(tx, l, to, fromLeft, toLeft); return err }
 	}
+	moveMany := func(to []byte, o list.MoveOptions) do {
+		return func(tx *engine.Tx) error { _, err := list.MoveMany(tx, l, to, o); return err }
+	}
 	for _, c := range []struct {
 		name   string
 		before []string
@@ -147,6 +150,18 @@ func TestBatches(t *testing.T) {
 			[]string{"log 3 12 l l right left", "del l 2", "put l -1 c", "meta l [-1,2)"}},
 		{"rotate nowhere", []string{"a", "b"}, move(l, true, true), nil},
 		{"rotate one", []string{"a"}, move(l, true, false), nil},
+		{"move many: pops and pushes", []string{"a", "b", "c"}, moveMany(d, list.MoveOptions{Min: 1, Max: 2, FromLeft: true}),
+			[]string{"log 3 3", "del l 0", "del l 1", "meta l [2,3)", "log 3 7", "put d 0 a", "put d 1 b", "meta d [0,2)"}},
+		{"move many to the left in bulk: the last one is pushed first", []string{"a", "b"},
+			moveMany(d, list.MoveOptions{Min: 2, Max: 2, FromLeft: true, ToLeft: true, Bulk: true}), []string{"log 3 3",
+				"del l 0", "del l 1", "del meta l", "log 3 6", "put d -1 b", "put d -2 a", "meta d [-2,0)"}},
+		{"move one of many", []string{"a", "b"}, moveMany(d, list.MoveOptions{Min: 1, Max: 1, FromLeft: true}),
+			[]string{"log 3 12 l d left right", "del l 0", "meta l [1,2)", "put d 0 a", "meta d [0,1)"}},
+		{"rotate many", []string{"a", "b", "c"}, moveMany(l, list.MoveOptions{Min: 1, Max: 2}), []string{"log 3 4", "del l 2",
+			"del l 1", "log 3 7", "put l 1 c", "put l 2 b", "meta l [0,3)"}},
+		{"rotate all", []string{"a", "b"}, moveMany(l, list.MoveOptions{Min: 1, Max: 9, FromLeft: true}), nil},
+		{"rotate many in bulk nowhere", []string{"a", "b", "c"}, moveMany(l, list.MoveOptions{Min: 1, Max: 2, Bulk: true}),
+			nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)

@@ -135,21 +135,26 @@ func Push(tx *engine.Tx, key []byte, elems [][]byte, left, existing bool) (uint6
 	if err != nil || existing && !l.Exists {
 		return 0, err
 	}
+	l.push(tx, elems, left)
+	l.save(tx)
+	return l.Size, nil
+}
+
+// push adds elements one after the other at an end.
+func (l *state) push(tx *engine.Tx, elems [][]byte, left bool) {
 	if left {
 		tx.LogData(cf.LogListPushL)
 		for _, e := range elems {
 			l.head--
 			l.put(tx, l.head, e)
 		}
-	} else {
-		tx.LogData(cf.LogListPushR)
-		for _, e := range elems {
-			l.put(tx, l.tail, e)
-			l.tail++
-		}
+		return
 	}
-	l.save(tx)
-	return l.Size, nil
+	tx.LogData(cf.LogListPushR)
+	for _, e := range elems {
+		l.put(tx, l.tail, e)
+		l.tail++
+	}
 }
 
 // Pop removes up to n elements from the left or the right end and calls f with each. Before that it calls begin with
@@ -164,10 +169,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 	if n == 0 {
 		return nil
 	}
-	from, to := l.head, l.head+n
-	if !left {
-		from, to = l.tail-n, l.tail
-	}
+	from, to := l.end(n, left)
 	if n == 1 { // the common case: a point read does not pass over the tombstones of earlier pops
 		if err := l.prefetch(tx, from, left); err != nil {
 			return err
@@ -182,21 +184,34 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 			return err
 		}
 	}
+	l.cut(tx, from, to, left)
+	l.save(tx)
+	return nil
+}
+
+// end returns the record indexes [from, to) of the n elements at an end.
+func (l *state) end(n uint64, left bool) (from, to uint64) {
+	if left {
+		return l.head, l.head + n
+	}
+	return l.tail - n, l.tail
+}
+
+// cut removes the elements [from, to), which are those at an end.
+func (l *state) cut(tx *engine.Tx, from, to uint64, left bool) {
 	if left {
 		tx.LogData(cf.LogListPopL)
 		for i := from; i < to; i++ {
 			l.delete(tx, i)
 		}
 		l.head = to
-	} else {
-		tx.LogData(cf.LogListPopR)
-		for i := to; i > from; i-- {
-			l.delete(tx, i-1)
-		}
-		l.tail = from
+		return
 	}
-	l.save(tx)
-	return nil
+	tx.LogData(cf.LogListPopR)
+	for i := to; i > from; i-- {
+		l.delete(tx, i-1)
+	}
+	l.tail = from
 }
 
 // popAhead is how many elements one batched read returns when one pop follows another.

@@ -58,6 +58,10 @@ func calls(key []byte) map[string]func(tx *engine.Tx) error {
 		"Remove":  func(tx *engine.Tx) error { _, err := list.Remove(tx, key, 0, key); return err },
 		"Move":    func(tx *engine.Tx) error { _, _, err := list.Move(tx, key, []byte("other"), true, true); return err },
 		"Move it": func(tx *engine.Tx) error { _, _, err := list.Move(tx, key, key, true, false); return err },
+		"MoveMany": func(tx *engine.Tx) error {
+			_, err := list.MoveMany(tx, key, []byte("other"), list.MoveOptions{Min: 1, Max: 2})
+			return err
+		},
 	}
 }
 
@@ -277,6 +281,10 @@ func TestCorrupt(t *testing.T) {
 		"Set":    func(tx *engine.Tx) error { return list.Set(tx, key, 1, elem) },
 		"Insert": func(tx *engine.Tx) error { _, err := list.Insert(tx, key, []byte("d"), elem, true); return err },
 		"Remove": func(tx *engine.Tx) error { _, err := list.Remove(tx, key, 1, []byte("c")); return err },
+		"MoveMany": func(tx *engine.Tx) error {
+			_, err := list.MoveMany(tx, key, key, list.MoveOptions{Min: 1, Max: 3, FromLeft: true})
+			return err
+		},
 	} {
 		if err := db.Update(ns, keys, f); !errors.Is(err, cf.ErrCorrupt) {
 			t.Errorf("%s of a list with a gap: %v", name, err)

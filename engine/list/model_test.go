@@ -58,7 +58,7 @@ func (m *model) step(tx *engine.Tx, key []byte) error {
 	differ := func(what string, got, want any) error {
 		return fmt.Errorf("%s on %q: %v, want %v", what, l, got, want)
 	}
-	switch m.r.IntN(11) {
+	switch m.r.IntN(12) {
 	case 0, 1, 2:
 		elems, existing := m.elems(), m.r.IntN(4) == 0
 		n, err := list.Push(tx, key, raw(elems...), left, existing)
@@ -170,8 +170,45 @@ func (m *model) step(tx *engine.Tx, key []byte) error {
 		return m.move(tx, key)
 	case 9:
 		return m.pos(tx, key)
+	case 10:
+		return m.moveMany(tx, key)
 	}
 	return m.check(tx, key)
+}
+
+// moveMany is Redis's LMOVEM: all elements are popped, ordered and pushed.
+func (m *model) moveMany(tx *engine.Tx, key []byte) error {
+	to := keys[m.r.IntN(len(keys))]
+	o := list.MoveOptions{Min: 1, Max: uint64(m.r.IntN(4) + 1), FromLeft: m.r.IntN(2) == 0, ToLeft: m.r.IntN(2) == 0,
+		Bulk: m.r.IntN(2) == 0}
+	if m.r.IntN(2) == 0 {
+		o.Min = o.Max
+	}
+	got, err := list.MoveMany(tx, key, to, o)
+	l := m.have[string(key)]
+	n := min(int(o.Max), len(l))
+	if uint64(n) < o.Min {
+		n = 0
+	}
+	at := 0
+	if !o.FromLeft {
+		at = len(l) - n
+	}
+	block := slices.Clone(l[at : at+n])
+	if !o.Bulk && o.FromLeft == o.ToLeft {
+		slices.Reverse(block)
+	}
+	m.have[string(key)] = slices.Delete(slices.Clone(l), at, at+n)
+	d := m.have[string(to)]
+	if o.ToLeft {
+		m.have[string(to)] = slices.Concat(block, d)
+	} else {
+		m.have[string(to)] = slices.Concat(d, block)
+	}
+	if err == nil && !slices.EqualFunc(got, block, func(g []byte, w string) bool { return string(g) == w }) {
+		err = fmt.Errorf("%+v moved %q out of %q, want %q", o, got, l, block)
+	}
+	return err
 }
 
 func (m *model) move(tx *engine.Tx, key []byte) error {

@@ -1,12 +1,13 @@
-// Package longdouble is the arithmetic of INCRBYFLOAT and HINCRBYFLOAT: that of an x86-64 long double, the 80-bit
-// extended format with 64 bits of precision, parsed as by C's strtold and printed with 17 digits after the point. A
-// double would give other digits: 3.0 + 0.1 must be 3.1, and 10.5 + 0.1 must be 10.6.
+// Package longdouble is the arithmetic of INCRBYFLOAT, HINCRBYFLOAT and INCREX: that of an x86-64 long double, the
+// 80-bit extended format with 64 bits of precision, parsed as by C's strtold and printed with 17 digits after the
+// point. A double would give other digits: 3.0 + 0.1 must be 3.1, and 10.5 + 0.1 must be 10.6.
 //
 // The numbers are big.Float values of 64 bits of precision, rounded to nearest even. Only subnormals, whose exponents
 // are below -16382, have more bits here than in the hardware format; all of them print as 0.
 package longdouble
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 )
@@ -81,6 +82,16 @@ func Add(x, y *big.Float) (sum *big.Float, ok bool) {
 		return nil, false
 	}
 	return sum, true
+}
+
+// Max returns the greatest finite number, or the least one.
+func Max(negative bool) *big.Float {
+	x := new(big.Float).SetPrec(precision).SetUint64(math.MaxUint64)
+	x.SetMantExp(x, maxExp-precision)
+	if negative {
+		x.Neg(x)
+	}
+	return x
 }
 
 // Append appends x with 17 digits after the point, without trailing zeros and a trailing point; zero is always "0".

@@ -37,7 +37,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = db.View(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
-		return set.Union(tx, keys, func(member []byte) { fmt.Printf("%s\n", member) })
+		return set.Union(tx, keys, func(member []byte) bool {
+			fmt.Printf("%s\n", member)
+			return true
+		})
 	})
 	if err != nil {
 		log.Fatal(err)

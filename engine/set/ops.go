@@ -71,8 +71,8 @@ func loadAll(tx *engine.Tx, keys [][]byte) ([]engine.Record, error) {
 	return recs, nil
 }
 
-// Union calls f once with every member of any of the sets.
-func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
+// Union calls f once with every member of any of the sets, until f returns false.
+func Union(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
 	recs, err := loadAll(tx, keys)
 	if err != nil {
 		return err
@@ -107,10 +107,9 @@ func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 				at = append(at, i)
 			}
 		}
-		if len(at) == 0 {
+		if len(at) == 0 || !f(least) {
 			return nil
 		}
-		f(least)
 		for _, i := range at {
 			if err := cs[i].next(); err != nil {
 				return err
@@ -119,16 +118,13 @@ func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
 	}
 }
 
-// Diff calls f with the members of the first set that no other set contains.
-func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
+// Diff calls f with the members of the first set that no other set contains, until f returns false.
+func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
 	recs, err := loadAll(tx, keys)
 	if err != nil || !recs[0].Exists {
 		return err
 	}
-	return compare(tx, recs, false, func(m []byte) bool {
-		f(m)
-		return true
-	})
+	return compare(tx, recs, false, f)
 }
 
 // Intersect calls f with the members that all sets contain, until f returns false.

@@ -13,13 +13,16 @@ import (
 	"github.com/basaltdb/basalt/engine/set"
 )
 
-type op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error
+type op func(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error
 
-func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
-	return set.Intersect(tx, keys, func(m []byte) bool {
-		f(m)
+var ops = map[string]op{"Union": set.Union, "Diff": set.Diff, "Intersect": set.Intersect}
+
+// collect appends the members that an operation yields.
+func collect(to *[]string) func(member []byte) bool {
+	return func(m []byte) bool {
+		*to = append(*to, string(m))
 		return true
-	})
+	}
 }
 
 // expected is what an operation on maps yields, sorted.
@@ -45,7 +48,6 @@ func expected(name string, sets []map[string]bool) []string {
 func TestOps(t *testing.T) {
 	db := enginetest.Open(t)
 	r := rand.New(rand.NewPCG(7, 7))
-	ops := map[string]op{"Union": set.Union, "Diff": set.Diff, "Intersect": intersect}
 	sizes := []int{0, 1, 3, 20, 70, 200, 1500}
 	var keys [][]byte
 	models := map[string]map[string]bool{}
@@ -76,7 +78,7 @@ func TestOps(t *testing.T) {
 					sets = append(sets, models[string(k)])
 				}
 				var got []string
-				if err := f(tx, some, func(m []byte) { got = append(got, string(m)) }); err != nil {
+				if err := f(tx, some, collect(&got)); err != nil {
 					return err
 				}
 				if want := expected(name, sets); !slices.Equal(got, want) {
@@ -111,7 +113,7 @@ func TestOps(t *testing.T) {
 	for name, f := range ops {
 		view(t, db, keys[3:6], func(tx *engine.Tx) error {
 			var got []string
-			err := f(tx, keys[3:6], func(m []byte) { got = append(got, string(m)) })
+			err := f(tx, keys[3:6], collect(&got))
 			want := expected(name, []map[string]bool{models["set:3"], models["set:4"], models["set:5"]})
 			if !slices.Equal(got, want) {
 				t.Errorf("%s by a reader: %q, want %q", name, got, want)
@@ -121,21 +123,28 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestIntersectStops: it yields no more when f has returned false, whether members are looked up or read along.
-func TestIntersectStops(t *testing.T) {
+// TestOpsStop: an operation yields no more when f has returned false, whether members are looked up or read along.
+func TestOpsStop(t *testing.T) {
 	db := enginetest.Open(t)
-	small, big := []byte("small"), []byte("big")
+	small, big, other := []byte("small"), []byte("big"), []byte("other")
 	add(t, db, small, numbered("m", 100)...)
 	add(t, db, big, numbered("m", 2000)...)
-	for _, keys := range [][][]byte{{small, small}, {small, big}, {big, small}} {
-		view(t, db, keys, func(tx *engine.Tx) error {
-			calls := 0
-			err := set.Intersect(tx, keys, func([]byte) bool { calls++; return calls < 5 })
-			if calls != 5 {
-				t.Errorf("%q: %d calls after f returned false at the fifth", keys, calls)
-			}
-			return err
-		})
+	add(t, db, other, numbered("o", 2000)...)
+	for name, lists := range map[string][][][]byte{
+		"Union":     {{small, small}, {small, big}, {big, other}},
+		"Diff":      {{small, other}, {small}, {big, other}, {big, small}},
+		"Intersect": {{small, small}, {small, big}, {big, small}},
+	} {
+		for _, keys := range lists {
+			view(t, db, keys, func(tx *engine.Tx) error {
+				calls := 0
+				err := ops[name](tx, keys, func([]byte) bool { calls++; return calls < 5 })
+				if calls != 5 {
+					t.Errorf("%s of %q: %d calls after f returned false at the fifth", name, keys, calls)
+				}
+				return err
+			})
+		}
 	}
 }
 
@@ -149,7 +158,9 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		var n int
 		update(t, db, keys, func(tx *engine.Tx) (err error) {
-			n, err = set.Store(tx, to, func(add func(member []byte)) error { return f(tx, from, add) })
+			n, err = set.Store(tx, to, func(add func(member []byte)) error {
+				return f(tx, from, func(m []byte) bool { add(m); return true })
+			})
 			return err
 		})
 		return n
@@ -166,8 +177,8 @@ func TestStore(t *testing.T) {
 	}
 	check("union into a new key", store(dst, set.Union, a, b), dst, "1", "2", "3", "4", "5")
 	check("difference over it", store(dst, set.Diff, a, b), dst, "1", "2")
-	check("into a source", store(a, intersect, a, b), a, "3", "4")
-	check("nothing", store(dst, intersect, a, []byte("missing")), dst)
+	check("into a source", store(a, set.Intersect, a, b), a, "3", "4")
+	check("nothing", store(dst, set.Intersect, a, []byte("missing")), dst)
 	view(t, db, keys, func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny(dst)
 		if rec.Exists {

@@ -49,10 +49,11 @@ func numbered(p string, n int) []string {
 	return list
 }
 
+func goOn([]byte) bool { return true }
+
 // calls are all functions of the package, each on one key.
 func calls(key []byte) map[string]func(tx *engine.Tx) error {
 	none := func([]byte) {}
-	goOn := func([]byte) bool { return true }
 	keys := [][]byte{key}
 	return map[string]func(tx *engine.Tx) error{
 		"Card":           func(tx *engine.Tx) error { _, err := set.Card(tx, key); return err },
@@ -66,8 +67,8 @@ func calls(key []byte) map[string]func(tx *engine.Tx) error {
 		"Pop of nothing": func(tx *engine.Tx) error { return set.Pop(tx, key, 0, none) },
 		"Random":         func(tx *engine.Tx) error { return set.Random(tx, key, 1, goOn) },
 		"RandomDistinct": func(tx *engine.Tx) error { return set.RandomDistinct(tx, key, 1, none) },
-		"Union":          func(tx *engine.Tx) error { return set.Union(tx, keys, none) },
-		"Diff":           func(tx *engine.Tx) error { return set.Diff(tx, keys, none) },
+		"Union":          func(tx *engine.Tx) error { return set.Union(tx, keys, goOn) },
+		"Diff":           func(tx *engine.Tx) error { return set.Diff(tx, keys, goOn) },
 		"Intersect":      func(tx *engine.Tx) error { return set.Intersect(tx, keys, goOn) },
 	}
 }
@@ -89,11 +90,9 @@ func TestWrongType(t *testing.T) {
 	// A second key of another type counts as well, also where the result is known without it.
 	missing := []byte("missing")
 	for name, f := range map[string]func(tx *engine.Tx) error{
-		"Union": func(tx *engine.Tx) error { return set.Union(tx, [][]byte{missing, key}, func([]byte) {}) },
-		"Diff":  func(tx *engine.Tx) error { return set.Diff(tx, [][]byte{missing, key}, func([]byte) {}) },
-		"Intersect": func(tx *engine.Tx) error {
-			return set.Intersect(tx, [][]byte{missing, key}, func([]byte) bool { return true })
-		},
+		"Union":     func(tx *engine.Tx) error { return set.Union(tx, [][]byte{missing, key}, goOn) },
+		"Diff":      func(tx *engine.Tx) error { return set.Diff(tx, [][]byte{missing, key}, goOn) },
+		"Intersect": func(tx *engine.Tx) error { return set.Intersect(tx, [][]byte{missing, key}, goOn) },
 	} {
 		if err := db.View(ns, [][]byte{missing, key}, f); !errors.Is(err, engine.ErrWrongType) {
 			t.Errorf("%s of a missing key and a string: %v", name, err)

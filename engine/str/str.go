@@ -310,16 +310,9 @@ func Within(start, end, n int64) (from, to int) {
 
 // IncrBy adds by to the integer value of a key (0 when the key is missing) and returns the sum.
 func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
-	rec, err := tx.LoadShort(key, cf.TypeString, maxIntLen)
+	rec, n, err := loadInt(tx, key)
 	if err != nil {
 		return 0, err
-	}
-	var n int64
-	if rec.Exists {
-		var ok bool
-		if n, ok = parseInt(rec.Tail); !ok || rec.Rest > 0 {
-			return 0, ErrNotInteger
-		}
 	}
 	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
 		return 0, ErrOverflow
@@ -333,17 +326,9 @@ func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
 // IncrByFloat adds by to the number in a key (0 when the key is missing) and returns the sum; both are decimal strings.
 // Numbers and arithmetic are those of package longdouble.
 func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
-	rec, err := tx.LoadShort(key, cf.TypeString, longdouble.MaxLen)
+	rec, x, err := loadFloat(tx, key)
 	if err != nil {
 		return nil, err
-	}
-	value := []byte("0")
-	if rec.Exists {
-		value = rec.Tail
-	}
-	x, ok := longdouble.Parse(value)
-	if !ok || rec.Rest > 0 {
-		return nil, ErrNotFloat
 	}
 	y, ok := longdouble.Parse(by)
 	if !ok {

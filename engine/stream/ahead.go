@@ -72,11 +72,12 @@ func (a *aheads) of(group []byte) *ahead {
 // memory returns how many bytes the copy uses.
 func (a *ahead) memory() int { return 192 + cap(a.data) + 16*cap(a.ids) + 8*(cap(a.ends)+cap(a.sizes)) }
 
-// next calls f with the entries after the last one that the group has handed out, at most count. f advances the group.
-func (g *Group) next(count uint64, f func(e *Entry)) error {
+// next calls f with the entries after the last one that the group has handed out, at most count, until f returns false.
+// f advances the group.
+func (g *Group) next(count uint64, f func(e *Entry) bool) error {
 	if count == 0 || count > aheadCount {
 		from, _ := Next(g.value.LastDelivered)
-		return g.s.scan(RangeOptions{From: from, To: MaxID, Count: count}, f)
+		return g.s.scanWhile(RangeOptions{From: from, To: MaxID, Count: count}, f)
 	}
 	all := engine.FindState(g.s.tx, aheadKind, &g.s.rec)
 	if all == nil {
@@ -100,7 +101,9 @@ func (g *Group) next(count uint64, f func(e *Entry)) error {
 		}
 		for ; count > 0 && i < len(a.ids); i++ {
 			e := a.entry(i)
-			f(&e)
+			if !f(&e) {
+				return nil
+			}
 			count--
 		}
 	}

@@ -68,12 +68,11 @@ func TestReadAhead(t *testing.T) {
 						}
 					}
 					var read []entry
-					_, err = g.ReadNew([]byte("c"), uint64(count), true, func() {}, func(e *stream.Entry) {
+					must(readNew(g, "c", uint64(count), true, func(e *stream.Entry) {
 						e.Next()
 						v, _ := e.Next()
 						read = append(read, entry{e.ID.Ms, string(v)})
-					})
-					must(err)
+					}))
 					if !slices.Equal(read, want) {
 						t.Fatalf("step %d: group %d got %v, want %v", step, i, read, want)
 					}

@@ -78,14 +78,24 @@ func TestBatches(t *testing.T) {
 	}
 	read := func(consumer string, count uint64, noAck bool) func(tx *engine.Tx) error {
 		return group(func(g *stream.Group) error {
-			_, err := g.ReadNew([]byte(consumer), count, noAck, func() {}, func(*stream.Entry) {})
-			return err
+			return readNew(g, consumer, count, noAck, func(*stream.Entry) {})
 		})
 	}
 	claim := func(consumer, list string, force bool) func(tx *engine.Tx) error {
 		return group(func(g *stream.Group) error {
 			return g.Claim([]byte(consumer), ids(t, list), &stream.ClaimOptions{Deliveries: -1, Force: force},
 				func(stream.ID, *stream.Entry) {})
+		})
+	}
+	readIdle := group(func(g *stream.Group) error {
+		_, err := g.Read([]byte("d"), &stream.ReadOptions{Claim: true}, func() {},
+			func(*stream.Entry, stream.Delivered) bool { return true })
+		return err
+	})
+	nack := func(list string, force bool) func(tx *engine.Tx) error {
+		return group(func(g *stream.Group) error {
+			_, err := g.Nack(ids(t, list), stream.Fail, force)
+			return err
 		})
 	}
 	del := func(list string) func(tx *engine.Tx) error {
@@ -156,7 +166,7 @@ func TestBatches(t *testing.T) {
 		{"read what there is not", append(slices.Clone(grouped), read("c", 0, false)), read("c", 0, false),
 			"log 8, put consumer g c"},
 		{"read once more", grouped, group(func(g *stream.Group) error {
-			return g.History([]byte("c"), stream.ID{}, 1, func(stream.ID, *stream.Entry) {})
+			return g.History([]byte("c"), stream.ID{}, 1, func(stream.ID, *stream.Entry) bool { return true })
 		}), "log 8, put pending g 1-1, put consumer g c"},
 		{"acknowledge", grouped, ack("1-2 1-1 9-9"),
 			"log 8, delete pending g 1-2, delete pending g 1-1, put group g, put consumer g c"},
@@ -174,6 +184,19 @@ func TestBatches(t *testing.T) {
 			_, _, err := g.AutoClaim([]byte("c"), &stream.AutoClaimOptions{Count: 10}, func(stream.ID, *stream.Entry) {})
 			return err
 		}), "log 8, delete pending g 1-1, put pending g 1-2, put consumer g c, put group g"},
+		{"read idle and new entries", append(slices.Clone(grouped), del("1-1")), readIdle,
+			"log 8, put consumer g d, put group g, log 8, put pending g 1-2, put pending g 2-0, put group g, " +
+				"put consumer g c, put consumer g d"},
+		{"read idle entries", append(slices.Clone(grouped), read("c", 0, true)), readIdle,
+			"log 8, put consumer g d, put group g, log 8, put pending g 1-1, put pending g 1-2, put consumer g c, " +
+				"put consumer g d"},
+		{"give back", grouped, nack("1-2 9-9 1-2", false),
+			"log 8, put consumer g c, put pending g 1-2, put consumer g \x00nobody"},
+		{"give back what was not delivered", grouped, nack("2-0", true),
+			"log 8, put pending g 2-0, put consumer g \x00nobody, put group g"},
+		{"give back nothing", grouped, nack("2-0", false), ""},
+		{"acknowledge the last one of nobody's", append(slices.Clone(grouped), nack("1-1", false)), ack("1-1"),
+			"log 8, delete pending g 1-1, put group g, delete consumer g \x00nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			drop(t, db)

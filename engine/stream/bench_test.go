@@ -220,7 +220,7 @@ func BenchmarkGroup(b *testing.B) {
 					return err
 				}
 				ids = ids[:0]
-				if _, err := g.ReadNew(consumer, uint64(count), false, func() {},
+				if err := readNew(g, string(consumer), uint64(count), false,
 					func(e *stream.Entry) { ids = append(ids, e.ID) }); err != nil {
 					return err
 				}
@@ -228,5 +228,44 @@ func BenchmarkGroup(b *testing.B) {
 				return err
 			})
 		})
+	}
+}
+
+// BenchmarkIdle claims entries that are idle, one by one, of 20,000 that are pending, and asks for some when none is;
+// with what is remembered of them and without.
+func BenchmarkIdle(b *testing.B) {
+	const entries = 20000
+	for _, state := range []int64{0, -1} {
+		for _, minIdle := range []int64{0, 1e9} {
+			b.Run(fmt.Sprintf("remembered=%v/idle=%v", state == 0, minIdle == 0), func(b *testing.B) {
+				db := enginetest.OpenWith(b, engine.Options{Dir: b.TempDir() + "/db", DerivedState: state})
+				o := stream.ReadOptions{Count: 1, Claim: true, MinIdle: minIdle}
+				update(b, db, func(tx *engine.Tx) error {
+					if err := stream.CreateGroup(tx, key, []byte("g"), stream.GroupStart{}, true); err != nil {
+						return err
+					}
+					for i := range entries {
+						a := stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(i + 1)}}}
+						if _, _, err := stream.Add(tx, key, raw("f", "v"), &a); err != nil {
+							return err
+						}
+					}
+					g, err := stream.OpenGroup(tx, key, []byte("g"))
+					if err != nil {
+						return err
+					}
+					return readNew(g, "a", 0, false, func(e *stream.Entry) {})
+				})
+				for b.Loop() {
+					update(b, db, func(tx *engine.Tx) error {
+						g, err := stream.OpenGroup(tx, key, []byte("g"))
+						if err == nil {
+							_, err = g.Read([]byte("b"), &o, func() {}, func(*stream.Entry, stream.Delivered) bool { return true })
+						}
+						return err
+					})
+				}
+			})
+		}
 	}
 }

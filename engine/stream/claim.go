@@ -101,7 +101,8 @@ func (x *claim) entry(p *claimed, value []byte) (changed bool, err error) {
 	t := g.s.tx.Clock()
 	switch {
 	case !p.pending && (!o.Force || value == nil),
-		p.pending && value != nil && o.MinIdle > 0 && t-int64(p.value.DeliveryTime) < o.MinIdle:
+		p.pending && value != nil && o.MinIdle > 0 && t-int64(p.value.DeliveryTime) < o.MinIdle &&
+			!isNobody(p.value.Consumer):
 		return false, nil
 	case !p.pending:
 		p.pending, p.value.DeliveryCount = true, 1
@@ -123,7 +124,7 @@ func (x *claim) entry(p *claimed, value []byte) (changed bool, err error) {
 	case o.Deliveries >= 0:
 		p.value.DeliveryCount = uint64(o.Deliveries)
 	case !o.JustID:
-		p.value.DeliveryCount++
+		p.value.DeliveryCount = again(p.value.DeliveryCount)
 	}
 	if o.JustID {
 		x.f(p.id, nil)
@@ -135,6 +136,9 @@ func (x *claim) entry(p *claimed, value []byte) (changed bool, err error) {
 	}
 	return true, err
 }
+
+// again returns the number of deliveries after another one. It stays at the number of [Fatal].
+func again(deliveries uint64) uint64 { return max(deliveries, min(deliveries+1, maxDeliveries)) }
 
 // write writes the changes in Kvrocks's order: the consumers that have lost entries, the pending entries, the consumer
 // that got them, and the group.
@@ -150,6 +154,7 @@ func (x *claim) write() {
 		}
 		g.putPending(p.id, &p.value)
 		g.added(p.id)
+		g.aged(p.id, p.value.DeliveryTime)
 	}
 	g.saveConsumer(&x.c)
 	g.save()

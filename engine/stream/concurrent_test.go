@@ -57,13 +57,12 @@ func TestConcurrent(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						_, err = g.ReadNew([]byte{byte('a' + c)}, 3, false, func() {}, func(e *stream.Entry) {
+						return readNew(g, string(rune('a'+c)), 3, false, func(e *stream.Entry) {
 							ids = append(ids, e.ID)
 							e.Next()
 							v, _ := e.Next()
 							values = append(values, name+string(v))
 						})
-						return err
 					})
 					if err == nil && len(ids) > 0 {
 						err = db.Update(ns, keys, func(tx *engine.Tx) error {

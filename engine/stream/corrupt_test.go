@@ -25,7 +25,7 @@ func everything(tx *engine.Tx) (errs []error) {
 	}
 	did(stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID}, entry))
 	did(stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID, Reverse: true, Count: 2}, entry))
-	_, err := stream.After(tx, key, stream.ID{}, 0, func() {}, entry)
+	_, err := stream.After(tx, key, stream.ID{}, 0, func() {}, func(e *stream.Entry) bool { entry(e); return true })
 	did(err)
 	_, _, err = stream.About(tx, key)
 	did(err)
@@ -41,8 +41,27 @@ func everything(tx *engine.Tx) (errs []error) {
 		did(g.Group.Each(stream.PendingOptions{To: stream.MaxID, Consumer: []byte("c")}, func(*stream.Pending) {}))
 	}
 	for _, f := range []func(g *stream.Group) error{
-		func(g *stream.Group) error { _, err := g.ReadNew([]byte("d"), 0, false, func() {}, entry); return err },
-		func(g *stream.Group) error { return g.History([]byte("c"), stream.ID{}, 0, claimed) },
+		func(g *stream.Group) error {
+			_, err := g.Read([]byte("d"), &stream.ReadOptions{Claim: true}, func() {},
+				func(e *stream.Entry, _ stream.Delivered) bool { entry(e); return true })
+			return err
+		},
+		func(g *stream.Group) error {
+			return g.History([]byte("c"), stream.ID{}, 0, func(id stream.ID, e *stream.Entry) bool {
+				claimed(id, e)
+				return true
+			})
+		},
+		func(g *stream.Group) error {
+			_, err := g.Nack([]stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 2}}, stream.Silent, true)
+			return err
+		},
+		func(g *stream.Group) error { _, err := g.Nacked(); return err },
+		func(g *stream.Group) error {
+			_, err := g.HasIdle(1)
+			g.NextIdle(1)
+			return err
+		},
 		func(g *stream.Group) error {
 			return g.Claim([]byte("d"), []stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 2}},
 				&stream.ClaimOptions{Deliveries: -1, Force: true}, claimed)
@@ -92,7 +111,7 @@ func addSmall(tx *engine.Tx) error {
 		if err != nil {
 			return err
 		}
-		if _, err := g.ReadNew([]byte("c"), 2, false, func() {}, func(*stream.Entry) {}); err != nil {
+		if err := readNew(g, "c", 2, false, func(*stream.Entry) {}); err != nil {
 			return err
 		}
 	}

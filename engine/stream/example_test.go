@@ -43,13 +43,16 @@ func Example() {
 			return err
 		}
 		var done []stream.ID
-		_, err = group.ReadNew([]byte("ann"), 2, false, func() { fmt.Println("new:") }, func(e *stream.Entry) {
+		o := stream.ReadOptions{Count: 2}
+		begin := func() { fmt.Println("new:") }
+		_, err = group.Read([]byte("ann"), &o, begin, func(e *stream.Entry, _ stream.Delivered) bool {
 			fmt.Printf("%s", stream.AppendID(nil, e.ID))
 			for s, ok := e.Next(); ok; s, ok = e.Next() {
 				fmt.Printf(" %s", s)
 			}
 			fmt.Println()
 			done = append(done, e.ID)
+			return true
 		})
 		if err != nil {
 			return err

@@ -67,6 +67,16 @@ func add(t testing.TB, db *engine.DB, idText string) {
 	})
 }
 
+// readNew hands out new entries to a consumer.
+func readNew(g *stream.Group, consumer string, count uint64, noAck bool, f func(e *stream.Entry)) error {
+	o := stream.ReadOptions{Count: count, NoAck: noAck}
+	_, err := g.Read([]byte(consumer), &o, func() {}, func(e *stream.Entry, _ stream.Delivered) bool {
+		f(e)
+		return true
+	})
+	return err
+}
+
 // entries returns the ids of all entries.
 func entries(t testing.TB, db *engine.DB) string {
 	t.Helper()

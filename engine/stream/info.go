@@ -99,7 +99,7 @@ func (s *stream) parse(kind cf.StreamKind, group, rest []byte) (cf.StreamSub, er
 	return p, nil
 }
 
-// consumers returns the consumers of the group ordered by name.
+// consumers returns the consumers of the group, without nobody, ordered by name.
 func (g *Group) consumers() ([]consumer, error) {
 	prefix := bytes.Clone(g.s.groupKey(cf.StreamConsumer, g.name))
 	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(g.value.Consumers, 1<<20)) + 1})
@@ -109,6 +109,9 @@ func (g *Group) consumers() ([]consumer, error) {
 		sub, err := g.s.parse(cf.StreamConsumer, g.name, it.Key())
 		if err != nil {
 			return nil, err
+		}
+		if isNobody(sub.Consumer) {
+			continue
 		}
 		c, err := g.decodeConsumer(bytes.Clone(sub.Consumer), it.Value())
 		if err != nil {
@@ -159,9 +162,12 @@ func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pend
 	for (uint64(len(all)) < count || lists > 0) && w.next() {
 		p := Pending{ID: w.id, Delivered: w.value.DeliveryTime, Deliveries: w.value.DeliveryCount}
 		i, known := index[string(w.value.Consumer)]
-		if known {
+		switch {
+		case known:
 			p.Consumer = consumers[i].Name
-		} else {
+		case isNobody(w.value.Consumer):
+			p.Nacked = true
+		default:
 			p.Consumer = bytes.Clone(w.value.Consumer)
 		}
 		if uint64(len(all)) < count {

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
@@ -27,11 +29,14 @@ type modelGroup struct {
 	last      stream.ID
 	pending   map[stream.ID]modelPending
 	consumers map[string]bool
+	nacked    uint64 // how often an entry was given back
 }
 
 type modelPending struct {
 	consumer   string
 	deliveries uint64
+	since      int64  // the time of the last delivery
+	nacked     uint64 // the place of an entry that is nobody's; 0 = it has a consumer
 }
 
 func (m *model) clone() *model {
@@ -39,7 +44,7 @@ func (m *model) clone() *model {
 	c.entries = slices.Clone(m.entries)
 	c.groups = map[string]*modelGroup{}
 	for name, g := range m.groups {
-		c.groups[name] = &modelGroup{g.last, maps.Clone(g.pending), maps.Clone(g.consumers)}
+		c.groups[name] = &modelGroup{g.last, maps.Clone(g.pending), maps.Clone(g.consumers), g.nacked}
 	}
 	return &c
 }
@@ -359,7 +364,7 @@ func (h *history) group() error {
 	}
 	if g == nil {
 		start := stream.GroupStart{ID: h.id(), Last: h.r.IntN(4) == 0, EntriesRead: stream.UnknownReads}
-		mg = &modelGroup{start.ID, map[stream.ID]modelPending{}, map[string]bool{}}
+		mg = &modelGroup{start.ID, map[stream.ID]modelPending{}, map[string]bool{}, 0}
 		if start.Last {
 			mg.last = h.m.last
 		}
@@ -370,7 +375,11 @@ func (h *history) group() error {
 	var got []stream.ID
 	take := func(id stream.ID, e *stream.Entry) { got = append(got, id) }
 	var want []stream.ID
-	switch h.r.IntN(14) {
+	switch h.r.IntN(20) {
+	case 14, 15, 16, 17:
+		return h.readIdle(g, mg, consumer)
+	case 18, 19:
+		return h.nack(g, mg)
 	case 0:
 		delete(h.m.groups, name)
 		return g.Destroy()
@@ -382,7 +391,7 @@ func (h *history) group() error {
 		n, err := g.DeleteConsumer([]byte(consumer))
 		lost := uint64(0)
 		for id, p := range mg.pending {
-			if p.consumer == consumer {
+			if p.consumer == consumer && p.nacked == 0 {
 				delete(mg.pending, id)
 				lost++
 			}
@@ -403,12 +412,15 @@ func (h *history) group() error {
 		for _, id := range want {
 			mg.last = id
 			if !noAck {
-				mg.pending[id] = modelPending{consumer, 1}
+				mg.pending[id] = modelPending{consumer: consumer, deliveries: 1, since: h.tx.Clock()}
 			}
 		}
 		began := false
-		any, err := g.ReadNew([]byte(consumer), count, noAck, func() { began = true },
-			func(e *stream.Entry) { got = append(got, e.ID) })
+		o := stream.ReadOptions{Count: count, NoAck: noAck}
+		any, err := g.Read([]byte(consumer), &o, func() { began = true }, func(e *stream.Entry, _ stream.Delivered) bool {
+			got = append(got, e.ID)
+			return true
+		})
 		if err == nil && (any != (len(want) > 0) || began != any) {
 			err = fmt.Errorf("read: %v, %v", any, began)
 		}
@@ -418,16 +430,19 @@ func (h *history) group() error {
 		uses()
 		for _, id := range mg.ids() {
 			p := mg.pending[id]
-			if p.consumer != consumer || id.Compare(after) <= 0 || count > 0 && len(want) == int(count) {
+			if p.consumer != consumer || p.nacked > 0 || id.Compare(after) <= 0 || count > 0 && len(want) == int(count) {
 				continue
 			}
 			want = append(want, id)
 			if h.m.has(id) {
-				p.deliveries++
+				p.deliveries, p.since = again(p.deliveries), h.tx.Clock()
 				mg.pending[id] = p
 			}
 		}
-		err := g.History([]byte(consumer), after, count, take)
+		err := g.History([]byte(consumer), after, count, func(id stream.ID, e *stream.Entry) bool {
+			take(id, e)
+			return true
+		})
 		return errors.Join(err, sameIDs("history", got, want))
 	case 8, 9, 10:
 		ids := h.ids()
@@ -452,7 +467,10 @@ func (h *history) group() error {
 	case 11, 12:
 		ids := append(h.ids(), mg.ids()[:min(3, len(mg.pending))]...)
 		o := stream.ClaimOptions{Deliveries: -1, Force: h.r.IntN(2) == 0, JustID: h.r.IntN(2) == 0,
-			LastID: stream.ID{Ms: uint64(h.r.IntN(2))}}
+			LastID: stream.ID{Ms: uint64(h.r.IntN(2))}, Delivered: uint64(h.tx.Clock())}
+		if h.r.IntN(2) == 0 {
+			o.Delivered -= uint64(h.r.IntN(20))
+		}
 		uses()
 		if mg.last.Compare(o.LastID) < 0 {
 			mg.last = o.LastID
@@ -469,9 +487,9 @@ func (h *history) group() error {
 				p.deliveries = 1
 			}
 			if !o.JustID {
-				p.deliveries++
+				p.deliveries = again(p.deliveries)
 			}
-			p.consumer = consumer
+			p.consumer, p.since, p.nacked = consumer, int64(o.Delivered), 0
 			mg.pending[id] = p
 			want = append(want, id)
 		}
@@ -501,8 +519,8 @@ func (h *history) group() error {
 			wantDeleted = append(wantDeleted, id)
 			continue
 		}
-		if p.consumer = consumer; !o.JustID {
-			p.deliveries++
+		if p.consumer, p.since, p.nacked = consumer, h.tx.Clock(), 0; !o.JustID {
+			p.deliveries = again(p.deliveries)
 		}
 		mg.pending[id] = p
 		want = append(want, id)
@@ -512,6 +530,93 @@ func (h *history) group() error {
 		err = fmt.Errorf("next %s, want %s", text(next), text(wantNext))
 	}
 	return errors.Join(err, sameIDs("claim automatically", got, want), sameIDs("deleted", deleted, wantDeleted))
+}
+
+func again(deliveries uint64) uint64 { return min(deliveries+1, math.MaxInt64) }
+
+// readIdle is XREADGROUP with CLAIM: entries that have waited for long, and then new ones.
+func (h *history) readIdle(g *stream.Group, mg *modelGroup, consumer string) error {
+	o := stream.ReadOptions{Count: uint64(h.r.IntN(12)), NoAck: h.r.IntN(3) == 0, Claim: true,
+		MinIdle: int64(h.r.IntN(40))}
+	stop := h.r.IntN(30) // entries after which the reply is large enough
+	idle := slices.DeleteFunc(mg.ids(), func(id stream.ID) bool {
+		p := mg.pending[id]
+		return !h.m.has(id) || p.nacked == 0 && h.tx.Clock()-p.since < o.MinIdle
+	})
+	slices.SortStableFunc(idle, func(a, b stream.ID) int {
+		p, q := mg.pending[a], mg.pending[b]
+		switch {
+		case p.nacked > 0 && q.nacked > 0:
+			return cmp.Compare(p.nacked, q.nacked)
+		case p.nacked > 0 || q.nacked > 0:
+			return cmp.Compare(q.nacked, p.nacked)
+		}
+		return cmp.Compare(p.since, q.since)
+	})
+	next, _ := stream.Next(mg.last)
+	fresh := h.m.between(next, stream.MaxID)
+	if len(idle) == 0 && len(fresh) == 0 {
+		if has, err := g.HasIdle(o.MinIdle); err != nil || has {
+			return fmt.Errorf("idle entries: %v, %w", has, err)
+		}
+	}
+	want, limit := []string{}, len(idle)+len(fresh)
+	if o.Count > 0 {
+		limit = min(limit, int(o.Count))
+	}
+	limit = min(limit, stop+1)
+	mg.consumers[consumer] = true
+	for _, id := range idle[:min(limit, len(idle))] {
+		p := mg.pending[id]
+		passed := h.tx.Clock()
+		if p.nacked == 0 {
+			passed -= p.since
+		}
+		want = append(want, fmt.Sprint(text(id), " ", passed, " ", p.deliveries))
+		mg.pending[id] = modelPending{consumer: consumer, deliveries: again(p.deliveries), since: h.tx.Clock()}
+	}
+	for _, id := range fresh[:max(limit-len(idle), 0)] {
+		want = append(want, text(id)+" 0 0")
+		if mg.last = id; !o.NoAck {
+			mg.pending[id] = modelPending{consumer: consumer, deliveries: 1, since: h.tx.Clock()}
+		}
+	}
+	got, began := []string{}, false
+	any, err := g.Read([]byte(consumer), &o, func() { began = true }, func(e *stream.Entry, d stream.Delivered) bool {
+		got = append(got, fmt.Sprint(text(e.ID), " ", d.Idle, " ", d.Times))
+		return len(got) <= stop
+	})
+	if err == nil && (any != (len(want) > 0) || began != any || !slices.Equal(got, want)) {
+		err = fmt.Errorf("read %+v: %v, %v, %q\nwant %q", o, any, began, got, want)
+	}
+	return err
+}
+
+// nack gives entries back.
+func (h *history) nack(g *stream.Group, mg *modelGroup) error {
+	ids := append(h.ids(), mg.ids()[:min(3, len(mg.pending))]...)
+	force, kind := h.r.IntN(3) == 0, h.r.IntN(3)
+	want := uint64(0)
+	for _, id := range ids {
+		p, ok := mg.pending[id]
+		if !ok && !(force && h.m.has(id)) {
+			continue
+		}
+		mg.nacked++
+		want++
+		switch kind {
+		case 0:
+			p.deliveries -= min(p.deliveries, 1)
+		case 2:
+			p.deliveries = math.MaxInt64
+		}
+		mg.pending[id] = modelPending{deliveries: p.deliveries, nacked: mg.nacked}
+	}
+	n, err := g.Nack(ids, []func(uint64) uint64{stream.Silent, stream.Fail, stream.Fatal}[kind], force)
+	if err == nil && n != want {
+		err = fmt.Errorf("%d given back, want %d", n, want)
+	}
+	return err
 }
 
 // ids returns the ids that are pending, in their order.
@@ -566,7 +671,8 @@ func compareGroup(g *stream.GroupInfo, m *modelGroup) error {
 	var odd error
 	err := g.Group.Each(stream.PendingOptions{To: stream.MaxID}, func(p *stream.Pending) {
 		got = append(got, p.ID)
-		if want := m.pending[p.ID]; string(p.Consumer) != want.consumer || p.Deliveries != want.deliveries {
+		if want := m.pending[p.ID]; string(p.Consumer) != want.consumer || p.Deliveries != want.deliveries ||
+			p.Nacked != (want.nacked > 0) || p.Nacked != (p.Idle < 0) {
 			odd = fmt.Errorf("%s is pending for %q after %d deliveries, want %+v", text(p.ID), p.Consumer, p.Deliveries, want)
 		}
 	})
@@ -578,6 +684,13 @@ func compareGroup(g *stream.GroupInfo, m *modelGroup) error {
 	if err != nil || s.Pending != uint64(len(ids)) || len(ids) > 0 && (s.First != ids[0] || s.Last != ids[len(ids)-1]) {
 		return fmt.Errorf("%+v, want %s, %w", s, text(ids...), err)
 	}
+	wantNacked := uint64(0)
+	for _, p := range m.pending {
+		wantNacked += min(p.nacked, 1)
+	}
+	if n, err := g.Group.Nacked(); err != nil || n != wantNacked {
+		return fmt.Errorf("%d entries are nobody's, want %d, %w", n, wantNacked, err)
+	}
 	consumers, err := g.Group.Consumers()
 	if err != nil || len(consumers) != len(m.consumers) {
 		return fmt.Errorf("%d consumers, want %d, %w", len(consumers), len(m.consumers), err)
@@ -585,7 +698,7 @@ func compareGroup(g *stream.GroupInfo, m *modelGroup) error {
 	for _, c := range consumers {
 		n := uint64(0)
 		for _, p := range m.pending {
-			if p.consumer == string(c.Name) {
+			if p.consumer == string(c.Name) && p.nacked == 0 {
 				n++
 			}
 		}
@@ -609,8 +722,9 @@ func TestModel(t *testing.T) {
 			db := enginetest.Open(t)
 			r := rand.New(rand.NewPCG(seed, 7))
 			m := &model{groups: map[string]*modelGroup{}}
-			update(t, db, func(tx *engine.Tx) error { // so that there is a stream
-				m.groups["g"] = &modelGroup{stream.ID{}, map[stream.ID]modelPending{}, map[string]bool{}}
+			clock := time.Now().Add(time.Hour).UnixMilli() // the transactions go by it
+			update(t, db, func(tx *engine.Tx) error {      // so that there is a stream
+				m.groups["g"] = &modelGroup{stream.ID{}, map[stream.ID]modelPending{}, map[string]bool{}, 0}
 				return stream.CreateGroup(tx, key, []byte("g"), stream.GroupStart{}, true)
 			})
 			for round := range 300 {
@@ -618,6 +732,8 @@ func TestModel(t *testing.T) {
 				abandon := r.IntN(8) == 0
 				err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 					for range 1 + r.IntN(8) {
+						clock += int64(r.IntN(4))
+						tx.Tick(clock)
 						h := history{r, tx, m, base}
 						mark, kept := tx.Savepoint(), m.clone()
 						if err := h.step(); err != nil {

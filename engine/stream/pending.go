@@ -156,7 +156,11 @@ func (o *owners) lose(name []byte) error {
 // save writes the records of the consumers that have lost entries, except that of except.
 func (o *owners) save(except *consumer) {
 	for _, c := range o.list {
-		if c.changed && c != except {
+		switch {
+		case !c.changed || c == except:
+		case c.value.Pending == 0 && isNobody(c.name):
+			o.g.s.tx.Delete(cf.Stream, o.g.consumerKey(c.name))
+		default:
 			o.g.saveConsumer(c)
 		}
 	}
@@ -254,10 +258,12 @@ func (g *Group) Summary() (p PendingSummary, err error) {
 // Pending is an entry that was delivered and is not acknowledged yet.
 type Pending struct {
 	ID         ID
-	Consumer   []byte
+	Consumer   []byte // empty if the entry is nobody's
 	Delivered  uint64 // the last delivery, milliseconds since the epoch
-	Idle       int64  // milliseconds since the last delivery, at least 0
+	Idle       int64  // milliseconds since the last delivery, at least 0; -1 if the entry is nobody's
 	Deliveries uint64 // the number of deliveries
+	// Nacked: the entry is nobody's, see [Group.Nack]. Delivered is its place among these entries.
+	Nacked bool
 }
 
 // PendingOptions select pending entries.
@@ -295,11 +301,14 @@ func (g *Group) Each(o PendingOptions, f func(p *Pending)) error {
 		if o.Consumer != nil {
 			seen++
 		}
-		idle := t - int64(w.value.DeliveryTime)
-		if o.MinIdle > 0 && idle < o.MinIdle {
+		idle, nacked := t-int64(w.value.DeliveryTime), isNobody(w.value.Consumer)
+		if o.MinIdle > 0 && idle < o.MinIdle && !nacked {
 			continue
 		}
-		p = Pending{w.id, w.value.Consumer, w.value.DeliveryTime, max(idle, 0), w.value.DeliveryCount}
+		p = Pending{w.id, w.value.Consumer, w.value.DeliveryTime, max(idle, 0), w.value.DeliveryCount, nacked}
+		if nacked {
+			p.Consumer, p.Idle = nil, -1
+		}
 		given++
 		f(&p)
 	}

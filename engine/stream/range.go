@@ -72,16 +72,16 @@ func (s *stream) scanWhile(o RangeOptions, f func(e *Entry) bool) error {
 	return it.Err()
 }
 
-// After calls begin and then f with the entries whose ids are greater than id, at most count (0 = all). If no such
-// entry exists, it calls neither and returns false.
-func After(tx *engine.Tx, key []byte, id ID, count uint64, begin func(), f func(e *Entry)) (bool, error) {
+// After calls begin and then f with the entries whose ids are greater than id, at most count (0 = all), until f returns
+// false. If no such entry exists, it calls neither and returns false.
+func After(tx *engine.Tx, key []byte, id ID, count uint64, begin func(), f func(e *Entry) bool) (bool, error) {
 	s, err := load(tx, key)
 	if err != nil || !s.hasAfter(id) {
 		return false, err
 	}
 	begin()
 	next, _ := Next(id)
-	return true, s.scan(RangeOptions{From: next, To: MaxID, Count: count}, f)
+	return true, s.scanWhile(RangeOptions{From: next, To: MaxID, Count: count}, f)
 }
 
 // hasAfter reports whether an entry with a greater id exists.
@@ -173,6 +173,7 @@ func SetID(tx *engine.Tx, key []byte, id ID, o SetIDOptions) error {
 		return ErrEntriesAddedTooFew
 	}
 	s.dropAheads()
+	s.dropWaits()
 	s.meta.LastGenerated = id
 	if o.SetEntriesAdded {
 		s.meta.EntriesAdded = o.EntriesAdded

@@ -10,35 +10,61 @@ import (
 // HasNew reports whether the stream has entries that the group has not handed out yet.
 func (g *Group) HasNew() bool { return g.s.hasAfter(g.value.LastDelivered) }
 
-// ReadNew hands out to a consumer, which it creates if it is missing, entries that the group has not handed out yet: at
-// most count (0 = all). They become pending unless noAck is set. Before the first entry it calls begin. If no entry is
-// new, it returns false.
-func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(), f func(e *Entry)) (bool, error) {
-	c, err := g.use(consumer)
+// ReadOptions say which entries a consumer gets.
+type ReadOptions struct {
+	Count uint64 // max number; 0 = all
+	NoAck bool   // new entries do not become pending
+	// Claim: first come entries that have been pending for MinIdle milliseconds, whoever has got them.
+	Claim   bool
+	MinIdle int64
+}
+
+// Delivered says how an entry was delivered before: zero for a new entry.
+type Delivered struct {
+	Idle  int64  // milliseconds since the last delivery; of an entry that is nobody's, since the epoch
+	Times uint64 // the number of deliveries
+}
+
+// Read hands out entries to a consumer, which it creates if it is missing: with o.Claim idle ones, and then those that
+// the group has not handed out yet, until f returns false. They become pending for the consumer, new ones unless
+// o.NoAck is set. Before the first entry it calls begin. Without an entry it returns false.
+func (g *Group) Read(name []byte, o *ReadOptions, begin func(), f func(e *Entry, d Delivered) bool) (bool, error) {
+	c, err := g.use(name)
 	if err != nil {
 		return false, err
 	}
 	tx := g.s.tx
-	if !g.HasNew() {
-		tx.LogData(cf.LogStream)
-		g.saveConsumer(&c)
-		return false, nil
+	owners := owners{g: g}
+	claimed, more := uint64(0), true
+	if o.Claim {
+		owners.add(&c)
+		if claimed, more, err = g.claimIdle(&c, &owners, o, begin, f); err != nil {
+			return false, err
+		}
 	}
-	begin()
+	if claimed == 0 {
+		tx.LogData(cf.LogStream)
+	}
+	if !g.HasNew() || !more || claimed > 0 && claimed == o.Count {
+		owners.save(&c)
+		g.saveConsumer(&c)
+		return claimed > 0, nil
+	}
+	if claimed == 0 {
+		begin()
+	}
 	var buf [64]ID
 	ids := buf[:0]
-	err = g.next(count, func(e *Entry) {
+	err = g.next(less(o.Count, claimed), func(e *Entry) bool {
 		g.delivered(e.ID)
-		if !noAck {
+		if !o.NoAck {
 			ids = append(ids, e.ID)
 		}
-		f(e)
+		return f(e, Delivered{})
 	})
 	if err != nil {
 		return false, err
 	}
-	tx.LogData(cf.LogStream)
-	owners := owners{g: g}
 	if len(ids) > 0 {
 		if err := g.hand(ids, &c, &owners); err != nil {
 			return false, err
@@ -58,7 +84,7 @@ func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
 	if err != nil {
 		return err
 	}
-	if had != nil {
+	if had != nil && len(o.list) == 0 {
 		o.add(c)
 	}
 	v := cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: 1, Consumer: c.name}
@@ -144,8 +170,9 @@ func (g *Group) findHighBound() ([]byte, error) {
 const historyBatch = 64
 
 // History hands out again to a consumer, which it creates if it is missing, the entries pending for it whose ids are
-// greater than after: at most count (0 = all). For entries that were deleted meanwhile f gets nil.
-func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e *Entry)) error {
+// greater than after: at most count (0 = all), until f returns false. For entries that were deleted meanwhile f gets
+// nil.
+func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e *Entry) bool) error {
 	c, err := g.use(consumer)
 	if err != nil {
 		return err
@@ -175,35 +202,39 @@ func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e
 				return w.err
 			}
 			left -= uint64(len(ids))
-			if err := g.redeliver(&c, ids, deliveries, f); err != nil {
+			goOn, err := g.redeliver(&c, ids, deliveries, f)
+			if err != nil {
 				return err
 			}
+			more = more && goOn
 		}
 	}
 	g.saveConsumer(&c)
 	return nil
 }
 
-// redeliver hands out pending entries again. deliveries are their delivery counts so far.
-func (g *Group) redeliver(c *consumer, ids []ID, deliveries []uint64, f func(id ID, e *Entry)) error {
+// redeliver hands out pending entries again, until f returns false. deliveries are their delivery counts so far.
+func (g *Group) redeliver(c *consumer, ids []ID, deliveries []uint64, f func(id ID, e *Entry) bool) (bool, error) {
 	values, err := g.s.values(ids)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for i, id := range ids {
-		if values[i] == nil {
-			f(id, nil)
-			continue
+		var e *Entry
+		if values[i] != nil {
+			x, err := g.s.entry(id, values[i])
+			if err != nil {
+				return false, err
+			}
+			e = &x
+			g.putPending(id, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: again(deliveries[i]),
+				Consumer: c.name})
 		}
-		e, err := g.s.entry(id, values[i])
-		if err != nil {
-			return err
+		if !f(id, e) {
+			return false, nil
 		}
-		g.putPending(id, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: deliveries[i] + 1,
-			Consumer: c.name})
-		f(id, &e)
 	}
-	return nil
+	return true, nil
 }
 
 // values returns the values of entries, nil for missing ones. The slice is valid until the next call.

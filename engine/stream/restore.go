@@ -57,22 +57,30 @@ func (r *Restorer) Add(id ID, fields [][]byte) error {
 
 // Group adds a group that has handed out all entries up to last: entriesRead entries, or UnknownReads. Each pending
 // entry names one of the consumers; the consumers' own pending counters are ignored. Consumer names and ids of pending
-// entries must be distinct.
+// entries must be distinct. A consumer with the name [Nobody] has the entries that belong to nobody.
 func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []ConsumerInfo, pending []Pending) {
 	g := Group{s: r.s, name: bytes.Clone(name)}
-	g.value = cf.StreamGroupValue{Consumers: uint64(len(consumers)), Pending: uint64(len(pending)),
-		LastDelivered: last, EntriesRead: entriesRead}
-	g.save()
+	g.value = cf.StreamGroupValue{Pending: uint64(len(pending)), LastDelivered: last, EntriesRead: entriesRead}
 	of := make(map[string]uint64, len(consumers))
+	place := uint64(0) // the last one of the entries that belong to nobody
 	for _, p := range pending {
 		of[string(p.Consumer)]++
+		if isNobody(p.Consumer) {
+			place = max(place, p.Delivered)
+		}
 		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: p.Delivered, DeliveryCount: p.Deliveries,
 			Consumer: p.Consumer})
 	}
 	for _, c := range consumers {
 		v := cf.StreamConsumerValue{Pending: of[string(c.Name)], LastAttempted: c.Seen, LastSucceeded: c.Active}
+		if isNobody(c.Name) {
+			v.LastAttempted, v.LastSucceeded = place, 0
+		} else {
+			g.value.Consumers++
+		}
 		g.saveConsumer(&consumer{name: c.Name, value: v})
 	}
+	g.save()
 	r.s.meta.Groups++
 }
 

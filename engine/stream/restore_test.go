@@ -79,10 +79,7 @@ func TestRestore(t *testing.T) {
 			return err
 		}
 		var got []stream.ID
-		if _, err := g.ReadNew([]byte("bob"), 0, false, func() {}, func(e *stream.Entry) {
-			got = append(got,
-				e.ID)
-		}); err != nil {
+		if err := readNew(g, "bob", 0, false, func(e *stream.Entry) { got = append(got, e.ID) }); err != nil {
 			return err
 		}
 		if text(got...) != "9-0" {

@@ -9,9 +9,10 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Delete deletes the samples whose timestamps are in a range, both ends included, and returns their number. The
-// aggregates in other time series, whose locks it takes, follow.
-func (s *Series) Delete(from, to uint64, lock Locker) (deleted uint64, err error) {
+// Delete deletes the samples whose timestamps are in a range, both ends included, and returns the number of those that
+// were seen: how many older ones the retention hides depends on compactions. The aggregates in other time series, whose
+// locks it takes, follow.
+func (s *Series) Delete(from, to uint64, lock Locker) (seen uint64, err error) {
 	n, err := s.newest()
 	n.it.Close()
 	if err != nil || !n.exists || from > to {
@@ -25,26 +26,29 @@ func (s *Series) Delete(from, to uint64, lock Locker) (deleted uint64, err error
 	if err != nil {
 		return 0, err
 	}
+	hidden := uint64(0) // samples before that are
 	if keep := s.Meta.Retention; keep > 0 && keep < newest.Timestamp {
+		hidden = newest.Timestamp - keep
 		for i := range rules {
-			if g := rules[i].aggregation(); g.BeginOf(from) < newest.Timestamp-keep {
+			if g := rules[i].aggregation(); g.BeginOf(from) < hidden {
 				return 0, ErrCompacted
 			}
 		}
 	}
-	if deleted, err = s.remove(from, to); err != nil || deleted == 0 {
-		return deleted, err
+	deleted, seen, err := s.remove(from, to, hidden)
+	if err != nil || deleted == 0 {
+		return 0, err
 	}
 	for i := range rules {
 		if err := s.retract(&rules[i], from, to); err != nil {
 			return 0, err
 		}
 	}
-	return deleted, nil
+	return seen, nil
 }
 
-// remove deletes samples of this time series only.
-func (s *Series) remove(from, to uint64) (deleted uint64, err error) {
+// remove deletes samples of this time series only. seen is the number of those that are not older than hidden.
+func (s *Series) remove(from, to, hidden uint64) (deleted, seen uint64, err error) {
 	prefix := s.tx.SubkeyPrefix(&s.rec)
 	// The last chunk that begins before the range is the last one that is read.
 	it := s.tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: s.begin(cf.SeriesChunk), Upper: s.after(to),
@@ -54,7 +58,7 @@ func (s *Series) remove(from, to uint64) (deleted uint64, err error) {
 	for more := true; more && it.Next(); {
 		first, samples, err := s.chunk(it)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		more = first > from
 		at, end := search(samples, from), count(samples)
@@ -68,6 +72,7 @@ func (s *Series) remove(from, to uint64) (deleted uint64, err error) {
 			s.tx.LogData(cf.LogSeries)
 		}
 		deleted += uint64(end - at)
+		seen += uint64(end - min(max(search(samples, hidden), at), end))
 		rest := slices.Concat(samples[:at*cf.SampleLen], samples[end*cf.SampleLen:])
 		if len(rest) == 0 {
 			chunks = max(chunks, 1) - 1
@@ -81,25 +86,25 @@ func (s *Series) remove(from, to uint64) (deleted uint64, err error) {
 		copy(s.room(begin, count(rest)), rest)
 	}
 	if err := it.Err(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	newestGone := deleted > 0 && to >= s.Meta.LastTimestamp
 	if chunks == s.rec.Size && !newestGone {
-		return deleted, nil
+		return deleted, seen, nil
 	}
 	s.rec.Size = chunks
 	if newestGone {
 		if err := s.deleteGarbage(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		newest, _, err := s.Newest()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		s.Meta.LastTimestamp = min(s.Meta.LastTimestamp, newest.Timestamp)
 	}
 	s.save()
-	return deleted, nil
+	return deleted, seen, nil
 }
 
 // deleteGarbage deletes the chunks that are garbage by the retention. A command that makes the limit an earlier one
@@ -149,7 +154,7 @@ func (s *Series) retract(r *Rule, from, to uint64) error {
 			first = min(first, r.Latest)
 		}
 	}
-	if _, err := r.to.remove(first, end); err != nil {
+	if _, _, err := r.to.remove(first, end, 0); err != nil {
 		return err
 	}
 	// Buckets inside of the range are empty, the first and the last one may not be.

@@ -20,8 +20,9 @@ type Rule struct {
 	to *Series
 }
 
-// Errors of CreateRule.
+// Errors of CreateRule and DeleteRule.
 var (
+	ErrNoRule       = engine.NewError("ERR", "compaction rule does not exist")
 	ErrSame         = engine.NewError("ERR", "the source key and destination key should be different")
 	ErrSourceRuled  = engine.NewError("ERR", "the source key already has a source rule")
 	ErrTargetRuled  = engine.NewError("ERR", "the destination key already has a src rule")
@@ -125,6 +126,27 @@ func CreateRule(tx *engine.Tx, source, target []byte, a Aggregation) error {
 		to.Meta.Source = source
 		to.save()
 	}
+	return nil
+}
+
+// DeleteRule makes target a time series that is aggregated from no other one. Its samples stay. Both must be locked for
+// writing.
+func DeleteRule(tx *engine.Tx, source, target []byte) error {
+	s, err := Open(tx, source)
+	if err != nil {
+		return err
+	}
+	to, err := Open(tx, target)
+	if err != nil {
+		return err
+	}
+	if other, _, err := to.Source(); err != nil || other == nil || !bytes.Equal(to.Meta.Source, source) {
+		return orElse(err, ErrNoRule)
+	}
+	tx.LogData(cf.LogSeriesRule)
+	tx.Delete(cf.Default, s.sub(cf.SeriesRule, target))
+	to.Meta.Source = nil
+	to.save()
 	return nil
 }
 

@@ -547,6 +547,30 @@ func TestGarbageIsNotSeenAgain(t *testing.T) {
 	}
 }
 
+// TestDeleteCountsWhatIsSeen: samples that the retention hides are deleted too, but not counted, whether a compaction
+// has dropped them before or not.
+func TestDeleteCountsWhatIsSeen(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		db := enginetest.Open(t)
+		create(t, db, source, timeseries.Options{ChunkSize: 2, Retention: 10})
+		add(t, db, source, at(1, 2, 3, 4, 5, 21, 23, 24)...)
+		if compacted {
+			require.NoError(t, db.CompactNamespace(""))
+		}
+		with(t, db, source, func(s *timeseries.Series) error {
+			for _, want := range []uint64{1, 0} { // the sample at 21
+				if n, err := s.Delete(0, 22, held); n != want || err != nil {
+					t.Errorf("compacted %t: %d were deleted, want %d, %v", compacted, n, want, err)
+				}
+			}
+			return s.Alter(&timeseries.Change{Retention: new(uint64)})
+		})
+		if got := samplesOf(t, db, source, all); !same(got, at(23, 24)) {
+			t.Errorf("compacted %t: %v", compacted, got)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	db := enginetest.Open(t)
 	create(t, db, source, timeseries.Options{ChunkSize: 2})

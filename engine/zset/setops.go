@@ -18,6 +18,7 @@ const (
 	Sum Aggregate = iota
 	Min
 	Max
+	CountSets // the sum, with every score taken for 1
 )
 
 // add combines two scores. The sum of infinity and minus infinity is 0.
@@ -25,7 +26,7 @@ func (a Aggregate) add(x, y float64) float64 {
 	switch {
 	case a == Min && y < x, a == Max && y > x:
 		return y
-	case a != Sum:
+	case a == Min, a == Max:
 		return x
 	}
 	if x += y; math.IsNaN(x) {
@@ -44,7 +45,7 @@ type Operands struct {
 type operand struct {
 	rec    engine.Record
 	weight float64
-	plain  bool // a set
+	plain  bool // all scores are 1: a set, or with CountSets
 	same   bool // the same key as the first operand, after sorting
 }
 
@@ -73,9 +74,12 @@ func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 
 // smallestFirst assigns the weights (nil = 1 each) to the operands and sorts the operands by size. The order matters:
 // sums of doubles depend on it.
-func (o *Operands) smallestFirst(weights []float64) {
+func (o *Operands) smallestFirst(weights []float64, agg Aggregate) {
 	for i := range weights {
 		o.sets[i].weight = weights[i]
+	}
+	for i := range o.sets {
+		o.sets[i].plain = o.sets[i].plain || agg == CountSets
 	}
 	slices.SortStableFunc(o.sets, func(a, b operand) int { return cmp.Compare(a.size(), b.size()) })
 	for i := range o.sets[1:] {
@@ -93,7 +97,7 @@ func notNaN(f float64) float64 {
 // Union returns the members of all operands, in byte order. The scores of operand i are multiplied by weights[i], which
 // is not NaN; weights may be nil.
 func (o *Operands) Union(weights []float64, agg Aggregate) ([]Entry, error) {
-	o.smallestFirst(weights)
+	o.smallestFirst(weights, agg)
 	var all []Entry
 	var runs []int // the ends of the operands' members in all
 	var names arena
@@ -157,7 +161,7 @@ func mergeRuns(all []Entry, runs []int) []Entry {
 
 // Inter returns the members that all operands contain, in byte order.
 func (o *Operands) Inter(weights []float64, agg Aggregate) ([]Entry, error) {
-	o.smallestFirst(weights)
+	o.smallestFirst(weights, agg)
 	first := &o.sets[0]
 	entries, err := first.all(o.tx)
 	if err != nil || len(entries) == 0 {
@@ -198,7 +202,7 @@ const interChunk = 1024
 
 // InterCard returns how many members all operands contain, at most limit; limit 0 = no limit.
 func (o *Operands) InterCard(limit uint64) (uint64, error) {
-	o.smallestFirst(nil)
+	o.smallestFirst(nil, Sum)
 	entries, err := o.sets[0].all(o.tx)
 	if err != nil {
 		return 0, err

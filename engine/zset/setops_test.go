@@ -64,7 +64,7 @@ func TestSetOperations(t *testing.T) {
 			keys, sets = append(keys, names[i]), append(sets, content[i])
 			weights = append(weights, []float64{1, 1, 2, -3, 0.5, 0, math.Inf(1)}[g.IntN(7)])
 		}
-		agg := zset.Aggregate(g.IntN(3))
+		agg := zset.Aggregate(g.IntN(4))
 		err := db.View(ns, keys, func(tx *engine.Tx) error {
 			same(t, tx, keys, "union", wantUnion(sets, weights, agg), func(o *zset.Operands) ([]zset.Entry,
 				error) {
@@ -146,6 +146,14 @@ func weigh(score, weight float64) float64 {
 	return 0
 }
 
+// counted returns what a score counts for.
+func counted(score float64, agg zset.Aggregate) float64 {
+	if agg == zset.CountSets {
+		return 1
+	}
+	return score
+}
+
 func bySize(sets []model, weights []float64) ([]model, []float64) {
 	at := make([]int, len(sets))
 	for i := range at {
@@ -165,7 +173,7 @@ func wantUnion(sets []model, weights []float64, agg zset.Aggregate) model {
 	scores := map[string][]float64{}
 	for i, s := range sets {
 		for k, v := range s {
-			scores[k] = append(scores[k], weigh(v, weights[i]))
+			scores[k] = append(scores[k], weigh(counted(v, agg), weights[i]))
 		}
 	}
 	out := model{}
@@ -179,10 +187,10 @@ func wantInter(sets []model, weights []float64, agg zset.Aggregate) model {
 	sets, weights = bySize(sets, weights)
 	out := model{}
 	for k, v := range sets[0] {
-		all := []float64{weigh(v, weights[0])}
+		all := []float64{weigh(counted(v, agg), weights[0])}
 		for i, s := range sets[1:] {
 			if v, ok := s[k]; ok {
-				all = append(all, v*weights[i+1])
+				all = append(all, counted(v, agg)*weights[i+1])
 			}
 		}
 		if len(all) != len(sets) {
@@ -195,7 +203,7 @@ func wantInter(sets []model, weights []float64, agg zset.Aggregate) model {
 			switch {
 			case !math.IsNaN(s):
 				score = fold(agg, []float64{score, s})
-			case agg == zset.Sum:
+			case agg == zset.Sum || agg == zset.CountSets:
 				score = 0
 			}
 		}

@@ -10,7 +10,8 @@ const (
 	Allowed Denied = iota
 	DeniedCommand
 	DeniedKey
-	DeniedAuth // failed authentication; only in the log
+	DeniedAuth        // failed authentication; only in the log
+	DeniedCertificate // no enabled user has the name in the certificate of a client; only in the log
 	DeniedChannel
 
 	Reasons // how many there are
@@ -18,7 +19,7 @@ const (
 
 // String returns the name of the reason in ACL LOG.
 func (d Denied) String() string {
-	return [Reasons]string{"allowed", "command", "key", "auth", "channel"}[d]
+	return [Reasons]string{"allowed", "command", "key", "auth", "tls-cert", "channel"}[d]
 }
 
 // Text returns the text of ACL DRYRUN; name is the command and object the key or channel.

@@ -6,6 +6,16 @@ import (
 	"strings"
 )
 
+// Parse parses the line of a user: user <name> <rule> ..., separated by single blanks. Quotes are only special within
+// selectors. The user starts as in [Table.NewUser].
+func (t *Table) Parse(line string, allChannels bool) (*User, error) {
+	name, rules, err := splitLine(strings.Trim(line, " \t\r\n"))
+	if err != nil {
+		return nil, err
+	}
+	return t.NewUser(name, allChannels).Apply(rules...)
+}
+
 // Declare creates a user from rules of a configuration file.
 func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, error) {
 	if !ValidName(name) {
@@ -14,8 +24,7 @@ func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, e
 	return t.NewUser(name, allChannels).Apply(rules...)
 }
 
-// splitLine splits the line of a user, without blanks around it: user <name> <rule> ..., separated by single blanks.
-// Quotes are only special within selectors.
+// splitLine splits a line that is not empty and has no surrounding blanks.
 func splitLine(line string) (name string, rules []string, err error) {
 	words := strings.Split(line, " ")
 	if words[0] != "user" || len(words) < 2 {

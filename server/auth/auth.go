@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ import (
 type Settings interface {
 	// RequirePass returns the password of the default user, "" = none.
 	RequirePass() string
+	// CertificateUser returns what in the certificate of a client names its user: CN, URI or off.
+	CertificateUser() string
 	// Namespaces returns the token of each namespace except the default one.
 	Namespaces() map[string]string
 	AddNamespace(name, token string) error
@@ -124,6 +127,36 @@ func (a *Auth) Authenticate(user, password []byte) (id command.Identity, ok bool
 	return identity(who), ok
 }
 
+// ByCertificate returns the identity of the user that the verified certificate of a client names, nil = it has none. A
+// name without an enabled user is recorded as a failed authentication.
+func (a *Auth) ByCertificate(sess *command.Session, cert *x509.Certificate) (id command.Identity, ok bool) {
+	if cert == nil {
+		return id, false
+	}
+	names := []string{cert.Subject.CommonName}
+	switch a.options.Settings.CertificateUser() {
+	case "CN":
+	case "URI":
+		names = names[:0]
+		for _, uri := range cert.URIs {
+			names = append(names, uri.String())
+		}
+	default:
+		return id, false
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if who, ok := a.users.Named(name); ok {
+			return identity(who), true
+		}
+		a.denied(accounts.Event{Reason: acl.DeniedCertificate, Username: name, Client: a.options.Describe(sess.ID)},
+			sess.Addr)
+	}
+	return id, false
+}
+
 func identity(a accounts.Identity) command.Identity {
 	id := command.Identity{Namespace: a.Namespace, Admin: a.Admin, Account: a.Account}
 	if id.Namespace == "" {
@@ -142,10 +175,15 @@ func (a *Auth) AuthFailed(sess *command.Session, name string, user []byte) {
 func (a *Auth) AuthFailedOver(what, user, addr string) { a.failed(what, user, "addr="+addr, addr) }
 
 func (a *Auth) failed(object, user, client, addr string) {
+	a.denied(accounts.Event{Reason: acl.DeniedAuth, Object: object, Username: user, Client: client}, addr)
+}
+
+// denied records a failed authentication in ACL LOG, and in the server's log unless that has enough of them.
+func (a *Auth) denied(e accounts.Event, addr string) {
 	now := time.Now()
-	a.users.Log().Add(accounts.Event{Reason: acl.DeniedAuth, Object: object, Username: user, Client: client}, now)
+	a.users.Log().Add(e, now)
 	if write, suppressed := a.failures.Fail(now); write {
-		a.options.Log.Warn("a client failed to authenticate", zap.String("addr", addr), zap.String("user", user),
+		a.options.Log.Warn("a client failed to authenticate", zap.String("addr", addr), zap.String("user", e.Username),
 			zap.Int64("not logged before", suppressed))
 	}
 }

@@ -1,8 +1,11 @@
 package auth
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +24,13 @@ import (
 
 // settings keep passwords in memory; adding a namespace a second time fails.
 type settings struct {
-	pass   string
-	tokens map[string]string
+	pass            string
+	tokens          map[string]string
+	certificateUser string
 }
 
 func (s *settings) RequirePass() string           { return s.pass }
+func (s *settings) CertificateUser() string       { return s.certificateUser }
 func (s *settings) Namespaces() map[string]string { return s.tokens }
 
 func (s *settings) AddNamespace(name, token string) error {
@@ -57,7 +62,7 @@ type fixture struct {
 
 func newFixture(pass string, o accounts.Options) *fixture {
 	core, logs := observer.New(zap.DebugLevel)
-	f := &fixture{settings: &settings{pass, map[string]string{}}, logs: logs}
+	f := &fixture{settings: &settings{pass: pass, tokens: map[string]string{}}, logs: logs}
 	f.Auth = New(Options{Settings: f.settings, Log: zap.New(core), ACL: o,
 		FromMaster:     func() bool { return f.fromMaster },
 		OnChannelsLost: func(user *acl.User) { f.lost = append(f.lost, user.Name()) },
@@ -88,6 +93,57 @@ func TestPasswords(t *testing.T) {
 		id, ok := f.Authenticate([]byte(tt.user), []byte(tt.password))
 		if ok != tt.ok || ok && (id.Namespace != tt.namespace || id.Admin != tt.admin) {
 			t.Errorf("%s %s: %+v, %v", tt.user, tt.password, id, ok)
+		}
+	}
+}
+
+func TestByCertificate(t *testing.T) {
+	f := newFixture("secret", accounts.Options{})
+	for _, user := range []string{"app", "spiffe://org/app"} {
+		require.NoError(t, f.ACL().SetUser(user, "on", ">secret"))
+	}
+	require.NoError(t, f.ACL().SetUser("gone", "off"))
+	cert := func(name string, uris ...string) *x509.Certificate {
+		c := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
+		for _, text := range uris {
+			uri, err := url.Parse(text)
+			require.NoError(t, err)
+			c.URIs = append(c.URIs, uri)
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		mode   string
+		cert   *x509.Certificate
+		user   string
+		denied string // names in ACL LOG, newest first
+	}{
+		{"off", cert("app"), "", ""},
+		{"CN", nil, "", ""},
+		{"CN", cert(""), "", ""},
+		{"CN", cert("app"), "app", ""},
+		{"CN", cert("none", "spiffe://org/app"), "", "none"},
+		{"CN", cert("gone"), "", "gone"},
+		{"CN", cert("default"), "default", ""},
+		{"URI", cert("app"), "", ""},
+		{"URI", cert("none", "spiffe://org/app"), "spiffe://org/app", ""},
+		{"URI", cert("app", "spiffe://other", "spiffe://org/app", "spiffe://third"), "spiffe://org/app", "spiffe://other"},
+	} {
+		f.settings.certificateUser = tt.mode
+		f.ACL().Log().Reset()
+		id, ok := f.ByCertificate(&command.Session{ID: 1, Addr: "addr"}, tt.cert)
+		user, denied := "", ""
+		if ok {
+			user = id.Account.User().Name()
+		}
+		for _, e := range f.ACL().Log().Entries(10) {
+			if e.Reason != acl.DeniedCertificate || e.Object != "" {
+				t.Errorf("%+v", e)
+			}
+			denied += e.Username
+		}
+		if ok != (tt.user != "") || user != tt.user || denied != tt.denied {
+			t.Errorf("%s, %+v: %q, %v, denied %q", tt.mode, tt.cert, user, ok, denied)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var blockingCommands = []Spec{
 	{Name: "blpop", Handler: blockingPop(true), Arity: -3, Flags: blockingFlags},
 	{Name: "brpop", Handler: blockingPop(false), Arity: -3, Flags: blockingFlags},
 	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM},
+	{Name: "blmovem", Handler: blmovem, Arity: -6, Flags: blockingFlags | DenyOOM},
 	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM},
 	{Name: "blmpop", Handler: bmpop("LEFT", "RIGHT", cf.TypeList, popList), Arity: -5,
 		Flags: blockingFlags | MovableKeys, Keys: numKeysAt(2, true)},
@@ -51,6 +52,9 @@ type Wait struct {
 	Type    cf.Type       // what the keys must hold
 	// Gone: the command is also tried when a key is deleted or changes its type.
 	Gone bool
+	// Again is after what time the command is tried again although nothing was written; 0 = never. A try that finds
+	// nothing sets it anew, or leaves it.
+	Again time.Duration
 	// Enough, unless it is nil, is called when a replica has acknowledged more writes: if it returns true, the
 	// command is tried.
 	Enough func() bool

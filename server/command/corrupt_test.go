@@ -25,14 +25,16 @@ var corruptTypes = []struct {
 		"HPERSIST k FIELDS 1 a", "HEXPIRE k 5 FIELDS 1 b", "HRANGEBYLEX k - +", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
 	{"list", []string{"RPUSH k a b c d"}, []string{
 		"LRANGE k 0 -1", "LINDEX k 1", "LPOP k", "RPOP k 2", "LPUSH k x", "LINSERT k BEFORE b x", "LREM k 0 b", "LSET k 1 x",
-		"LTRIM k 1 2", "LPOS k c", "LMOVE k k2 LEFT LEFT", "LLEN k", "SORT k ALPHA", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
+		"LTRIM k 1 2", "LPOS k c", "LMOVE k k2 LEFT LEFT", "LMOVEM k k2 LEFT LEFT COUNT 3 OBO",
+		"LLEN k", "SORT k ALPHA", "DUMP k", "COPY k k2", "OBJECT DUMP k"}},
 	{"set", []string{"SADD k a b c"}, []string{"SMEMBERS k", "SPOP k", "SRANDMEMBER k 2", "SINTER k", "SSCAN k 0",
-		"SREM k a", "SCARD k", "DUMP k", "COPY k k2"}},
+		"SUNIONCARD 1 k", "SDIFFCARD 1 k", "SREM k a", "SCARD k", "DUMP k", "COPY k k2"}},
 	{"zset", []string{"ZADD k 1 a 2 b 3 c 4 d"}, []string{
 		"ZSCORE k a", "ZMSCORE k a b", "ZADD k 5 a", "ZADD k 5 a 6 b", "ZADD k GT 1 a", "ZINCRBY k 1 a", "ZRANGE k 0 -1",
 		"ZRANGE k 0 -1 REV WITHSCORES", "ZRANGEBYSCORE k 1 3", "ZRANGEBYLEX k - +", "ZRANK k b", "ZREVRANK k b", "ZREM k a",
 		"ZREM k a b", "ZREMRANGEBYRANK k 0 1", "ZREMRANGEBYSCORE k 1 2", "ZREMRANGEBYLEX k - +", "ZPOPMIN k", "ZPOPMAX k 2",
 		"ZCOUNT k 1 2", "ZLEXCOUNT k - +", "ZSCAN k 0", "ZRANDMEMBER k 2 WITHSCORES", "ZUNION 1 k WITHSCORES",
+		"ZUNION 1 k AGGREGATE COUNT",
 		"ZINTER 2 k k WITHSCORES", "ZDIFF 1 k WITHSCORES", "ZUNIONSTORE k2 1 k", "ZRANGESTORE k2 k 0 -1", "DUMP k",
 		"COPY k k2", "GEOPOS k a b", "GEODIST k a b", "GEOHASH k a", "GEOSEARCH k FROMLONLAT 0 0 BYRADIUS 40000 km ASC",
 		"GEOSEARCH k FROMMEMBER a BYRADIUS 40000 km", "GEOADD k 1 1 a", "GEOADD k 1 1 a 2 2 b",

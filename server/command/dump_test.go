@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -404,6 +405,34 @@ func TestRestoreHyperLogLog(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestDumpNacked: entries that are nobody's are so after RESTORE, in their order.
+func TestDumpNacked(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, line := range []string{"XADD s 1-0 f v", "XADD s 2-0 f v", "XADD s 3-0 f v", "XGROUP CREATE s g 0",
+		"XREADGROUP GROUP g c STREAMS s >", "XNACK s g SILENT IDS 1 3-0", "XNACK s g FATAL IDS 1 1-0"} {
+		do(t, db, strings.Fields(line)...)
+	}
+	dump := do(t, db, "DUMP", "s")
+	_, dump, _ = strings.Cut(dump, "\r\n")
+	if got := do(t, db, "RESTORE", "t", "0", strings.TrimSuffix(dump, "\r\n")); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	for _, cmd := range []string{"XPENDING @ g - + 10", "XPENDING @ g", "XINFO GROUPS @", "XNACK @ g FAIL IDS 1 9-9 FORCE",
+		"XREADGROUP GROUP g c COUNT 1 CLAIM 100000 STREAMS @ >", "XREADGROUP GROUP g c COUNT 1 CLAIM 100000 STREAMS @ >"} {
+		idle := regexp.MustCompile(`:\d{6,18}\r\n`)
+		reply := func(key string) string {
+			got := do(t, db, strings.Fields(strings.ReplaceAll(cmd, "@", key))...)
+			return strings.ReplaceAll(idle.ReplaceAllString(got, ":idle\r\n"), "$1\r\n"+key+"\r\n", "key ")
+		}
+		if strings.HasSuffix(cmd, "10") { // 2-0 has waited some milliseconds
+			idle = regexp.MustCompile(`c\r\n:\d+\r\n`)
+		}
+		if got, want := reply("t"), reply("s"); got != want || strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %q, want %q", cmd, got, want)
+		}
+	}
 }
 
 // TestRestoreStreamOrder checks errors of stream.Restore that RESTORE cannot cause.

@@ -267,7 +267,8 @@ var eventRules = map[string]eventRule{
 	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList,
 		"lset"), "linsert": first(EventList, "linsert"),
 	"lrem": first(EventList, "lrem"), "ltrim": first(EventList, "ltrim"),
-	"lmove": moveEvents, "blmove": moveEvents, "rpoplpush": moveEvents, "brpoplpush": moveEvents,
+	"lmove": moveEvents, "blmove": moveEvents, "lmovem": moveEvents, "blmovem": moveEvents,
+	"rpoplpush": moveEvents, "brpoplpush": moveEvents,
 	"lmpop":  poppedSide(EventList, 2, "LEFT", "lpop", "rpop"),
 	"blmpop": poppedSide(EventList, 3, "LEFT", "lpop", "rpop"),
 	"blpop":  popped(EventList, "lpop"), "brpop": popped(EventList, "rpop"),
@@ -326,7 +327,7 @@ func moduleEvents(c *Change) {
 		name = "json.del"
 	case "ts.madd":
 		name = "ts.add"
-	case "ts.createrule":
+	case "ts.createrule", "ts.deleterule":
 		c.emit(EventModule, name+":src", c.Keys[0])
 		c.emit(EventModule, name+":dest", c.Keys[1])
 		return
@@ -446,7 +447,7 @@ func moveEvents(c *Change) {
 		return
 	}
 	from, to := "rpop", "lpush"
-	if strings.HasSuffix(c.Spec.Name, "lmove") {
+	if strings.Contains(c.Spec.Name, "lmove") {
 		if EqualFold(c.Args[3], "LEFT") {
 			from = "lpop"
 		}

@@ -23,6 +23,7 @@ var listCommands = []Spec{
 	{Name: "ltrim", Handler: ltrim, Arity: 4, Flags: Write},
 	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM},
+	{Name: "lmovem", Handler: lmovem, Arity: -5, Flags: Write | DenyOOM},
 	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM},
 	{Name: "lmpop", Handler: mpop("LEFT", "RIGHT", popList), Arity: -4, Flags: Write | MovableKeys,
 		Keys: numKeysAt(1, true)},

@@ -113,6 +113,8 @@ var reads = []readsOf{
 	{"list", "LRANGE KEY 0 -1", 0, 2},
 	{"list", "LTRIM KEY 0 0", 0, 1},
 	{"list", "LMOVE KEY OTHER LEFT RIGHT", 0, 3},
+	{"list", "LMOVEM KEY OTHER LEFT RIGHT", 0, 3},
+	{"list", "LMOVEM KEY OTHER LEFT RIGHT COUNT 2 BULK", 0, 3},
 	{"stream", "XADD KEY * a b", 0, 1},
 	{"stream", "XADD KEY MAXLEN 1 * a b", 0, 1},
 	{"stream", "XLEN KEY", 0, 1},

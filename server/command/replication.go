@@ -101,11 +101,11 @@ func psync(c *Ctx) error {
 
 var errNoMasterLink = engine.NewError("NOMASTERLINK", "Can't SYNC while not connected with my master")
 
-// syncRDB is SYNC after REPLCONF rdb-only 1, as of redis-cli --rdb. Other clients of SYNC are replicas of Redis, which
-// wait for the stream of writes.
+// syncRDB is SYNC of a client that wants a copy of the data only, such as redis-cli --rdb. No stream of writes follows
+// in the form of Redis.
 func syncRDB(c *Ctx) error {
 	r, sess, done := c.Srv.Replication, c.Sess, c.Sess.Control.Done()
-	if !sess.Replica.RDBOnly {
+	if sess.Replica.WantsStream() {
 		return syncError(proto.ErrRedis)
 	}
 	if role := r.Role(); role.Replica && role.State != "connected" {

@@ -262,9 +262,13 @@ func (d *dumper) groups(tx *engine.Tx, key []byte, size int64) ([]rdb.StreamGrou
 			add(rdb.StreamConsumer{Name: c.Name, Seen: c.Seen, Active: c.Active})
 		}
 		err = i.Group.Each(stream.PendingOptions{From: stream.MinID, To: stream.MaxID}, func(p *stream.Pending) {
-			n, ok := index[string(p.Consumer)]
-			if !ok { // a record of another version: a pending entry must have a consumer
-				n = add(rdb.StreamConsumer{Name: append([]byte(nil), p.Consumer...), Seen: p.Delivered, Active: p.Delivered})
+			name := p.Consumer
+			if p.Nacked {
+				name = []byte(stream.Nobody)
+			}
+			n, ok := index[string(name)]
+			if !ok { // nobody's, or a record of another version: in the form a pending entry must have a consumer
+				n = add(rdb.StreamConsumer{Name: append([]byte(nil), name...), Seen: p.Delivered, Active: p.Delivered})
 			}
 			const pendingSize = 2*16 + 8 + 9
 			if size += pendingSize; size > d.limit {

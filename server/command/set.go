@@ -22,9 +22,14 @@ var setCommands = []Spec{
 	{Name: "srandmember", Handler: random("", drawSet, nil), Arity: -2, Flags: ReadOnly},
 	{Name: "smove", Handler: smove, Arity: 4, Flags: Write | Fast},
 	{Name: "sunion", Handler: setOp(sets.Union), Arity: -2, Flags: ReadOnly},
-	{Name: "sinter", Handler: setOp(intersect), Arity: -2, Flags: ReadOnly},
+	{Name: "sinter", Handler: setOp(sets.Intersect), Arity: -2, Flags: ReadOnly},
 	{Name: "sdiff", Handler: setOp(sets.Diff), Arity: -2, Flags: ReadOnly},
-	{Name: "sintercard", Handler: sintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: numKeysAt(1, false)},
+	{Name: "sunioncard", Handler: setCard(sets.Union, true), Arity: -3, Flags: ReadOnly | MovableKeys,
+		Keys: numKeysAt(1, false)},
+	{Name: "sintercard", Handler: setCard(sets.Intersect, false), Arity: -3, Flags: ReadOnly | MovableKeys,
+		Keys: numKeysAt(1, false)},
+	{Name: "sdiffcard", Handler: setCard(sets.Diff, false), Arity: -3, Flags: ReadOnly | MovableKeys,
+		Keys: numKeysAt(1, false)},
 	{Name: "sunionstore", Handler: setOpStore(sets.Union), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
 	{Name: "sdiffstore", Handler: setOpStore(sets.Diff), Arity: -3, Flags: Write | DenyOOM, Keys: destinationAt(1)},
@@ -91,16 +96,17 @@ func smove(c *Ctx) error {
 	return err
 }
 
-// setOperation calls f with the members of a union, an intersection or a difference.
-type setOperation = func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error
+// setOperation calls f with the members of a union, an intersection or a difference, until f returns false.
+type setOperation = func(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error
 
 // setOp makes the handler of a command that replies with the members that op yields.
 func setOp(op setOperation) Handler {
 	return func(c *Ctx) error {
 		mark, n := c.Out.Mark(), 0
-		err := op(c.Tx, c.Args[1:], func(m []byte) {
+		err := op(c.Tx, c.Args[1:], func(m []byte) bool {
 			c.Out.Bulk(m)
 			n++
+			return true
 		})
 		c.Out.InsertSet(mark, n)
 		return err
@@ -110,55 +116,60 @@ func setOp(op setOperation) Handler {
 // setOpStore makes the handler of a command that keeps what op yields in the first key.
 func setOpStore(op setOperation) Handler {
 	return func(c *Ctx) error {
-		n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error { return op(c.Tx, c.Args[2:], add) })
+		n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error {
+			return op(c.Tx, c.Args[2:], func(m []byte) bool {
+				add(m)
+				return true
+			})
+		})
 		return replyInt(c, n, err)
 	}
-}
-
-func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
-	return sets.Intersect(tx, keys, func(m []byte) bool {
-		f(m)
-		return true
-	})
 }
 
 // sinterstore repeats what a master before Redis 6.2 has done: after a missing key it looked at no other key, even one
 // of the wrong type, and stored an empty set.
 func sinterstore(c *Ctx) error {
-	err := setOpStore(intersect)(c)
+	err := setOpStore(sets.Intersect)(c)
 	if errors.Is(err, engine.ErrWrongType) && c.Tx.IsFromMaster() {
-		err = setOpStore(func(*engine.Tx, [][]byte, func([]byte)) error { return nil })(c)
+		err = setOpStore(func(*engine.Tx, [][]byte, func([]byte) bool) error { return nil })(c)
 	}
 	return err
 }
 
 var errNegativeLimit = engine.NewError("ERR", "LIMIT can't be negative")
 
-func sintercard(c *Ctx) error {
-	n, ok := ParseInt(c.Args[1])
-	if !ok || n <= 0 {
-		return errNumKeys
-	}
-	if n > int64(len(c.Args)-2) {
-		return errManyKeys
-	}
-	limit := int64(0)
-	o := options{args: c.Args[2+n:]}
-	for o.more() {
-		if !o.intOr("LIMIT", &limit, errNegativeLimit) {
-			return ErrSyntax
+// setCard makes the handler of a command that counts the members that op yields, up to a limit. approx: the option
+// APPROX is accepted. It permits an estimate, which would read every member too: the reply is exact with APPROX too.
+func setCard(op setOperation, approx bool) Handler {
+	return func(c *Ctx) error {
+		n, ok := ParseInt(c.Args[1])
+		if !ok || n <= 0 {
+			return errNumKeys
 		}
-		o.check(limit >= 0, errNegativeLimit)
+		if n > int64(len(c.Args)-2) {
+			return errManyKeys
+		}
+		limit := int64(0)
+		o := options{args: c.Args[2+n:]}
+		for o.more() {
+			switch {
+			case o.intOr("LIMIT", &limit, errNegativeLimit):
+				o.check(limit >= 0, errNegativeLimit)
+			case approx && o.is("APPROX"):
+			default:
+				return ErrSyntax
+			}
+		}
+		if o.err != nil {
+			return o.err
+		}
+		count := int64(0)
+		err := op(c.Tx, c.Args[2:2+n], func([]byte) bool {
+			count++
+			return count != limit
+		})
+		return replyInt(c, count, err)
 	}
-	if o.err != nil {
-		return o.err
-	}
-	count := int64(0)
-	err := sets.Intersect(c.Tx, c.Args[2:2+n], func([]byte) bool {
-		count++
-		return count != limit
-	})
-	return replyInt(c, count, err)
 }
 
 func scanMember(c *Ctx, _ *engine.Record, _ *scanOptions, member, _ []byte) (int, error) {

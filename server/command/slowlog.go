@@ -29,9 +29,12 @@ type PerfEntry struct {
 const logFlags = Admin | Loading | Stale | AdminOnly
 
 var logCommands = []Spec{
-	{Name: "slowlog", Arity: -2, Sub: logSubcommands(func(c *Ctx) Log[SlowEntry] { return c.Srv.SlowLog }, writeSlow)},
+	{Name: "slowlog", Arity: -2, Sub: logSubcommands(slowLog, writeSlow)},
+	{Name: "commandlog", Arity: -2, Sub: typed(logSubcommands(slowLog, writeSlow))},
 	{Name: "perflog", Arity: -2, Sub: logSubcommands(func(c *Ctx) Log[PerfEntry] { return c.Srv.PerfLog }, writePerf)},
 }
+
+func slowLog(c *Ctx) Log[SlowEntry] { return c.Srv.SlowLog }
 
 func logSubcommands[E any](log func(*Ctx) Log[E], write func(*resp.Writer, *E)) []Spec {
 	return []Spec{
@@ -54,6 +57,33 @@ func logSubcommands[E any](log func(*Ctx) Log[E], write func(*resp.Writer, *E)) 
 		}},
 		{Name: "help", Handler: help, Arity: 2, Flags: Loading | Stale},
 	}
+}
+
+var errLogType = engine.NewError("ERR", "type should be slow: large requests and replies are not logged")
+
+// typed turns the subcommands of SLOWLOG into those of Valkey's COMMANDLOG, which have the type of a log as last
+// argument.
+func typed(subcommands []Spec) []Spec {
+	for i := range subcommands {
+		s := &subcommands[i]
+		if s.Name == "help" {
+			continue
+		}
+		if s.Arity = 3; s.Name == "get" {
+			s.Arity = 4
+		}
+		untyped := s.Handler
+		s.Handler = func(c *Ctx) error {
+			last := len(c.Args) - 1
+			if !EqualFold(c.Args[last], "slow") {
+				return errLogType
+			}
+			own := *c
+			own.Args = c.Args[:last]
+			return untyped(&own)
+		}
+	}
+	return subcommands
 }
 
 func writeSlow(w *resp.Writer, e *SlowEntry) {

@@ -117,8 +117,11 @@ func writeID(w *resp.Writer, id stream.ID) {
 }
 
 // writeEntry writes an entry: its id and the array of its fields and values.
-func writeEntry(w *resp.Writer, e *stream.Entry) {
-	w.Array(2)
+func writeEntry(w *resp.Writer, e *stream.Entry) { writeLongEntry(w, e, 2) }
+
+// writeLongEntry writes an entry as an array of so many elements. The caller writes those after the first two.
+func writeLongEntry(w *resp.Writer, e *stream.Entry, elements int) {
+	w.Array(elements)
 	writeID(w, e.ID)
 	w.Array(e.Len())
 	for s, ok := e.Next(); ok; s, ok = e.Next() {

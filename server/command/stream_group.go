@@ -18,6 +18,7 @@ var streamGroupCommands = []Spec{
 		{Name: "setid", Handler: xgroupSetID, Arity: -5, Flags: Write},
 	}},
 	{Name: "xack", Handler: xack, Arity: -4, Flags: Write | Fast},
+	{Name: "xnack", Handler: xnack, Arity: -7, Flags: Write | Fast},
 	{Name: "xclaim", Handler: xclaim, Arity: -6, Flags: Write | Fast},
 	{Name: "xautoclaim", Handler: xautoclaim, Arity: -6, Flags: Write | Fast},
 	{Name: "xpending", Handler: xpending, Arity: -3, Flags: ReadOnly},
@@ -31,6 +32,11 @@ var (
 	errClaimRetries   = engine.NewError("ERR", "Invalid RETRYCOUNT option argument for XCLAIM")
 	errAutoClaimIdle  = engine.NewError("ERR", "Invalid min-idle-time argument for XAUTOCLAIM")
 	errAutoClaimCount = engine.NewError("ERR", "COUNT must be > 0")
+	errNackMode       = engine.NewError("ERR", "mode must be SILENT, FAIL, or FATAL")
+	errNackNumIDs     = engine.NewError("ERR", "numids must be a positive integer")
+	errNackMatch      = engine.NewError("ERR", "number of IDs doesn't match numids")
+	errNackRetries    = engine.NewError("ERR", "Invalid RETRYCOUNT value, must be >= 0")
+	errNackIDs        = engine.NewError("ERR", "syntax error, expected IDS keyword")
 )
 
 // groupStart reads the options of XGROUP CREATE and SETID, behind the id.
@@ -160,6 +166,55 @@ func xack(c *Ctx) error {
 	}
 	n, err := stream.Ack(c.Tx, c.Args[1], c.Args[2], ids)
 	return replyInt(c, n, err)
+}
+
+// xnack is XNACK key group mode IDS numids id ... [RETRYCOUNT n] [FORCE]. The options may come before IDS too.
+func xnack(c *Ctx) error {
+	g, err := keyGroup(c)
+	if err != nil {
+		return err
+	}
+	w := options{args: c.Args[3:]}
+	var deliveries func(uint64) uint64
+	switch {
+	case w.is("SILENT"):
+		deliveries = stream.Silent
+	case w.is("FAIL"):
+		deliveries = stream.Fail
+	case w.is("FATAL"):
+		deliveries = stream.Fatal
+	default:
+		return errNackMode
+	}
+	var words [][]byte
+	var n, retries int64
+	force := false
+	for w.more() {
+		switch {
+		case w.intOr("IDS", &n, errNackNumIDs):
+			w.check(n >= 1, errNackNumIDs)
+			w.check(n <= int64(len(w.args)), errNackMatch)
+			if w.err == nil {
+				words, w.args = w.args[:n], w.args[n:]
+			}
+		case w.flag("FORCE", &force):
+		case w.int("RETRYCOUNT", &retries):
+			w.check(retries >= 0, errNackRetries)
+			deliveries = func(uint64) uint64 { return uint64(retries) }
+		default:
+			w.err = errorf("Unrecognized XNACK option '%s'", cString(w.args[0]))
+		}
+	}
+	w.check(words != nil, errNackIDs)
+	if w.err != nil {
+		return w.err
+	}
+	ids, err := parseStreamIDs(words)
+	if err != nil {
+		return err
+	}
+	nacked, err := g.Nack(ids, deliveries, force)
+	return replyInt(c, nacked, err)
 }
 
 // keyGroup returns the group of commands whose first argument is the key.

@@ -201,19 +201,34 @@ func writeFullGroup(c *Ctx, g *stream.GroupInfo, count uint64) error {
 	if err != nil {
 		return err
 	}
+	nacked, err := g.Group.Nacked()
+	if err != nil {
+		return err
+	}
 	w := c.Out
-	w.Map(7)
+	if nacked > 0 { // clients of Redis 7 do not know the field
+		w.Map(8)
+	} else {
+		w.Map(7)
+	}
 	w.BulkString("name")
 	w.Bulk(g.Name)
 	writeProgress(c, g)
 	intField(w, "pel-count", g.Pending)
+	if nacked > 0 {
+		intField(w, "nacked-count", nacked)
+	}
 	w.BulkString("pending")
 	w.Array(len(all))
 	for _, p := range all {
 		w.Array(4)
 		writeID(w, p.ID)
 		w.Bulk(p.Consumer)
-		w.Int(int64(p.Delivered))
+		if p.Nacked {
+			w.Int(0)
+		} else {
+			w.Int(int64(p.Delivered))
+		}
 		w.Int(int64(p.Deliveries))
 	}
 	w.BulkString("consumers")

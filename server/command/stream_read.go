@@ -30,7 +30,14 @@ var (
 		"The + ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
 			"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty "+
 			"result set.")
-	errNewInRead = engine.NewError("ERR",
+	errClaimInRead = engine.NewError("ERR",
+		"The CLAIM option is only supported by XREADGROUP. You called XREAD instead.")
+	errClaimInteger  = engine.NewError("ERR", "min-idle-time is not an integer or out of range")
+	errClaimNegative = engine.NewError("ERR", "min-idle-time must be a positive integer")
+	errMaxCount      = engine.NewError("ERR", "MAXCOUNT must be a positive integer")
+	errMaxSize       = engine.NewError("ERR", "MAXSIZE must be a positive integer")
+	errMaxBelowCount = engine.NewError("ERR", "MAXCOUNT must be greater than or equal to COUNT")
+	errNewInRead     = engine.NewError("ERR",
 		"The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 )
 
@@ -39,7 +46,11 @@ type streamRead struct {
 	grouped         bool // XREADGROUP
 	group, consumer []byte
 	noAck           bool
+	claim           bool   // entries that are pending for minIdle milliseconds come first
+	minIdle         int64  // of claim
 	count           uint64 // entries of each stream at most; 0 = all
+	maxCount        uint64 // entries of all streams together at most; 0 = all
+	maxSize         uint64 // no entry follows after so many bytes of the reply; 0 = no bound
 	blocks          bool   // wait for entries if there are none
 	timeout         time.Duration
 	keys            [][]byte
@@ -48,12 +59,13 @@ type streamRead struct {
 	// IDs after which entries are read, once resolved; MaxID = entries new to the group
 	after  []stream.ID
 	groups []*stream.Group // what resolve has opened for serve, which forgets it
+	again  time.Duration   // after which entries may be idle for long enough, if serve has found none; 0 = never
 }
 
 // parseStreamRead parses the arguments of XREAD and XREADGROUP, except the IDs.
 func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, err error) {
 	r.grouped = grouped
-	var count int64
+	var count, maxCount, maxSize int64
 	o := options{args: args[1:]}
 	for o.more() && r.at == 0 {
 		switch {
@@ -62,6 +74,17 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 			r.blocks = true
 		case o.int("COUNT", &count):
 			r.count = uint64(max(count, 0))
+		case o.int("MAXCOUNT", &maxCount):
+			o.check(maxCount > 0, errMaxCount)
+			r.maxCount = uint64(maxCount)
+		case o.int("MAXSIZE", &maxSize):
+			o.check(maxSize > 0, errMaxSize)
+			r.maxSize = uint64(maxSize)
+		case o.has("CLAIM", 1):
+			o.check(grouped, errClaimInRead)
+			r.minIdle, r.claim = ParseInt(o.next())
+			o.check(r.claim, errClaimInteger)
+			o.check(r.minIdle >= 0, errClaimNegative)
 		case o.has("STREAMS", 1):
 			if len(o.args)%2 != 0 {
 				last := '$'
@@ -89,6 +112,8 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 		return r, ErrSyntax
 	case grouped && r.group == nil:
 		return r, errMissingGroup
+	case r.maxCount > 0 && r.count > r.maxCount:
+		return r, errMaxBelowCount
 	}
 	return r, nil
 }
@@ -130,6 +155,9 @@ func xread(c *Ctx) error {
 	case served || err != nil:
 		return err
 	case c.Retry:
+		if r.again > 0 {
+			c.Waited.Again = r.again
+		}
 		return ErrNotReady
 	case !r.blocks || c.NoBlock:
 		c.Out.NullArray()
@@ -171,7 +199,23 @@ func (r *streamRead) wait(c *Ctx) Wait {
 			args[r.at+len(r.keys)+i] = stream.AppendID(nil, r.after[i])
 		}
 	}
-	return Wait{Args: args, Keys: r.keys, Timeout: r.timeout, Type: cf.TypeStream, Gone: r.grouped, Null: nullArray}
+	return Wait{Args: args, Keys: r.keys, Timeout: r.timeout, Type: cf.TypeStream, Gone: r.grouped, Null: nullArray,
+		Again: r.again}
+}
+
+// minAgain bounds how often a blocked client looks for idle entries while it knows of none that will become idle.
+const minAgain = 100 * time.Millisecond
+
+// waitForIdle notes when entries of a group may be idle for long enough.
+func (r *streamRead) waitForIdle(g *stream.Group) {
+	ms, known := g.NextIdle(r.minIdle)
+	wait := time.Duration(min(ms, longestWait.Milliseconds())) * time.Millisecond
+	if !known {
+		wait = max(wait, minAgain)
+	}
+	if r.again == 0 || wait < r.again {
+		r.again = wait
+	}
 }
 
 // resolve reads the ids, of which $ is the last one that a stream has had at this moment, and + (of Redis 7.4) the one
@@ -243,9 +287,17 @@ func noGroup(format string, names ...[]byte) error {
 // of the keys must be held.
 func (r *streamRead) serve(c *Ctx) (bool, error) {
 	w := c.Out
-	outer, served := w.Mark(), 0
-	for i, key := range r.keys {
-		inner, n := 0, 0
+	outer, served, entries := w.Mark(), 0, uint64(0)
+	room := func() bool { // for another entry
+		return entries == 0 || (r.maxCount == 0 || entries < r.maxCount) &&
+			(r.maxSize == 0 || uint64(w.Len()-outer) < r.maxSize)
+	}
+	for i := 0; i < len(r.keys) && room(); i++ {
+		key, count := r.keys[i], r.count
+		if left := r.maxCount - entries; r.maxCount > 0 && (count == 0 || count > left) {
+			count = left
+		}
+		inner, before, claims := 0, entries, r.claim && r.after[i] == stream.MaxID
 		begin := func() {
 			served++
 			if w.Proto != 3 {
@@ -254,45 +306,51 @@ func (r *streamRead) serve(c *Ctx) (bool, error) {
 			w.Bulk(key)
 			inner = w.Mark()
 		}
-		entry := func(e *stream.Entry) {
-			writeEntry(w, e)
-			n++
+		entry := func(e *stream.Entry, d stream.Delivered) bool {
+			if !claims {
+				writeEntry(w, e)
+			} else {
+				writeLongEntry(w, e, 4)
+				w.Int(d.Idle)
+				w.Int(int64(d.Times))
+			}
+			entries++
+			return room()
 		}
 		var any bool
 		var err error
 		switch {
 		case !r.grouped:
-			any, err = stream.After(c.Tx, key, r.after[i], r.count, begin, entry)
+			any, err = stream.After(c.Tx, key, r.after[i], count, begin, func(e *stream.Entry) bool {
+				return entry(e, stream.Delivered{})
+			})
 		default:
 			var g *stream.Group
 			if g, err = r.take(c, i); err != nil {
 				return false, err
 			}
 			if r.after[i] == stream.MaxID {
-				if c.Retry && !g.HasNew() { // that the consumer asks was noted when it began to wait
-					continue
-				}
-				any, err = g.ReadNew(r.consumer, r.count, r.noAck, begin, entry)
+				any, err = r.serveNew(c, g, count, begin, entry)
 				break
 			}
 			begin()
 			any = true
-			err = g.History(r.consumer, r.after[i], r.count, func(id stream.ID, e *stream.Entry) {
+			err = g.History(r.consumer, r.after[i], count, func(id stream.ID, e *stream.Entry) bool {
 				if e != nil {
-					entry(e)
-					return
+					return entry(e, stream.Delivered{})
 				}
 				w.Array(2) // it was deleted
 				writeID(w, id)
 				w.NullArray()
-				n++
+				entries++
+				return room()
 			})
 		}
 		if err != nil {
 			return false, err
 		}
 		if any {
-			w.InsertArray(inner, n)
+			w.InsertArray(inner, int(entries-before))
 		}
 	}
 	if served == 0 {
@@ -304,6 +362,23 @@ func (r *streamRead) serve(c *Ctx) (bool, error) {
 		w.InsertArray(outer, served)
 	}
 	return true, nil
+}
+
+// serveNew serves a stream of which the consumer wants new entries, and with CLAIM idle ones before them.
+func (r *streamRead) serveNew(c *Ctx, g *stream.Group, count uint64, begin func(),
+	entry func(e *stream.Entry, d stream.Delivered) bool) (any bool, err error) {
+	ready := !c.Retry || g.HasNew() // in a retry, that the consumer asks was noted when it began to wait
+	if !ready && r.claim {
+		ready, err = g.HasIdle(r.minIdle)
+	}
+	if ready && err == nil {
+		o := stream.ReadOptions{Count: count, NoAck: r.noAck, Claim: r.claim, MinIdle: r.minIdle}
+		any, err = g.Read(r.consumer, &o, begin, entry)
+	}
+	if r.claim && !any && err == nil {
+		r.waitForIdle(g)
+	}
+	return any, err
 }
 
 // take returns the group of a stream: the one that resolve has opened, unless it was written to since then because

@@ -29,10 +29,12 @@ var stringCommands = []Spec{
 	{Name: "incrby", Handler: incrBy, Arity: 3, Flags: Write | DenyOOM | Fast},
 	{Name: "decrby", Handler: decrBy, Arity: 3, Flags: Write | DenyOOM | Fast},
 	{Name: "incrbyfloat", Handler: incrByFloat, Arity: 3, Flags: Write | DenyOOM | Fast},
+	{Name: "increx", Handler: incrEx, Arity: -2, Flags: Write | DenyOOM | Fast},
 	{Name: "cas", Handler: cas, Arity: -4, Flags: Write | DenyOOM | Fast},
 	{Name: "cad", Handler: cad, Arity: 3, Flags: Write | Fast},
 	{Name: "digest", Handler: digest, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "delex", Handler: delEx, Arity: -2, Flags: Write | Fast},
+	{Name: "delifeq", Handler: delIfEq, Arity: 3, Flags: Write | Fast},
 	{Name: "msetex", Handler: msetEx, Arity: -4, Flags: Write | DenyOOM | Blind | MovableKeys,
 		Keys: msetExKeys},
 }

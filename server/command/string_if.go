@@ -128,15 +128,20 @@ func delEx(c *Ctx) error {
 		}
 		return errorf("Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
 	}
-	m, err := d.met(c, c.Args[1])
-	switch {
-	case err == engine.ErrWrongType:
-		return errNotString
-	case err != nil:
+	if err := delIf(c, d); err != engine.ErrWrongType {
 		return err
-	case m != str.Equal:
-		c.Out.Int(0)
-		return nil
+	}
+	return errNotString
+}
+
+// delIfEq is DELIFEQ key value of Valkey 9.0.
+func delIfEq(c *Ctx) error { return delIf(c, condition{ifEqual, c.Args[2]}) }
+
+// delIf deletes the key if the condition is met, and replies with the number of deleted keys.
+func delIf(c *Ctx, d condition) error {
+	m, err := d.met(c, c.Args[1])
+	if err != nil || m != str.Equal {
+		return replyInt(c, 0, err)
 	}
 	n, err := keys.Del(c.Tx, c.Args[1])
 	return replyInt(c, n, err)

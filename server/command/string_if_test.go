@@ -88,6 +88,26 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestDelIfEq has the cases of Valkey's tests/unit/type/string.tcl.
+func TestDelIfEq(t *testing.T) {
+	converse(t, []exchange{
+		{"DELIFEQ k v", ":0\r\n", ""},
+		{"SET k hello", "+OK\r\n", ""},
+		{"DELIFEQ k hell", ":0\r\n", ""},
+		{"DELIFEQ k helloo", ":0\r\n", ""},
+		{"DELIFEQ k HELLO", ":0\r\n", ""},
+		{"GET k", bulkReply("hello"), ""},
+		{"DELIFEQ k hello", ":1\r\n", ""},
+		{"EXISTS k", ":0\r\n", ""},
+		{`SET k ""`, "+OK\r\n", ""},
+		{`DELIFEQ k ""`, ":1\r\n", ""},
+		{"SETBIT bits 1 1", ":0\r\n", ""},
+		{"DELIFEQ bits @", ":1\r\n", ""},
+		{"DELIFEQ hash v", replyWrongType, ""},
+		{"DELIFEQ k", "-ERR wrong number of arguments for 'delifeq' command\r\n", ""},
+	})
+}
+
 func TestDelEx(t *testing.T) {
 	arity := "-ERR wrong number of arguments for 'delex' command\r\n"
 	invalid := "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE\r\n"

@@ -74,6 +74,16 @@ func putCollection(t testing.TB, db *engine.DB, key string, typ cf.Type, subs ..
 
 func bulkReply(s string) string { return "$" + strconv.Itoa(len(s)) + "\r\n" + s + "\r\n" }
 
+// arrayReply is an array of strings without blanks.
+func arrayReply(elems string) string {
+	list := strings.Fields(elems)
+	s := fmt.Sprintf("*%d\r\n", len(list))
+	for _, e := range list {
+		s += bulkReply(e)
+	}
+	return s
+}
+
 func TestSetAndGet(t *testing.T) {
 	invalid := func(name string) string { return "-ERR invalid expire time in '" + name + "' command\r\n" }
 	converse(t, []exchange{

@@ -20,6 +20,7 @@ var tsCommands = []Spec{
 	{Name: "ts.incrby", Handler: tsIncrBy, Arity: -3, Flags: Write | DenyOOM},
 	{Name: "ts.decrby", Handler: tsIncrBy, Arity: -3, Flags: Write | DenyOOM},
 	{Name: "ts.del", Handler: tsDel, Arity: 4, Flags: Write},
+	{Name: "ts.deleterule", Handler: tsDeleteRule, Arity: 3, Flags: Write | Fast},
 	{Name: "ts.createrule", Handler: tsCreateRule, Arity: -6, Flags: Write | DenyOOM},
 	{Name: "ts.get", Handler: tsGet, Arity: -2, Flags: ReadOnly},
 	{Name: "ts.info", Handler: tsInfo, Arity: -2, Flags: ReadOnly},
@@ -370,6 +371,14 @@ func tsCreateRule(c *Ctx) error {
 		return w.err
 	}
 	err := timeseries.CreateRule(c.Tx, c.Args[1], c.Args[2], a)
+	if err == timeseries.ErrNotFound {
+		return errTSNotSeries
+	}
+	return replyOK(c, err)
+}
+
+func tsDeleteRule(c *Ctx) error {
+	err := timeseries.DeleteRule(c.Tx, c.Args[1], c.Args[2])
 	if err == timeseries.ErrNotFound {
 		return errTSNotSeries
 	}

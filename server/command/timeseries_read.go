@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -267,7 +268,7 @@ func tsInfo(c *Ctx) error {
 		return err
 	}
 	m := &s.Meta
-	c.Out.Array(24)
+	c.Out.Map(12)
 	field := func(name string, n uint64) {
 		c.Out.SimpleString(name)
 		c.Out.Int(int64(n))
@@ -288,11 +289,21 @@ func tsInfo(c *Ctx) error {
 	c.Out.SimpleString("sourceKey")
 	bulkOrNull(c, m.Source, source != nil)
 	c.Out.SimpleString("rules")
-	c.Out.Array(len(rules))
+	resp3 := c.Out.Proto == 3
+	if resp3 {
+		c.Out.Map(len(rules))
+	} else {
+		c.Out.Array(len(rules))
+	}
 	for i := range rules {
 		r := &rules[i]
-		c.Out.Array(4)
+		if !resp3 {
+			c.Out.Array(4)
+		}
 		c.Out.Bulk(r.Target)
+		if resp3 {
+			c.Out.Array(3)
+		}
 		c.Out.Int(int64(r.Bucket))
 		c.Out.SimpleString(tsName(tsAggregators, int(r.Aggregator)))
 		c.Out.Int(int64(r.Alignment))
@@ -300,11 +311,18 @@ func tsInfo(c *Ctx) error {
 	return nil
 }
 
-// writeLabels writes labels; an empty value is null.
+// writeLabels writes labels: pairs in RESP2, a map in RESP3. An empty value is null.
 func writeLabels(c *Ctx, labels []timeseries.Label) {
-	c.Out.Array(len(labels))
+	resp3 := c.Out.Proto == 3
+	if resp3 {
+		c.Out.Map(len(labels))
+	} else {
+		c.Out.Array(len(labels))
+	}
 	for _, l := range labels {
-		c.Out.Array(2)
+		if !resp3 {
+			c.Out.Array(2)
+		}
 		c.Out.Bulk(l.Name)
 		bulkOrNull(c, l.Value, len(l.Value) > 0)
 	}
@@ -331,6 +349,45 @@ func valueOf(labels []timeseries.Label, name []byte) []byte {
 	return nil
 }
 
+// found replies with what each does of every time series that the filter finds: an array of keys with n values each in
+// RESP2, a map from the keys to the values and more facts in RESP3.
+func (q *tsQuery) found(c *Ctx, n, n3 int, each func(s *timeseries.Series) error) error {
+	mark, series := c.Out.Mark(), 0
+	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
+		series++
+		beginSeries(c, s.Key(), n, n3)
+		writeLabels(c, q.show(labels))
+		return each(s)
+	})
+	if c.Out.Proto == 3 {
+		c.Out.InsertMap(mark, series)
+	} else {
+		c.Out.InsertArray(mark, series)
+	}
+	return err
+}
+
+// beginSeries begins the part of a reply about one time series, with n values in RESP2 and n3 in RESP3.
+func beginSeries(c *Ctx, key []byte, n, n3 int) {
+	if c.Out.Proto == 3 {
+		c.Out.Bulk(key)
+		c.Out.Array(n3)
+		return
+	}
+	c.Out.Array(1 + n)
+	c.Out.Bulk(key)
+}
+
+// writeFact writes a map from a name to a list, which only RESP3 has.
+func writeFact(c *Ctx, name string, list ...string) {
+	if c.Out.Proto != 3 {
+		return
+	}
+	c.Out.Map(1)
+	c.Out.BulkString(name)
+	writeBulks(c.Out, list)
+}
+
 func tsMGet(c *Ctx) error {
 	if c.Tx.DB().Slots() {
 		return errTSMGet
@@ -342,16 +399,7 @@ func tsMGet(c *Ctx) error {
 	if err := q.checkFilter(c); err != nil {
 		return err
 	}
-	mark, n := c.Out.Mark(), 0
-	err := timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
-		n++
-		c.Out.Array(3)
-		c.Out.Bulk(s.Key())
-		writeLabels(c, q.show(labels))
-		return writeNewest(c, s, q.Latest)
-	})
-	c.Out.InsertArray(mark, n)
-	return err
+	return q.found(c, 2, 2, func(s *timeseries.Series) error { return writeNewest(c, s, q.Latest) })
 }
 
 // tsMRange is TS.MRANGE and TS.MREVRANGE.
@@ -367,22 +415,20 @@ func tsMRange(c *Ctx) error {
 	if q.group != nil {
 		return q.groups(c)
 	}
-	mark, n := c.Out.Mark(), 0
-	err = timeseries.Find(c.Tx, q.filter, func(s *timeseries.Series, labels []timeseries.Label) error {
-		n++
-		c.Out.Array(3)
-		c.Out.Bulk(s.Key())
-		writeLabels(c, q.show(labels))
+	var aggregators []string
+	if q.Function != cf.AggNone {
+		aggregators = []string{tsName(tsAggregators, int(q.Function))}
+	}
+	return q.found(c, 2, 3, func(s *timeseries.Series) error {
+		writeFact(c, "aggregators", aggregators...)
 		return writeRange(c, s, &q.Range)
 	})
-	c.Out.InsertArray(mark, n)
-	return err
 }
 
 // tsGroup are the time series that have the same value of a label.
 type tsGroup struct {
 	value   []byte
-	sources [][]byte // user keys
+	sources []string // user keys
 	samples []cf.Sample
 }
 
@@ -401,7 +447,7 @@ func (q *tsQuery) groups(c *Ctx) error {
 			groups[string(value)] = g
 			values = append(values, string(value))
 		}
-		g.sources = append(g.sources, bytes.Clone(s.Key()))
+		g.sources = append(g.sources, string(s.Key()))
 		return s.Range(&q.Range, func(sample cf.Sample) bool {
 			g.samples = append(g.samples, sample)
 			return true
@@ -411,18 +457,23 @@ func (q *tsQuery) groups(c *Ctx) error {
 		return err
 	}
 	slices.Sort(values)
-	c.Out.Array(len(values))
+	resp3, reducer := c.Out.Proto == 3, tsName(tsAggregators, int(q.reducer))
+	if resp3 {
+		c.Out.Map(len(values))
+	} else {
+		c.Out.Array(len(values))
+	}
 	for _, value := range values {
 		g := groups[value]
 		labels := q.show([]timeseries.Label{{Name: q.group, Value: g.value}})
-		if q.withLabels {
-			labels = append(labels,
-				timeseries.Label{Name: []byte("__reducer__"), Value: []byte(tsName(tsAggregators, int(q.reducer)))},
-				timeseries.Label{Name: []byte("__source__"), Value: bytes.Join(g.sources, []byte(","))})
+		if q.withLabels && !resp3 {
+			labels = append(labels, timeseries.Label{Name: []byte("__reducer__"), Value: []byte(reducer)},
+				timeseries.Label{Name: []byte("__source__"), Value: []byte(strings.Join(g.sources, ","))})
 		}
-		c.Out.Array(3)
-		c.Out.Bulk(slices.Concat(q.group, []byte("="), g.value))
+		beginSeries(c, slices.Concat(q.group, []byte("="), g.value), 2, 4)
 		writeLabels(c, labels)
+		writeFact(c, "reducers", reducer)
+		writeFact(c, "sources", g.sources...)
 		samples := timeseries.Reduce(g.samples, q.reducer)
 		if q.Reverse {
 			slices.Reverse(samples)
@@ -457,6 +508,6 @@ func tsQueryIndex(c *Ctx) error {
 		c.Out.Bulk(s.Key())
 		return nil
 	})
-	c.Out.InsertArray(mark, n)
+	c.Out.InsertSet(mark, n)
 	return err
 }

@@ -32,12 +32,12 @@ func TestTimeSeries(t *testing.T) {
 		{"TS.INFO a", "*24\n+totalSamples\n:6\n+memoryUsage\n:0\n+firstTimestamp\n:4\n+lastTimestamp\n:14\n" +
 			"+retentionTime\n:10\n+chunkCount\n:2\n+chunkSize\n:3\n+chunkType\n+uncompressed\n+duplicatePolicy\n+block\n" +
 			"+labels\n*2\n*2\n$4\nroom\n$5\nstudy\n*2\n$4\ntype\n$11\ntemperature\n+sourceKey\n$-1\n+rules\n*0\n",
-			"*24\n+totalSamples\n:6\n+memoryUsage\n:0\n+firstTimestamp\n:4\n+lastTimestamp\n:14\n" +
+			"%12\n+totalSamples\n:6\n+memoryUsage\n:0\n+firstTimestamp\n:4\n+lastTimestamp\n:14\n" +
 				"+retentionTime\n:10\n+chunkCount\n:2\n+chunkSize\n:3\n+chunkType\n+uncompressed\n+duplicatePolicy\n+block\n" +
-				"+labels\n*2\n*2\n$4\nroom\n$5\nstudy\n*2\n$4\ntype\n$11\ntemperature\n+sourceKey\n_\n+rules\n*0\n"},
+				"+labels\n%2\n$4\nroom\n$5\nstudy\n$4\ntype\n$11\ntemperature\n+sourceKey\n_\n+rules\n%0\n"},
 		{"TS.ALTER a RETENTION 0 DUPLICATE_POLICY last LABELS room kitchen", "+OK\n", ""},
-		{"TS.QUERYINDEX room=study", "*0\n", ""},
-		{"TS.QUERYINDEX room=kitchen type=", "*1\n$1\na\n", ""},
+		{"TS.QUERYINDEX room=study", "*0\n", "~0\n"},
+		{"TS.QUERYINDEX room=kitchen type=", "*1\n$1\na\n", "~1\n$1\na\n"},
 		{"TYPE a", "+timeseries\n", ""},
 
 		{"TS.ADD b 5 2 LABELS room kitchen", ":5\n", ""},
@@ -45,23 +45,31 @@ func TestTimeSeries(t *testing.T) {
 		{"TS.DECRBY b 1 TIMESTAMP 15", ":15\n", ""},
 		{"TS.INCRBY b 1 TIMESTAMP 5", "-ERR timestamp must be equal to or higher than the maximum existing timestamp\n", ""},
 		{"TS.MGET FILTER room=kitchen", "*2\n*3\n$1\na\n*0\n*2\n:14\n$4\n21.5\n*3\n$1\nb\n*0\n*2\n:15\n$1\n4\n",
-			"*2\n*3\n$1\na\n*0\n*2\n:14\n,21.5\n*3\n$1\nb\n*0\n*2\n:15\n,4\n"},
+			"%2\n$1\na\n*2\n%0\n*2\n:14\n,21.5\n$1\nb\n*2\n%0\n*2\n:15\n,4\n"},
 		{"TS.MGET SELECTED_LABELS room x FILTER room=kitchen room!=study", "*2\n" +
 			"*3\n$1\na\n*2\n*2\n$4\nroom\n$7\nkitchen\n*2\n$1\nx\n$-1\n*2\n:14\n$4\n21.5\n" +
-			"*3\n$1\nb\n*2\n*2\n$4\nroom\n$7\nkitchen\n*2\n$1\nx\n$-1\n*2\n:15\n$1\n4\n", "-"},
+			"*3\n$1\nb\n*2\n*2\n$4\nroom\n$7\nkitchen\n*2\n$1\nx\n$-1\n*2\n:15\n$1\n4\n",
+			"%2\n$1\na\n*2\n%2\n$4\nroom\n$7\nkitchen\n$1\nx\n_\n*2\n:14\n,21.5\n" +
+				"$1\nb\n*2\n%2\n$4\nroom\n$7\nkitchen\n$1\nx\n_\n*2\n:15\n,4\n"},
 		{"TS.MRANGE 5 14 WITHLABELS COUNT 1 FILTER room=kitchen", "*2\n" +
 			"*3\n$1\na\n*1\n*2\n$4\nroom\n$7\nkitchen\n*1\n*2\n:13\n$2\n20\n" +
-			"*3\n$1\nb\n*1\n*2\n$4\nroom\n$7\nkitchen\n*1\n*2\n:5\n$1\n5\n", "-"},
+			"*3\n$1\nb\n*1\n*2\n$4\nroom\n$7\nkitchen\n*1\n*2\n:5\n$1\n5\n",
+			"%2\n$1\na\n*3\n%1\n$4\nroom\n$7\nkitchen\n%1\n$11\naggregators\n*0\n*1\n*2\n:13\n,20\n" +
+				"$1\nb\n*3\n%1\n$4\nroom\n$7\nkitchen\n%1\n$11\naggregators\n*0\n*1\n*2\n:5\n,5\n"},
 		{"TS.MREVRANGE - + AGGREGATION count 10 FILTER room=kitchen", "*2\n" +
-			"*3\n$1\na\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n1\n*3\n$1\nb\n*0\n*2\n*2\n:10\n$1\n1\n*2\n:0\n$1\n1\n", "-"},
+			"*3\n$1\na\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n1\n*3\n$1\nb\n*0\n*2\n*2\n:10\n$1\n1\n*2\n:0\n$1\n1\n",
+			"%2\n$1\na\n*3\n%0\n%1\n$11\naggregators\n*1\n$5\ncount\n*2\n*2\n:10\n,2\n*2\n:0\n,1\n" +
+				"$1\nb\n*3\n%0\n%1\n$11\naggregators\n*1\n$5\ncount\n*2\n*2\n:10\n,1\n*2\n:0\n,1\n"},
 		{"TS.MRANGE - + WITHLABELS AGGREGATION count 10 FILTER room=kitchen GROUPBY room REDUCE sum", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*3\n*2\n$4\nroom\n$7\nkitchen\n*2\n$11\n__reducer__\n$3\nsum\n*2\n$10\n__source__\n$3\na,b\n" +
-			"*2\n*2\n:0\n$1\n2\n*2\n:10\n$1\n3\n", "-"},
+			"*2\n*2\n:0\n$1\n2\n*2\n:10\n$1\n3\n",
+			"%1\n$12\nroom=kitchen\n*4\n%1\n$4\nroom\n$7\nkitchen\n%1\n$8\nreducers\n*1\n$3\nsum\n" +
+				"%1\n$7\nsources\n*2\n$1\na\n$1\nb\n*2\n*2\n:0\n,2\n*2\n:10\n,3\n"},
 		{"TS.MREVRANGE - + AGGREGATION count 10 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*0\n*2\n*2\n:10\n$1\n2\n*2\n:0\n$1\n1\n", "-"},
 		{"TS.MREVRANGE - + COUNT 1 FILTER room=kitchen GROUPBY room REDUCE max", "*1\n*3\n" +
 			"$12\nroom=kitchen\n*0\n*1\n*2\n:15\n$1\n4\n", "-"},
-		{"TS.MRANGE - + FILTER room=kitchen GROUPBY floor REDUCE max", "*0\n", ""},
+		{"TS.MRANGE - + FILTER room=kitchen GROUPBY floor REDUCE max", "*0\n", "%0\n"},
 
 		{"TS.RANGE b 0 20 AGGREGATION sum 4 ALIGN start EMPTY", "*3\n*2\n:4\n$1\n5\n*2\n:8\n$1\n0\n*2\n:12\n$1\n4\n", "-"},
 		{"TS.RANGE b 1 20 AGGREGATION min 5 ALIGN end BUCKETTIMESTAMP mid EMPTY", "*3\n*2\n:7\n$1\n5\n*2\n:12\n$3\nnan\n" +
@@ -84,6 +92,15 @@ func TestTimeSeries(t *testing.T) {
 		{"TS.GET d", "*0\n", ""},
 		{"TS.DEL b - +", ":2\n", ""},
 		{"TS.GET d LATEST", "*0\n", ""},
+		{"TS.DELETERULE d b", "-ERR compaction rule does not exist\n", ""},
+		{"TS.DELETERULE b a", "-ERR compaction rule does not exist\n", ""},
+		{"TS.DELETERULE b x", "-ERR the key is not a TSDB key\n", ""},
+		{"TS.DELETERULE b d", "+OK\n", ""},
+		{"TS.DELETERULE b d", "-ERR compaction rule does not exist\n", ""},
+		{"TS.ADD b 40 1", ":40\n", ""},
+		{"TS.ADD b 60 1", ":60\n", ""},
+		{"TS.GET d", "*0\n", ""},
+		{"TS.CREATERULE a d AGGREGATION avg 10", "+OK\n", ""},
 		{"DEL d", ":1\n", ""},
 		{"TS.ADD b 100 1", ":100\n", ""},
 

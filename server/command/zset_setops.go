@@ -74,6 +74,8 @@ func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zopArgs, error)
 				op.agg = zset.Min
 			case o.is("MAX"):
 				op.agg = zset.Max
+			case o.is("COUNT"):
+				op.agg = zset.CountSets
 			default:
 				o.err = ErrSyntax
 			}

@@ -257,6 +257,38 @@ func TestZSetOperationsOnSets(t *testing.T) {
 	}
 }
 
+// TestAggregateCount: the scores do not count, each set adds its weight.
+func TestAggregateCount(t *testing.T) {
+	db := enginetest.Open(t)
+	do(t, db, "ZADD", "a", "7", "x", "-inf", "y")
+	do(t, db, "ZADD", "b", "inf", "y", "9", "z")
+	do(t, db, "SADD", "s", "y", "z")
+	for _, tt := range []struct{ options, union, inter string }{
+		{"AGGREGATE COUNT", "x 1 z 2 y 3", "y 3"},
+		{"WEIGHTS 2 3 5 AGGREGATE COUNT", "x 2 z 8 y 10", "y 10"},
+		{"aggregate count weights 2 3 5", "x 2 z 8 y 10", "y 10"},
+		{"WEIGHTS 0 -3 0 AGGREGATE COUNT", "y -3 z -3 x 0", "y -3"},
+		{"WEIGHTS inf -inf 1 AGGREGATE COUNT", "z -inf y 1 x inf", "y 1"},
+		{"AGGREGATE COUNT AGGREGATE MIN", "y -inf z 1 x 7", "y -inf"},
+	} {
+		for name, want := range map[string]string{"ZUNION": tt.union, "ZINTER": tt.inter} {
+			operands := append([]string{"3", "a", "b", "s"}, strings.Fields(tt.options)...)
+			got := do(t, db, slices.Concat([]string{name}, operands, []string{"WITHSCORES"})...)
+			do(t, db, slices.Concat([]string{name + "STORE", "d"}, operands)...)
+			stored := do(t, db, "ZRANGE", "d", "0", "-1", "WITHSCORES")
+			if got != arrayReply(want) || stored != arrayReply(want) {
+				t.Errorf("%s %s: %q, stored %q", name, tt.options, got, stored)
+			}
+		}
+	}
+	for _, line := range []string{"ZDIFF 1 a AGGREGATE COUNT", "ZUNION 1 a AGGREGATE COUNT 1",
+		"ZINTERCARD 1 a AGGREGATE COUNT"} {
+		if got := do(t, db, strings.Fields(line)...); got != replySyntax {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
 func TestZRandMember(t *testing.T) {
 	runZSetCases(t, []zsetCase{
 		{"ZRANDMEMBER missing", "$-1", "_"},

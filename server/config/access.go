@@ -68,6 +68,9 @@ func (c *Config) OutputLimits(class setting.Class) setting.BufferLimit {
 // RequirePass returns the administrator's password; empty = no password is required.
 func (c *Config) RequirePass() string { return c.text(requirePass) }
 
+// CertificateUser returns what in the certificate of a client names its user: CN, URI or off.
+func (c *Config) CertificateUser() string { return c.Text("tls-auth-clients-user") }
+
 // Dir returns the base directory.
 func (c *Config) Dir() string { return c.text(dir) }
 

@@ -210,6 +210,7 @@ var actsHere = map[string]string{
 	"rocksdb.subkey_block_cache_size":   "Config.MemoryPlan",
 	"loglevel":                          "sets log-level",
 	"tcp-backlog":                       "Config.TCPBacklog",
+	"tls-auth-clients-user":             "Config.CertificateUser",
 }
 
 // TestSettingsAct walks the table: code outside of this package names each setting, or the setting is marked as without

@@ -80,6 +80,9 @@ func mutate(template command, fixture []command) []command {
 	var out []command
 	out = append(out, fixture...)
 	add := func(args []string) {
+		if i := slices.Index(args, "AGGREGATE"); i > 0 && i+1 < len(args) && args[i+1] == "COUNT" {
+			return // newer than the redis-server of the comparison
+		}
 		c := newCommand(fmt.Sprintf("%s, from %s", template.where, strings.Join(template.args, " ")), args...)
 		if template.mode != exact && c.name() == template.name() {
 			c.mode = template.mode

@@ -34,8 +34,9 @@ func (k *Keyspace) Fields(w *Writer, namespace string) {
 	w.Percent("used_disk_percent", usedDisk, capacity)
 }
 
-// databases writes a line for each database with keys, or without databases one line for the namespace. As in Kvrocks,
-// it writes before when the keys were counted, and after whether their number is exact.
+// databases writes a line for each database with keys, or without databases one line for the namespace. It writes after
+// them when the keys were counted, and whether their number is exact. Kvrocks writes the comment before them, but
+// redis_exporter and Telegraf take a comment for the name of a section, and find databases in section Keyspace only.
 func (k *Keyspace) databases(w *Writer, namespace string) {
 	names := map[int]string{0: namespace}
 	if most := k.Databases(); most > 0 {
@@ -61,11 +62,6 @@ func (k *Keyspace) databases(w *Writer, namespace string) {
 		all.Unread += c.Unread
 		all.Scanning = all.Scanning || c.Scanning
 	}
-	if all.Scanned.IsZero() {
-		w.Comment("WARN: DBSIZE SCAN never performed yet")
-	} else { // exact: the same as counting now
-		w.Comment("Last DBSIZE SCAN time: " + all.Scanned.Format("Mon Jan _2 15:04:05 2006"))
-	}
 	for i, n := range numbers {
 		if c := &counts[i]; c.Keys > 0 || k.Databases() == 0 {
 			number := strconv.Itoa(n)
@@ -76,6 +72,11 @@ func (k *Keyspace) databases(w *Writer, namespace string) {
 				w.Gauge("expired", None, 0)
 			})
 		}
+	}
+	if all.Scanned.IsZero() {
+		w.Comment("WARN: DBSIZE SCAN never performed yet")
+	} else { // exact: the same as counting now
+		w.Comment("Last DBSIZE SCAN time: " + all.Scanned.Format("Mon Jan _2 15:04:05 2006"))
 	}
 	kind := "estimate"
 	if all.Exact {

@@ -157,7 +157,8 @@ func randomCommand(theme string, inside bool) []string {
 			{"LMOVE", k, d, pick("LEFT", "RIGHT"), pick("LEFT", "RIGHT")}}
 		if !inside {
 			all = append(all, []string{"BLPOP", k, "0.002"}, []string{"BRPOP", k, "0.003"},
-				[]string{"BLMOVE", k, d, "LEFT", "RIGHT", "0.002"})
+				[]string{"BLMOVE", k, d, "LEFT", "RIGHT", "0.002"},
+				[]string{"BLMOVEM", k, d, "LEFT", "RIGHT", "0.002", pick("COUNT", "EXACTLY"), "2", "BULK"})
 		}
 	case "set":
 		all = [][]string{{"SADD", k, x}, {"SADD", k, x, n}, {"SREM", k, x}, {"SREM", k, x, n}, {"SMEMBERS", k}, {"SCARD", k},

@@ -409,6 +409,21 @@ func (s *state) run(cmd []string, got string) string {
 		}
 		s.put(arg(2), value{'l', n})
 		return bulk(x)
+	case "BLMOVEM": // source destination LEFT RIGHT timeout COUNT|EXACTLY 2 BULK
+		if !want('l') {
+			return wrongType
+		}
+		n := min(2, len(v.elems))
+		if n == 0 || n < 2 && arg(6) == "EXACTLY" {
+			return nothing(name)
+		}
+		if d := s.get(arg(2)); d.kind != 0 && d.kind != 'l' {
+			return wrongType
+		}
+		moved := v.elems[:n]
+		s.put(key, with('l', v.elems[n:]))
+		s.put(arg(2), value{'l', slices.Concat(s.get(arg(2)).elems, moved)})
+		return array(moved)
 	case "LREM":
 		if !want('l') {
 			return wrongType

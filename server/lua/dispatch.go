@@ -179,13 +179,22 @@ run:
 			if equal(L, a, b) != (argA(inst) != 0) {
 				pc++
 			}
-		case vm.OP_LT, vm.OP_LE:
+		case vm.OP_LT:
 			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
 			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
 			if !ok1 || !ok2 {
 				break run
 			}
-			if (x < y || x == y && int(inst>>26) == vm.OP_LE) != (argA(inst) != 0) {
+			if (x < y) != (argA(inst) != 0) {
+				pc++
+			}
+		case vm.OP_LE:
+			x, ok1 := operandIn(r, constants, argB(inst)).(vm.LNumber)
+			y, ok2 := operandIn(r, constants, argC(inst)).(vm.LNumber)
+			if !ok1 || !ok2 {
+				break run
+			}
+			if (x <= y) != (argA(inst) != 0) {
 				pc++
 			}
 		case vm.OP_TEST:

@@ -28,9 +28,13 @@ type topic struct {
 }
 
 // Add subscribes a client to a channel or pattern. confirm is called with the number of the client's subscriptions
-// (to channels and patterns, or to shard channels); added says whether this subscription is new. The client receives
-// the confirmation before the first message.
-func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, confirm func(count int, added bool)) {
+// (to channels and patterns, or to shard channels); added says whether this subscription is new. Add posts what confirm
+// returns, if anything, to the client before the first message.
+//
+// Nobody publishes between that and the subscription: a message on another channel may send the confirmation at once,
+// and who has read it must not miss what is published from then on.
+func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, batch *wire.Batch,
+	confirm func(count int, added bool) (post []byte)) {
 	if c.subs == nil {
 		c.subs = &subscriptions{}
 	}
@@ -39,7 +43,12 @@ func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, confirm
 	if added && kind == command.ShardChannel {
 		c.shardState().n.Add(1)
 	}
-	confirm(c.subs.count(kind), added)
+	post := confirm(c.subs.count(kind), added)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(post) > 0 {
+		batch.Post(c.Out, post)
+	}
 	if added {
 		h.add(kind, name, c)
 	}
@@ -77,9 +86,8 @@ func (h *Hub) RemoveAll(c *Client) {
 // Len returns how many subscriptions of all clients exist.
 func (h *Hub) Len() int { return int(h.subscriptions.Load()) }
 
+// add notes a subscription; h.mu must be held.
 func (h *Hub) add(kind command.SubscriptionKind, name string, c *Client) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.topics[kind] == nil {
 		h.topics[kind] = map[string]*topic{}
 	}

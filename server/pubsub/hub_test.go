@@ -42,7 +42,10 @@ func (s *subscriber) expect(t *testing.T, want string) {
 }
 
 func (s *subscriber) add(h *Hub, kind command.SubscriptionKind, name string) (count int, added bool) {
-	h.Add(&s.Client, kind, name, func(n int, is bool) { count, added = n, is })
+	h.Add(&s.Client, kind, name, nil, func(n int, is bool) []byte {
+		count, added = n, is
+		return nil
+	})
 	return count, added
 }
 
@@ -84,12 +87,37 @@ func TestSubscriptions(t *testing.T) {
 
 // add returns the number of subscriptions, negative when the new one is not new.
 func add(h *Hub, c *Client, kind command.SubscriptionKind, name string) (n int) {
-	h.Add(c, kind, name, func(count int, added bool) {
+	h.Add(c, kind, name, nil, func(count int, added bool) []byte {
 		if n = count; !added {
 			n = -count
 		}
+		return nil
 	})
 	return n
+}
+
+// TestNoMessageIsMissed: while a confirmation is posted, and may be sent with a message on another channel, nobody can
+// publish. What is published after the client has read the confirmation reaches the client.
+func TestNoMessageIsMissed(t *testing.T) {
+	var h Hub
+	posted := false
+	here, there := net.Pipe()
+	defer there.Close()
+	var c Client
+	c.Out = wire.New(here, wire.Limits{Hard: func() int { // asked for by each post
+		posted = true
+		if h.mu.TryRLock() {
+			h.mu.RUnlock()
+			t.Error("a publisher may come between the confirmation and the subscription")
+		}
+		return 0
+	}})
+	defer c.Out.Close()
+	batch := wire.NewBatch(nil)
+	h.Add(&c, command.ShardChannel, "s", &batch, func(int, bool) []byte { return []byte("confirmed") })
+	if !posted || !batch.Pending() || h.Len() != 1 {
+		t.Errorf("posted: %t, to be flushed: %t, %d subscriptions", posted, batch.Pending(), h.Len())
+	}
 }
 
 func TestPublish(t *testing.T) {

@@ -170,6 +170,7 @@ func (r *Report) infoStats(w *info.Writer, _ string) {
 	count("acl_access_denied_auth", int64(denied.Count(acl.DeniedAuth)))
 	count("acl_access_denied_cmd", int64(denied.Count(acl.DeniedCommand)))
 	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))
+	count("acl_access_denied_tls_cert", int64(denied.Count(acl.DeniedCertificate)))
 	count("acl_access_denied_channel", int64(denied.Count(acl.DeniedChannel)))
 	count("evicted_scripts", r.Sessions.Scripts.Memory().Evicted)
 	r.infoDerived(w)

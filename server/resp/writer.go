@@ -179,6 +179,17 @@ func (w *Writer) Double(f float64) {
 	w.Bulk(AppendDouble(text[:0], f))
 }
 
+// Decimal writes a number in decimal digits: a double in RESP3, a bulk string in RESP2.
+func (w *Writer) Decimal(text []byte) {
+	if w.Proto != 3 {
+		w.Bulk(text)
+		return
+	}
+	w.buf = append(w.buf, ',')
+	w.buf = append(w.buf, text...)
+	w.crlf()
+}
+
 // Bool writes a boolean; in RESP2 that is the integer 1 or 0.
 func (w *Writer) Bool(b bool) {
 	switch {

@@ -3,6 +3,8 @@ package servertest
 import (
 	"crypto/tls"
 	"net"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,14 +12,18 @@ import (
 	"github.com/basaltdb/basalt/internal/testcert"
 )
 
-// FreePort returns a TCP port that nobody uses now: see startOnPorts.
+// FreePort returns a TCP port of 127.0.0.1 for a server of the test, which must set SO_REUSEADDR, as servers do. A
+// socket that does not listen holds the port until the test ends, so that the kernel gives it to nobody else.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Cleanup(func() { syscall.Close(fd) })
+	require.NoError(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	addr, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return strconv.Itoa(addr.(*syscall.SockaddrInet4).Port)
 }
 
 // StartTLS runs a server that has only a TLS port; it asks for no client certificates unless the settings do.

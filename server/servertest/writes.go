@@ -80,6 +80,7 @@ TS.ADD {w} 1{n}{n} {n} ON_DUPLICATE LAST LABELS label {m}
 TS.MADD {w} 1{n}{n} {n} {w} 1{n}{n} {n} {w} 1{n}{n} {n}
 TS.ALTER {w} RETENTION 3{n} LABELS label {m}
 TS.CREATERULE {w} {w} AGGREGATION avg 10
+TS.DELETERULE {w} {w}
 TS.DEL {w} 1{n}0 1{n}9
 SIADD {y} {n} {n}
 SIREM {y} {n}
@@ -87,6 +88,8 @@ PEXPIRE {h} {ms}
 PEXPIREAT {z} 99999999999999
 PERSIST {h}
 RENAME {l} {l}
+RENAME {w} {w}
+COPY {w} {w} REPLACE
 COPY {h} {h} REPLACE
 COPY {z} {z} REPLACE
 DEL {h} {l} {t}

@@ -32,6 +32,7 @@ func (c *run) Block(wait command.Wait) error {
 	if wait.Timeout > 0 {
 		w.until = time.Now().Add(wait.Timeout)
 	}
+	w.rearm(true)
 	c.blocked = w
 	c.info.waiter.Store(w)
 	c.srv.waiters.add(w)
@@ -179,7 +180,7 @@ func (c *conn) await() bool {
 	w := c.blocked
 	defer c.endBlocking()
 	for {
-		c.wire.SetReadDeadline(w.until)
+		c.wire.SetReadDeadline(w.deadline())
 		if c.srv.closing.Load() {
 			w.leave()
 			return false
@@ -265,15 +266,18 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	if err == nil { // otherwise a slow script holds a key, and the error is the client's reply
 		err = c.tryFor(w)
 	}
-	if err == nil {
-		w.mustRetry.Store(false) // the later waiters are served now
+	// The later waiters are served now, also when the data that was left to this one is not enough for it (any more).
+	if err == nil || err == command.ErrNotReady && w.mustRetry.Load() {
+		w.mustRetry.Store(false)
 		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
-		if err = c.tx.Commit(); err != nil {
-			c.srv.WriteFailed(err)
+		failed := c.tx.Commit()
+		if failed != nil {
+			c.srv.WriteFailed(failed)
 			w.mustRetry.Store(true)
+			err = failed
 		}
-		c.settle(err)
-		c.publishDeferred(err)
+		c.settle(failed)
+		c.publishDeferred(failed)
 		c.batch.Flush()
 	}
 	return w.endAlone(err)

@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,4 +160,114 @@ func TestBlockedStreamReaderTimesOut(t *testing.T) {
 	c.Want("EXEC", "*2\r\n*-1\r\n*-1\r\n")
 	c.Do("HELLO", "3")
 	c.Want("XREAD BLOCK 5 STREAMS s $", "_\r\n")
+}
+
+// TestBlockedClaim: a consumer that waits with CLAIM gets new entries, and pending ones as soon as they have been idle
+// for long enough.
+func TestBlockedClaim(t *testing.T) {
+	h := servertest.Start(t)
+	// claimed is the pattern of a reply of entries of the stream s, each an id and its number of deliveries.
+	claimed := func(entries ...string) string {
+		out := fmt.Sprintf("*1\r\n*2\r\n$1\r\ns\r\n*%d\r\n", len(entries))
+		for _, e := range entries {
+			id, n, _ := strings.Cut(e, " ")
+			out += fmt.Sprintf("*4\r\n$3\r\n%s\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n:N\r\n:%s\r\n", id, n)
+		}
+		return strings.ReplaceAll(regexp.QuoteMeta(out), ":N", `:\d+`)
+	}
+	const long, short = "XREADGROUP GROUP g b BLOCK 0 CLAIM 100000 STREAMS s >",
+		"XREADGROUP GROUP g b BLOCK 0 CLAIM 30 STREAMS s >"
+	for _, tt := range []struct{ name, before, blocked, write, want string }{
+		{"in time", "", short, "", claimed("1-0 1", "2-0 1")},
+		{"in time, of another stream", "XGROUP CREATE t g 0 MKSTREAM",
+			"XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 30 STREAMS t s > >", "", claimed("1-0 1")},
+		{"new", "", long, "XADD s 3-0 f v", claimed("3-0 0")},
+		{"given back", "", long, "XNACK s g FAIL IDS 2 2-0 1-0", claimed("2-0 1", "1-0 1")},
+		{"given back in a transaction", "", long, "MULTI;XNACK s g SILENT IDS 1 2-0;EXEC", claimed("2-0 0")},
+		{"given back in a script", "", long, "EVAL redis.call('XNACK',KEYS[1],'g','FATAL','IDS',1,'1-0') 1 s",
+			claimed("1-0 9223372036854775807")},
+		{"dated back", "", long, "XCLAIM s g a 0 1-0 IDLE 200000 JUSTID", claimed("1-0 1")},
+		{"dated back, but not far enough", "", long, "XCLAIM s g a 0 1-0 IDLE 99970 JUSTID", claimed("1-0 1")},
+		{"delivered meanwhile", "XACK s g 1-0 2-0", short, "MULTI;XADD s 3-0 f v;XREADGROUP GROUP g a STREAMS s >;EXEC",
+			claimed("3-0 1")},
+		{"deleted", "XDEL s 1-0", short, "", claimed("2-0 1")},
+		{"renamed", "XACK s g 1-0 2-0;COPY s t;XADD t 3-0 f v;XREADGROUP GROUP g a STREAMS t >", short, "RENAME t s",
+			claimed("3-0 1")},
+		{"not in time", "", "XREADGROUP GROUP g b BLOCK 20 CLAIM 100000 STREAMS s >", "", `\*-1\r\n`},
+		{"group destroyed", "", long, "XGROUP DESTROY s g", `-NOGROUP [^\r]*\r\n`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := h.Dial(t), h.Dial(t)
+			run := func(commands string) {
+				for _, cmd := range strings.FieldsFunc(commands, func(r rune) bool { return r == ';' }) {
+					b.Do(strings.Fields(cmd)...)
+				}
+			}
+			run("FLUSHALL;XADD s 1-0 f v;XADD s 2-0 f v;XGROUP CREATE s g 0;XREADGROUP GROUP g a STREAMS s >;" + tt.before)
+			a.Send(servertest.Encode(strings.Fields(tt.blocked)...))
+			if tt.write != "" {
+				h.BlockedClients(t, 1)
+				run(tt.write)
+			}
+			if got := a.Reply(); !regexp.MustCompile("^" + tt.want + "$").MatchString(got) {
+				t.Errorf("%s: %q, want %q", tt.blocked, got, tt.want)
+			}
+			h.BlockedClients(t, 0)
+			a.Want("PING", "+PONG\r\n")
+		})
+	}
+}
+
+// TestBlockedClaims: of clients that wait for pending entries each gets another one, and none is woken again and again
+// in vain.
+func TestBlockedClaims(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n")
+	const n = 5
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%d-0", i+1))
+		c.Want("XADD s "+ids[i]+" f v", servertest.Bulk(ids[i])[4:])
+	}
+	c.Do("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+	var clients []*servertest.Client
+	for i := range n {
+		w := h.Dial(t)
+		w.Send(servertest.Encode("XREADGROUP", "GROUP", "g", fmt.Sprint("c", i), "COUNT", "1", "BLOCK", "0", "CLAIM", "300",
+			"STREAMS", "s", ">"))
+		clients = append(clients, w)
+	}
+	var got []string
+	for _, w := range clients {
+		got = append(got, strings.Split(w.Reply(), "\r\n")[7])
+	}
+	if slices.Sort(got); !slices.Equal(got, ids) {
+		t.Errorf("%q were claimed, want %q", got, ids)
+	}
+}
+
+// TestClaimInside: CLAIM in transactions and scripts, where nobody waits.
+func TestClaimInside(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("XADD s 1-0 f v", "$3\r\n1-0\r\n")
+	c.Want("XGROUP CREATE s g 0", "+OK\r\n")
+	c.Want("MULTI", "+OK\r\n")
+	c.Want("XREADGROUP GROUP g a STREAMS s >", "+QUEUED\r\n")
+	c.Want("XREADGROUP GROUP g b CLAIM 0 STREAMS s >", "+QUEUED\r\n")
+	c.Want("XREADGROUP GROUP g b BLOCK 0 CLAIM 100000 STREAMS s >", "+QUEUED\r\n")
+	c.Want("XNACK s g SILENT IDS 1 1-0", "+QUEUED\r\n")
+	c.Want("EXEC", "*4\r\n"+entryReply("s", "1-0", "f", "v")+
+		"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*4\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n:0\r\n:1\r\n*-1\r\n:1\r\n")
+	for _, tt := range []struct{ script, want string }{
+		{"return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'CLAIM', '0', 'STREAMS', KEYS[1], '>')[1][2][1][4]", ":1\r\n"},
+		{"return redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'CLAIM', '100000', 'STREAMS', KEYS[1], '>')", "$-1\r\n"},
+		{"return redis.call('XNACK', KEYS[1], 'g', 'FAIL', 'IDS', '1', '1-0')", ":1\r\n"},
+		{"return redis.call('XREAD', 'MAXCOUNT', '1', 'STREAMS', KEYS[1], '0')[1][2][1][1]", "$3\r\n1-0\r\n"},
+	} {
+		if got := c.Do("EVAL", tt.script, "1", "s"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.script, got, tt.want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/command"
@@ -33,6 +34,28 @@ func TestBlockedClientIsServed(t *testing.T) {
 			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1", servertest.Bulk("a")},
 		{"BRPOPLPUSH", "RPUSH l x", "BRPOPLPUSH k l 0", "RPUSH k a b", "$1\r\nb\r\n", "LRANGE l 0 -1",
 			servertest.Bulk("b", "x")},
+		{"BLMOVEM", "", "BLMOVEM k l LEFT RIGHT 0", "RPUSH k a b", servertest.Bulk("a"), "LRANGE l 0 -1",
+			servertest.Bulk("a")},
+		{"BLMOVEM COUNT, with fewer", "", "BLMOVEM k l LEFT RIGHT 0 COUNT 5 BULK", "RPUSH k a b", servertest.Bulk("a", "b"),
+			"LRANGE l 0 -1", servertest.Bulk("a", "b")},
+		{"BLMOVEM EXACTLY, step by step", "RPUSH k a", "BLMOVEM k l LEFT LEFT 0 EXACTLY 3 OBO", "RPUSH k b;RPUSH k c d",
+			servertest.Bulk("c", "b", "a"), "LRANGE k 0 -1", servertest.Bulk("d")},
+		{"BLMOVEM EXACTLY and LINSERT", "RPUSH k b c", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK", "LINSERT k BEFORE b a",
+			servertest.Bulk("a", "b", "c"), "EXISTS k", ":0\r\n"},
+		{"BLMOVEM EXACTLY and LMOVE", "MULTI;RPUSH k a b;RPUSH o x;EXEC", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK",
+			"LMOVE o k LEFT RIGHT", servertest.Bulk("a", "b", "x"), "EXISTS k o", ":0\r\n"},
+		{"BLMOVEM EXACTLY and LMOVEM", "MULTI;RPUSH k a;RPUSH o x y;EXEC", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK",
+			"LMOVEM o k LEFT LEFT COUNT 2 BULK", servertest.Bulk("x", "y", "a"), "EXISTS k o", ":0\r\n"},
+		{"BLMOVEM EXACTLY and SORT STORE", "MULTI;RPUSH k a;RPUSH o 3 1 2;EXEC", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK",
+			"SORT o STORE k", servertest.Bulk("1", "2", "3"), "EXISTS k", ":0\r\n"},
+		{"BLMOVEM EXACTLY and a script", "", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 2 BULK",
+			"EVAL return(redis.call('rpush',KEYS[1],1,2)) 1 k", servertest.Bulk("1", "2"), "EXISTS k",
+			":0\r\n"},
+		{"BLMOVEM to itself", "RPUSH k a", "BLMOVEM k k LEFT LEFT 0 EXACTLY 2 OBO", "RPUSH k b c", servertest.Bulk("b", "a"),
+			"LRANGE k 0 -1", servertest.Bulk("b", "a", "c")},
+		{"BLMOVEM to a wrong type", "SET l x", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 2 BULK", "RPUSH k a;RPUSH k b",
+			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1",
+			servertest.Bulk("a", "b")},
 		{"BLMPOP", "", "BLMPOP 0 2 x k LEFT COUNT 2", "RPUSH k a b c", "*2\r\n$1\r\nk\r\n" + servertest.Bulk("a", "b"),
 			"LRANGE k 0 -1", servertest.Bulk("c")},
 		{"BZPOPMIN", "", "BZPOPMIN k 0", "ZADD k 1 a 2 b", servertest.Bulk("k", "a", "1"), "ZCARD k", ":1\r\n"},
@@ -57,8 +80,8 @@ func TestBlockedClientIsServed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.Dial(t), h.Dial(t)
 			b.Do("FLUSHALL")
-			if tt.before != "" {
-				b.Do(strings.Fields(tt.before)...)
+			for _, cmd := range strings.FieldsFunc(tt.before, func(r rune) bool { return r == ';' }) {
+				b.Do(strings.Fields(cmd)...)
 			}
 			a.Send(servertest.Encode(strings.Fields(tt.blocked)...))
 			h.BlockedClients(t, 1)
@@ -86,6 +109,8 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 			servertest.Bulk("k", "y")},
 		{"a destination of another type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "MULTI;GET l;RPUSH k a;EXEC",
 			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "BLPOP k 0", servertest.Bulk("k", "a")},
+		{"several elements", "RPUSH l x y z", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 2 BULK", "COPY l k",
+			servertest.Bulk("x", "y"), "BLPOP k 0", servertest.Bulk("k", "z")},
 		{"both move", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BRPOPLPUSH k l 0", "$1\r\ny\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,6 +131,54 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 				if got := b.Reply(); got != tt.secondWant {
 					t.Fatalf("%s: %q, want %q", tt.second, got, tt.secondWant)
 				}
+			}
+		})
+	}
+}
+
+// A client that waits for more elements than there are does not stand in the way of a later one, while another client
+// holds the lock of its destination. That holds too when there were enough, so that the data was left to the first
+// client, and there are too few once it has the lock.
+func TestBlockedClientThatNeedsMore(t *testing.T) {
+	h := servertest.Start(t)
+	for _, tt := range []struct {
+		name, first, second, write, secondWant string
+		late                                   bool // the second client is served when the lock is free
+	}{
+		{"too few", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 2 BULK", "BLPOP k 0", "RPUSH k a", servertest.Bulk("k", "a"), false},
+		{"the second one needs fewer", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK", "BLMOVEM k m LEFT RIGHT 0 EXACTLY 2 BULK",
+			"RPUSH k a;RPUSH k b", servertest.Bulk("a", "b"), false},
+		{"too few when it has the lock", "BLMOVEM k l LEFT RIGHT 0 EXACTLY 3 BULK", "BLPOP k 0", "RPUSH k a b c;LPOP k",
+			servertest.Bulk("k", "b"), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
+			c.Do("FLUSHALL")
+			a.Send(servertest.Pipeline(tt.first))
+			h.BlockedClients(t, 1)
+			b.Send(servertest.Pipeline(tt.second))
+			h.BlockedClients(t, 2)
+			tx := h.DB.NewTx()
+			defer tx.End()
+			tx.Begin(cf.DefaultNamespace)
+			tx.AddLock([]byte("l"), true)
+			require.NoError(t, tx.Acquire())
+			writes := strings.Split(tt.write, ";")
+			c.Send(servertest.Pipeline(writes...)) // in one transaction
+			for range writes {
+				c.Reply()
+			}
+			if tt.late {
+				tx.Release()
+			}
+			if got := b.Reply(); got != tt.secondWant {
+				t.Errorf("%s: %q, want %q", tt.second, got, tt.secondWant)
+			}
+			tx.Release()
+			h.BlockedClients(t, 1)
+			c.Do("RPUSH", "k", "x", "y", "z")
+			if got := a.Reply(); !strings.HasPrefix(got, "*") {
+				t.Errorf("%s: %q", tt.first, got)
 			}
 		})
 	}
@@ -352,11 +425,12 @@ func TestPipelineBehindBlockingCommand(t *testing.T) {
 func TestBlockingIsDenied(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
-	c.Send(servertest.Pipeline("MULTI", "BLPOP k 0", "BLMOVE k l LEFT LEFT 0", "BZPOPMIN k 0", "BZMPOP 0 1 k MIN", "EXEC"))
-	for range 5 {
+	c.Send(servertest.Pipeline("MULTI", "BLPOP k 0", "BLMOVE k l LEFT LEFT 0", "BZPOPMIN k 0", "BZMPOP 0 1 k MIN",
+		"BLMOVEM k l LEFT LEFT 0 EXACTLY 3 BULK", "EXEC"))
+	for range 6 {
 		c.Reply()
 	}
-	if got, want := c.Reply(), "*4\r\n*-1\r\n$-1\r\n*-1\r\n*-1\r\n"; got != want {
+	if got, want := c.Reply(), "*5\r\n*-1\r\n$-1\r\n*-1\r\n*-1\r\n*-1\r\n"; got != want {
 		t.Errorf("EXEC: %q, want %q", got, want)
 	}
 	waiting := h.Dial(t)
@@ -421,6 +495,15 @@ func TestBlockingErrors(t *testing.T) {
 		{"BZMPOP x 1 k MIN", "-ERR timeout is not a float or out of range\r\n"},
 		{"BZMPOP x 1 k UP", "-ERR syntax error\r\n"},
 		{"BLMOVE k l X LEFT 0", "-ERR syntax error\r\n"},
+		{"BLMOVEM k l LEFT LEFT", "-ERR wrong number of arguments for 'blmovem' command\r\n"},
+		{"BLMOVEM k l LEFT X 0", "-ERR syntax error\r\n"},
+		{"BLMOVEM k l LEFT LEFT x", "-ERR timeout is not a float or out of range\r\n"},
+		{"BLMOVEM k l LEFT LEFT -1 COUNT 2 OBO", "-ERR timeout is negative\r\n"},
+		{"BLMOVEM k l LEFT LEFT 0 COUNT 2", "-ERR syntax error\r\n"},
+		{"BLMOVEM k l LEFT LEFT 0 EXACTLY 0 OBO", "-ERR count should be greater than 0\r\n"},
+		{"BLMOVEM s l LEFT LEFT 0 EXACTLY 2 OBO", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
+		{"BLMOVEM k l LEFT LEFT 0.001 EXACTLY 2 OBO", "*-1\r\n"},
+		{"EVAL return(redis.call('blmovem','k','l','LEFT','LEFT','0')) 0", "$-1\r\n"},
 		{"BZMPOP 0 1 k MIN COUNT 0", "-ERR count should be greater than 0\r\n"},
 	} {
 		c.Want(tt[0], tt[1])

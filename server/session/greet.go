@@ -35,6 +35,10 @@ func (c *conn) greet() bool {
 			}
 			return false
 		}
+		if id, ok := c.srv.Auth.ByCertificate(c.sess, c.wire.PeerCertificate()); ok {
+			c.sess.SetIdentity(id)
+			c.publish()
+		}
 	}
 	if refusal := c.srv.Refuse(c.sess.Local); refusal != "" {
 		c.srv.Stats.RejectedConns.Add(1)

@@ -207,6 +207,21 @@ func TestCommitFailure(t *testing.T) {
 	})
 }
 
+// TestRefusedIsNoFailure: a write that comes while the server becomes a replica is refused. It does not count as a
+// write that has failed: whoever watches these would be alarmed by each failover.
+func TestRefusedIsNoFailure(t *testing.T) {
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	h.DB.SetReplica(func(set func(locked bool)) { set(true) })
+	c.Want("SET k v", "-READONLY "+engine.ErrReplica.Error()+"\r\n")
+	n, lines := h.Sessions().Stats.WriteErrors.Load(), h.Logs.FilterMessage("a write failed").Len()
+	if n+int64(lines) > 0 {
+		t.Errorf("%d errors, %d log lines", n, lines)
+	}
+	h.DB.SetMaster()
+	c.Want("SET k v", "+OK\r\n")
+}
+
 // A panic in a handler closes its connection and does no other harm.
 func TestPanic(t *testing.T) {
 	h := servertest.Start(t)

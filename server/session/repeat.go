@@ -42,8 +42,8 @@ func (c *run) findReply(r *request) (kept []byte, keep bool) {
 // keptUntil returns the time until which the value of a key stays the same without writes; ok is false when parts of
 // the value may expire, or the key does not exist.
 func keptUntil(tx *engine.Tx, key []byte) (until int64, ok bool) {
-	rec, err := tx.LoadHead(key)
-	if err != nil || !rec.Exists || rec.Type == cf.TypeHash && len(rec.Tail) > 0 {
+	rec, ok := tx.GlanceAny(key)
+	if !ok || rec.Type == cf.TypeHash && len(rec.Tail) > 0 {
 		return 0, false
 	}
 	return int64(rec.Expire), true

@@ -151,3 +151,40 @@ func TestReplyCacheIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept without a cache", n)
 	}
 }
+
+// TestRepeatIsOneLookUp: keyspace_hits and keyspace_misses count the key of a command once, whether its reply is made,
+// made and cached, or taken from the cache.
+func TestRepeatIsOneLookUp(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	for _, command := range []string{"ZADD z 1 a 2 b", "RPUSH l a b", "HSET h a 1", "SADD s a", "SET b v",
+		"XADD x 1-1 a b"} {
+		c.Do(strings.Fields(command)...)
+	}
+	const times = 3
+	for _, tt := range []struct {
+		command      string
+		hits, misses int
+	}{
+		{"ZRANGE z 0 -1", 1, 0},
+		{"ZRANGEBYSCORE z 0 5", 1, 0},
+		{"LRANGE l 0 -1", 1, 0},
+		{"LINDEX l 0", 1, 0},
+		{"HGETALL h", 1, 0},
+		{"HMGET h a b", 1, 0},
+		{"SMEMBERS s", 1, 0},
+		{"BITCOUNT b", 1, 0},
+		{"XRANGE x - +", 1, 0},
+		{"ZRANGE none 0 -1", 0, 1},
+		{"HGETALL none", 0, 1},
+	} {
+		c.Want("CONFIG RESETSTAT", "+OK\r\n")
+		for range times {
+			c.Do(strings.Fields(tt.command)...)
+		}
+		fields, _ := servertest.ParseInfo(t, c.Do("INFO", "stats"))
+		got := fields["keyspace_hits"] + " " + fields["keyspace_misses"]
+		if want := fmt.Sprint(times*tt.hits, " ", times*tt.misses); got != want {
+			t.Errorf("%s: hits and misses are %s, want %s", tt.command, got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ package session
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -173,8 +174,11 @@ func (s *Shared) Tick(now time.Time) {
 }
 
 // WriteFailed counts a failed commit. The first one is logged, and later ones whose error is another one, at most one a
-// second. Tick logs the end.
+// second. Tick logs the end. A write that came while the server became a replica has not failed: it was refused.
 func (s *Shared) WriteFailed(err error) {
+	if errors.Is(err, engine.ErrReplica) {
+		return
+	}
 	n := s.Stats.WriteErrors.Add(1)
 	if s.writes.failed(err.Error(), time.Now(), s.DB.LatestSequence()) {
 		s.Log.Error("a write failed", zap.Error(err), zap.Int64("failures", n))

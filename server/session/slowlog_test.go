@@ -51,6 +51,19 @@ func TestSlowLog(t *testing.T) {
 			t.Errorf("SLOWLOG GET %s: %q", count, got)
 		}
 	}
+	if got := c.Do("COMMANDLOG", "GET", "1", "Slow"); !strings.HasPrefix(got, "*1\r\n*6\r\n") ||
+		!strings.Contains(got, "*3\r\n$7\r\nSLOWLOG\r\n$3\r\nGET\r\n$3\r\n100\r\n") {
+		t.Errorf("COMMANDLOG GET: %q", got)
+	}
+	c.Want("COMMANDLOG LEN slow", ":4\r\n")
+	c.Want("COMMANDLOG GET -2 slow", "-ERR count should be greater than or equal to -1\r\n")
+	c.Want("COMMANDLOG GET 1", "-ERR wrong number of arguments for 'commandlog|get' command\r\n")
+	c.Want("COMMANDLOG RESET large-reply", "-ERR type should be slow: large requests and replies are not logged\r\n")
+	if got := c.Do("COMMANDLOG", "HELP"); !strings.Contains(got, "\r\n+RESET slow\r\n") {
+		t.Errorf("COMMANDLOG HELP: %q", got)
+	}
+	c.Want("COMMANDLOG RESET slow", "+OK\r\n")
+	c.Want("COMMANDLOG LEN slow", ":1\r\n") // COMMANDLOG RESET
 	c.Want("SLOWLOG GET 0", "*0\r\n")
 	c.Want("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n")
 	c.Want("SLOWLOG GET x", "-ERR count should be greater than or equal to -1\r\n")

@@ -19,13 +19,17 @@ func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func
 		c.holding = true
 		c.wire.HoldMessages()
 	}
-	c.srv.Hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
+	posted := false
+	c.srv.Hub.Add(&c.subs, kind, string(name), &c.batch, func(count int, added bool) (post []byte) {
 		confirm(count)
-		if added && !c.inTx() {
-			c.batch.Post(c.wire, c.out.Bytes())
-			c.out.Reset()
+		if posted = added && !c.inTx(); posted {
+			post = c.out.Bytes()
 		}
+		return post
 	})
+	if posted {
+		c.out.Reset()
+	}
 	// A change of the user since the check of the command has closed the subscribers that it found.
 	if a := c.sess.Account; a != nil && !a.User().MayAccessChannel(name, kind == command.Pattern) {
 		c.closeAfterReply = true

@@ -42,6 +42,7 @@ type waiter struct {
 	args  [][]byte // as the client sent them; wait.Args may differ (XREAD with $)
 	keys  []string // metadata keys, without repetition
 	until time.Time
+	again atomic.Int64 // when the connection tries again by itself, in nanoseconds since the epoch; 0 = never
 	// The connection sent READONLY, or ASKING before the command.
 	readOnly, asking bool
 
@@ -92,8 +93,9 @@ func (w *waiter) unclaim(needLocks bool) (again bool) {
 	if needLocks {
 		w.mustRetry.Store(true)
 	}
+	sooner := w.rearm(false)
 	w.mu.Unlock()
-	if needLocks || missed {
+	if needLocks || missed || sooner {
 		w.wake() // the connection tries by itself
 		return false
 	}
@@ -121,6 +123,28 @@ func (w *waiter) settle(err error) {
 	if err == nil || w.missed.Load() {
 		w.wake()
 	}
+}
+
+// rearm sets when the connection tries again by itself, as the last try has said. Unless alone is set, that try knew
+// some of the keys only, and rearm does nothing but bring the time forward. It reports whether it has. mu must be held.
+func (w *waiter) rearm(alone bool) (sooner bool) {
+	if w.wait.Again == 0 {
+		return false
+	}
+	at, before := time.Now().Add(w.wait.Again).UnixNano(), w.again.Load()
+	if sooner = before == 0 || at < before; sooner || alone {
+		w.again.Store(at)
+	}
+	return sooner
+}
+
+// deadline returns when the connection must poll although nobody wakes it; zero = never.
+func (w *waiter) deadline() time.Time {
+	again := w.again.Load()
+	if at := time.Unix(0, again); again != 0 && (w.until.IsZero() || at.Before(w.until)) {
+		return at
+	}
+	return w.until
 }
 
 // poll decides what the woken connection does: it sends the reply (after the timeout: the reply for a timeout), or it
@@ -153,6 +177,7 @@ func (w *waiter) endAlone(err error) bool {
 	}
 	w.mustRetry.Store(false) // there is nothing for the later waiters either
 	w.state = waiting
+	w.rearm(true)
 	if w.missed.Load() {
 		w.woken.Store(true) // once more
 	}

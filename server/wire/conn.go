@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -60,6 +61,14 @@ func (c *Conn) Encrypted() bool { return c.out.secure != nil }
 
 // Handshake does the TLS handshake. The read deadline ends it.
 func (c *Conn) Handshake() error { return c.out.secure.Handshake() }
+
+// PeerCertificate returns the verified certificate of the client after the handshake; nil = it has none.
+func (c *Conn) PeerCertificate() *x509.Certificate {
+	if chains := c.out.secure.ConnectionState().VerifiedChains; len(chains) > 0 {
+		return chains[0][0]
+	}
+	return nil
+}
 
 // RemoteAddr returns the address of the client.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }

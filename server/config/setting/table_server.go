@@ -216,6 +216,8 @@ var serverGroups = []Group{
 		text("tls-ca-cert-dir", "", dynamic, "Directory of such files.").volatile(),
 		text("tls-protocols", "", dynamic, "Consecutive versions such as \"TLSv1.2 TLSv1.3\"; empty = these two."),
 		text("tls-auth-clients", "", dynamic, "Client certificates: no, optional; anything else = required."),
+		enum("tls-auth-clients-user", "off", []string{"off", "CN", "URI"}, dynamic,
+			"What in the certificate of a client names its user, so that it need not AUTH: off, CN, URI."),
 		text("tls-ciphers", "", dynamic,
 			"Ciphers up to TLS 1.2 in OpenSSL's names and keywords; unknown ciphers are ignored. Empty = Go's default."),
 		text("tls-ciphersuites", "", dynamic,

@@ -259,6 +259,26 @@ func TestParseConf(t *testing.T) {
 	}
 }
 
+// TestWantsStream: which clients that call SYNC expect the stream of writes, by what they have announced before.
+func TestWantsStream(t *testing.T) {
+	for _, tt := range []struct {
+		client string
+		conf   proto.Conf
+		want   bool
+	}{
+		{"redis-cli 5.0 --rdb, 7.0 --cluster backup", proto.Conf{}, false},
+		{"redis-cli 6.0 --rdb", proto.Conf{EOF: true}, false},
+		{"redis-cli 6.2 --rdb", proto.Conf{EOF: true, RDBOnly: true}, false},
+		{"redis-cli 7.0 --functions-rdb", proto.Conf{EOF: true, RDBOnly: true, NoKeys: true}, false},
+		{"redis-cli 7.0 --replica", proto.Conf{EOF: true, NoKeys: true, NoLibraries: true}, true},
+		{"a replica of Redis", proto.Conf{Port: 6379, EOF: true}, true},
+	} {
+		if got := tt.conf.WantsStream(); got != tt.want {
+			t.Errorf("%s: %v", tt.client, got)
+		}
+	}
+}
+
 // TestAcks: acknowledgements are parsed from incomplete input, and distinguished from other requests.
 func TestAcks(t *testing.T) {
 	for _, tt := range []struct {

@@ -89,6 +89,11 @@ type Conf struct {
 	NoLibraries bool // the file has no libraries of functions
 }
 
+// WantsStream reports whether a client that calls SYNC wants the stream of writes after the file: a replica of Redis,
+// which has named its port, or redis-cli --replica, which has no use for the file. Before 6.2 redis-cli --rdb does not
+// announce rdb-only, and redis-cli --cluster backup announces nothing.
+func (c *Conf) WantsStream() bool { return !c.RDBOnly && (c.Port != 0 || c.NoKeys && c.NoLibraries) }
+
 // AppendConf appends REPLCONF with the port and the address. AppendCapa makes a separate request for capabilities,
 // because Kvrocks rejects a whole request with an unknown option.
 func AppendConf(dst []byte, c Conf) []byte {

@@ -2,8 +2,8 @@
 // redis-cli --rdb:
 //
 //	client                           server
-//	REPLCONF capa eof                +OK
-//	REPLCONF rdb-only 1              +OK
+//	REPLCONF capa eof                +OK   (optional)
+//	REPLCONF rdb-only 1              +OK   (optional)
 //	REPLCONF rdb-filter-only <words> +OK   (optional)
 //	SYNC                             an empty line a second while the copy is prepared, then one of
 //	                                   $EOF:<mark of 40 bytes>\r\n <RDB file> <mark>

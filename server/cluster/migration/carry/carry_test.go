@@ -2,6 +2,7 @@ package carry
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/engine/stream"
 	"github.com/basaltdb/basalt/engine/zset"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/cluster/migration/pace"
@@ -220,6 +222,71 @@ func TestMirror(t *testing.T) {
 	c.hset("h", "z", "26")
 	c.follow(m)
 	expect("DEL h", "HMSET h z 26")
+}
+
+// TestMirrorRange: elements that a range deletion has removed do not come back, although the key keeps its version.
+func TestMirrorRange(t *testing.T) {
+	c := start(t, "applybatch")
+	add := func(ms uint64) func(tx *engine.Tx, key []byte) error {
+		return func(tx *engine.Tx, key []byte) error {
+			o := stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: ms}}}
+			_, _, err := stream.Add(tx, key, enginetest.Bytes("f", "v"), &o)
+			return err
+		}
+	}
+	c.update("s", add(1))
+	c.update("s", add(2))
+	c.snapshot()
+	m := NewMirror(c.to, c.base, c.fresh)
+	c.send(m)
+	there := map[string]bool{} // the entries at the destination
+	apply := func() {
+		t.Helper()
+		for _, cmd := range c.node.Commands() {
+			if cmd[0] != "APPLYBATCH" {
+				continue
+			}
+			r, err := batch.NewReader([]byte(cmd[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+				switch {
+				case rec.Family != cf.Stream:
+				case rec.Kind == batch.Put:
+					there[string(rec.Key)] = true
+				case rec.Kind == batch.DeleteRange:
+					maps.DeleteFunc(there, func(k string, _ bool) bool {
+						return k >= string(rec.Key) && k < string(rec.Value)
+					})
+				default:
+					t.Fatalf("%s %x", rec.Kind, rec.Key)
+				}
+			}
+		}
+	}
+	apply()
+	c.update("s", func(tx *engine.Tx, key []byte) error {
+		rec, err := tx.Load(key, cf.TypeStream)
+		first := slices.Clone(tx.Subkey(&rec, cf.AppendStreamEntrySub(nil, cf.StreamID{Ms: 1})))
+		tx.DeleteRange(cf.Stream, first, slices.Clone(tx.Subkey(&rec, cf.AppendStreamEntrySub(nil, cf.StreamID{Ms: 2}))))
+		return err
+	})
+	c.update("s", add(3))
+	c.follow(m)
+	apply()
+	var ids []uint64
+	for key := range there {
+		sub, err := cf.ParseSubkey([]byte(key), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := cf.ParseStreamEntrySub(sub.Sub)
+		ids = append(ids, id.Ms)
+	}
+	if slices.Sort(ids); !slices.Equal(ids, []uint64{2, 3}) {
+		t.Errorf("the destination has the entries %d, want 2 and 3", ids)
+	}
 }
 
 // TestUnknownType: a key of a type that the destination does not know ends the migration, with every Carrier.

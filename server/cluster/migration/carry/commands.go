@@ -334,6 +334,18 @@ func (c *commander) records(r *slotdata.Reader, k *slotdata.Key) error {
 	return c.batchEnd()
 }
 
+// dropElements begins the batch with the deletion of all elements of a key. DEL leaves them to compactions, so without
+// it those that the source no longer has would be back with the metadata record, which has the same version.
+func (c *commander) dropElements(k *slotdata.Key) {
+	if k.Meta.Type.SingleRecord() {
+		return
+	}
+	begin := cf.AppendSubkeyPrefix(nil, k.NSKey, true, k.Meta.Version)
+	end, _ := cf.AppendSuccessor(nil, begin)
+	c.batch.LogData(logOf(k.Meta.Type))
+	c.batch.DeleteRange(k.Meta.Type.Family(), begin, end)
+}
+
 func (c *commander) put(id cf.ID, key, value, log []byte) {
 	if c.batch.Empty() {
 		c.batch.LogData(log)

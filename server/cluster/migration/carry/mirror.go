@@ -452,6 +452,11 @@ func (m *Mirror) resend(nsKey []byte, was *sentKey) error {
 	if err != nil || k == nil {
 		return err
 	}
+	if how, err := m.c.formOf(&k.Meta, k.NSKey, k.Record); err != nil {
+		return err
+	} else if how == byRecords {
+		m.c.dropElements(k)
+	}
 	now := m.c.Clock.Now().UnixMilli()
 	if err := m.c.snapshot(r, k, now); err != nil {
 		return err
