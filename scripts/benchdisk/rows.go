@@ -51,7 +51,7 @@ const (
 func suites(keys int, quick bool) []suite {
 	const small, large, big = 100, 1000, 16 << 10
 	all := []suite{
-		{valuesOf("large", large, keys), join(
+		{valuesOf("large", large, keys), slices.Concat(
 			[]row{
 				{name: "load SET P=16", kind: load, pipeline: 16, bar: ratioBar},
 				{name: "GET uniform P=1", read: get(large), keys: uniform, pipeline: 1, bar: ratioBar},
@@ -70,17 +70,17 @@ func suites(keys int, quick bool) []suite {
 				{name: "GET zipfian, restarted P=16", kind: restarted, read: get(large), keys: zipfian, pipeline: 16},
 			},
 		)},
-		{valuesOf("small", small, 3*keys), join(
+		{valuesOf("small", small, 3*keys), slices.Concat(
 			[]row{{name: "load SET P=16", kind: load, pipeline: 16}},
 			both("GET", get(small), nil), both("SET", nil, set(small)), both("GET/SET 4:1", get(small), set(small)))},
-		{valuesOf("big", big, keys/30), join(
+		{valuesOf("big", big, keys/30), slices.Concat(
 			[]row{{name: "load SET P=4", kind: load, pipeline: 4}},
 			both("GET", get(big), nil), both("SET", nil, set(big)), both("GET/SET 4:1", get(big), set(big)))},
-		{hashes(keys / 30), join(
+		{hashes(keys / 30), slices.Concat(
 			[]row{{name: "load HSET of 100 P=4", kind: load, pipeline: 4}},
 			both("HGET", hget, nil), both("HGETALL", hgetall, nil), both("HSET", nil, hset),
 			both("HGET/HSET 4:1", hget, hset))},
-		{sortedSets(keys / 30), join(
+		{sortedSets(keys / 30), slices.Concat(
 			[]row{{name: "load ZADD of 100 P=4", kind: load, pipeline: 4}},
 			both("ZSCORE", zscore, nil), both("ZRANGE", zrange, nil), both("ZADD", nil, zadd),
 			both("ZSCORE/ZADD 4:1", zscore, zadd))},
@@ -90,8 +90,6 @@ func suites(keys int, quick bool) []suite {
 	}
 	return all
 }
-
-func join(parts ...[]row) []row { return slices.Concat(parts...) }
 
 // each returns the row at pipelines of 1 and 16.
 func each(r row) []row {

@@ -54,32 +54,3 @@ func secretsAfter(rules string, word []byte) int {
 	}
 	return 0
 }
-
-// AppendQuoted writes a string in double quotes, with backslash escapes for unprintable bytes, as MONITOR does.
-func AppendQuoted(dst, s []byte) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for _, c := range s {
-		switch c {
-		case '\\', '"':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\a':
-			dst = append(dst, '\\', 'a')
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		default:
-			if c < ' ' || c > '~' {
-				dst = append(dst, '\\', 'x', hex[c>>4], hex[c&15])
-			} else {
-				dst = append(dst, c)
-			}
-		}
-	}
-	return append(dst, '"')
-}

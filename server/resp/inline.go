@@ -1,6 +1,10 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
 
 // inline cuts an inline command from the start of buf: see Decoder.Next.
 func (d *Decoder) inline(buf []byte, args [][]byte) (out [][]byte, n int, err error) {
@@ -100,6 +104,23 @@ func unescape(c byte) byte {
 		return '\a'
 	}
 	return c
+}
+
+// AppendQuoted appends a string in double quotes, with escapes for unprintable bytes, as redis-cli and MONITOR do.
+// SplitArgs takes them back.
+func AppendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		c := s[i]
+		if ' ' <= c && c <= '~' && c != '"' && c != '\\' {
+			dst = append(dst, c)
+		} else if j := strings.IndexByte("\n\r\t\b\a\\\"", c); j >= 0 {
+			dst = append(dst, '\\', "nrtba\\\""[j])
+		} else {
+			dst = fmt.Appendf(dst, `\x%02x`, c)
+		}
+	}
+	return append(dst, '"')
 }
 
 func isHex(c byte) bool {

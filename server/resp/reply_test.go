@@ -73,3 +73,17 @@ func FuzzReadReply(f *testing.F) {
 		}
 	})
 }
+
+// What AppendQuoted writes is what SplitArgs reads.
+func TestAppendQuoted(t *testing.T) {
+	if got := AppendQuoted(nil, "a \"\\\n\r\t\b\a\x00\xff~"); string(got) != `"a \"\\\n\r\t\b\a\x00\xff~"` {
+		t.Errorf("%s", got)
+	}
+	var all []byte
+	for c := range 256 {
+		all = append(all, byte(c))
+	}
+	if got, ok := SplitArgs(AppendQuoted(nil, all), nil); !ok || len(got) != 1 || !bytes.Equal(got[0], all) {
+		t.Errorf("%q, %v", got, ok)
+	}
+}

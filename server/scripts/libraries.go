@@ -20,7 +20,7 @@ import (
 // registry is a set of libraries. It is immutable once other goroutines can see it.
 type registry struct {
 	libraries map[string]*lua.Library
-	functions map[string]*lua.Function // by folded name
+	functions map[string]*lua.Function // by name in lower case: names are case-insensitive
 }
 
 func newRegistry() *registry {
@@ -99,14 +99,14 @@ func (r *registry) admit(l *lua.Library, replace bool) error {
 	}
 	for _, f := range l.Functions {
 		// Like Redis, report only collisions with functions of other libraries.
-		if g := r.functions[folded(f.Name())]; g != nil && g.Library != old {
+		if g := r.functions[strings.ToLower(f.Name())]; g != nil && g.Library != old {
 			return engine.NewError("ERR", "Function "+f.Name()+" already exists")
 		}
 	}
 	r.drop(old)
 	r.libraries[l.Name] = l
 	for _, f := range l.Functions {
-		r.functions[folded(f.Name())] = f
+		r.functions[strings.ToLower(f.Name())] = f
 	}
 	return nil
 }
@@ -118,16 +118,13 @@ func (r *registry) drop(l *lua.Library) {
 	}
 	delete(r.libraries, l.Name)
 	for _, f := range l.Functions {
-		delete(r.functions, folded(f.Name()))
+		delete(r.functions, strings.ToLower(f.Name()))
 	}
 }
 
-// folded returns the key of a function in a registry: names are case-insensitive.
-func folded(name string) string { return strings.ToLower(name) }
-
 // Function returns the function of a name that the transaction sees, nil if it does not exist.
 func (s *Store) Function(tx *engine.Tx, name []byte) *lua.Function {
-	return s.registryOf(tx).functions[folded(string(name))]
+	return s.registryOf(tx).functions[strings.ToLower(string(name))]
 }
 
 // HasFunction reports whether the transaction sees a function.

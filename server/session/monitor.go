@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // monitors are the connections that have sent MONITOR. A line for each command goes into their outboxes, like
@@ -96,7 +97,7 @@ func appendMonitorLine(b []byte, now time.Time, database, addr string, r *reques
 		if command.Secret(r.spec, r.args, i) {
 			b = append(b, `"`+command.Redacted+`"`...)
 		} else {
-			b = command.AppendQuoted(b, a)
+			b = resp.AppendQuoted(b, a)
 		}
 	}
 	return append(b, '\r', '\n')
