@@ -359,6 +359,27 @@ func (d *describer) streamRecord(sub, value []byte) (name string, fields []strin
 		var p cf.StreamPendingValue
 		p, err = cf.DecodeStreamPending(value)
 		text = fmt.Sprintf("consumer %s, delivered %d times, last at %d", Show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
+	case cf.StreamProducer:
+		name = "producer " + Show(k.Producer)
+		var p cf.StreamProducerValue
+		p, err = cf.DecodeStreamProducer(value)
+		text = fmt.Sprintf("queue from %d to %d, last ms %d", p.First, p.Next, p.LastMs)
+	case cf.StreamIID:
+		name = "iid " + Show(k.IID) + " of producer " + Show(k.Producer)
+		var i cf.StreamID
+		i, err = cf.DecodeStreamIID(value)
+		text = "entry " + id(i)
+	case cf.StreamQueued:
+		name = fmt.Sprintf("place %d in the queue of producer %s", k.Place, Show(k.Producer))
+		var q cf.StreamQueuedValue
+		q, err = cf.DecodeStreamQueued(value)
+		text = fmt.Sprintf("iid %s, ms %d", Show(q.IID), q.Ms)
+	case cf.StreamIdempotence:
+		name = "idempotence"
+		var i cf.StreamIdempotenceValue
+		i, err = cf.DecodeStreamIdempotence(value)
+		text = fmt.Sprintf("%d seconds, %d iids a producer, %d added, %d duplicates", i.Duration, i.MaxSize, i.Added,
+			i.Duplicates)
 	}
 	if err != nil {
 		text = err.Error()
