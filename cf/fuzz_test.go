@@ -110,6 +110,14 @@ var decoders = map[string]func(b []byte) (again, part []byte, err error){
 			return AppendStreamConsumerSub(nil, s.Group, s.Consumer), b, err
 		case StreamPending:
 			return AppendStreamPendingSub(nil, s.Group, s.ID), b, err
+		case StreamProducer:
+			return AppendStreamProducerSub(nil, StreamProducer, s.Producer), b, err
+		case StreamIID:
+			return AppendStreamIIDSub(nil, s.Producer, s.IID), b, err
+		case StreamQueued:
+			return AppendStreamQueuedSub(nil, s.Producer, s.Place), b, err
+		case StreamIdempotence:
+			return AppendStreamKindSub(nil, StreamIdempotence), b, err
 		}
 		return AppendStreamEntrySub(nil, s.ID), b, err
 	},
@@ -119,6 +127,25 @@ var decoders = map[string]func(b []byte) (again, part []byte, err error){
 			return nil, nil, err
 		}
 		return v.Append(nil), b[:streamGroupLen], nil
+	},
+	"DecodeStreamIdempotence": func(b []byte) ([]byte, []byte, error) {
+		v, err := DecodeStreamIdempotence(b)
+		return v.Append(nil), b, err
+	},
+	"DecodeStreamProducer": func(b []byte) ([]byte, []byte, error) {
+		v, err := DecodeStreamProducer(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.Append(nil), b[:streamProducerLen], nil
+	},
+	"DecodeStreamIID": func(b []byte) ([]byte, []byte, error) {
+		v, err := DecodeStreamIID(b)
+		return v.Append(nil), b, err
+	},
+	"DecodeStreamQueued": func(b []byte) ([]byte, []byte, error) {
+		v, err := DecodeStreamQueued(b)
+		return v.Append(nil), b, err
 	},
 	"DecodeStreamConsumer": func(b []byte) ([]byte, []byte, error) {
 		v, err := DecodeStreamConsumer(b)

@@ -296,12 +296,17 @@ func TestStreamSubRoundTrip(t *testing.T) {
 			{AppendStreamGroupSub(nil, StreamGroup, group), StreamSub{Kind: StreamGroup, Group: group}},
 			{AppendStreamConsumerSub(nil, group, consumer), StreamSub{Kind: StreamConsumer, Group: group, Consumer: consumer}},
 			{AppendStreamPendingSub(nil, group, id), StreamSub{Kind: StreamPending, Group: group, ID: id}},
+			{AppendStreamProducerSub(nil, StreamProducer, group), StreamSub{Kind: StreamProducer, Producer: group}},
+			{AppendStreamIIDSub(nil, group, consumer), StreamSub{Kind: StreamIID, Producer: group, IID: consumer}},
+			{AppendStreamQueuedSub(nil, group, id.Seq), StreamSub{Kind: StreamQueued, Producer: group, Place: id.Seq}},
+			{AppendStreamKindSub(nil, StreamIdempotence), StreamSub{Kind: StreamIdempotence}},
 			{AppendStreamEntrySub(nil, lastMs), StreamSub{Kind: StreamEntry, ID: lastMs}},
 		}
 		for i, tt := range tests {
 			s, err := ParseStreamSub(tt.sub)
 			if err != nil || s.Kind != tt.want.Kind || s.ID != tt.want.ID || !bytes.Equal(s.Group, tt.want.Group) ||
-				!bytes.Equal(s.Consumer, tt.want.Consumer) {
+				!bytes.Equal(s.Consumer, tt.want.Consumer) || !bytes.Equal(s.Producer, tt.want.Producer) ||
+				!bytes.Equal(s.IID, tt.want.IID) || s.Place != tt.want.Place {
 				t.Fatalf("%x parses to %+v, %v, want %+v", tt.sub, s, err, tt.want)
 			}
 			for n := range tt.sub {

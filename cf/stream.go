@@ -91,6 +91,13 @@ const (
 	StreamGroup    StreamKind = 1 // delimiter · 1 · u64 len(group) · group
 	StreamConsumer StreamKind = 2 // delimiter · 2 · u64 len(group) · group · u64 len(consumer) · consumer
 	StreamPending  StreamKind = 3 // delimiter · 3 · u64 len(group) · group · u64 ms · u64 seq
+	// The kinds of idempotent production (XADD with IDMP): a producer adds entries with idempotent ids of its own, iids,
+	// and an entry with an iid that the stream knows is not added. The stream knows the iids of a producer that are in
+	// its queue, which they enter and leave in the order of their entries. Kvrocks skips these kinds.
+	StreamProducer    StreamKind = 251 // delimiter · 251 · u64 len(producer) · producer
+	StreamIID         StreamKind = 252 // delimiter · 252 · u64 len(producer) · producer · u64 len(iid) · iid
+	StreamQueued      StreamKind = 253 // delimiter · 253 · u64 len(producer) · producer · u64 place in the queue
+	StreamIdempotence StreamKind = 254 // delimiter · 254
 	// StreamLast is an entry whose Ms is the delimiter. Kvrocks does not know this kind and skips it. 255 is the
 	// greatest kind, so these entries sort behind all other records.
 	StreamLast StreamKind = 255 // delimiter · 255 · u64 seq
@@ -147,6 +154,22 @@ func AppendStreamPendingSub(dst, group []byte, id StreamID) []byte {
 	return id.Append(AppendStreamGroupSub(dst, StreamPending, group))
 }
 
+// AppendStreamProducerSub appends the subkey of a producer; with StreamIID or StreamQueued, the common prefix of the
+// subkeys of its iids or of its queue.
+func AppendStreamProducerSub(dst []byte, kind StreamKind, producer []byte) []byte {
+	return appendLongString(AppendStreamKindSub(dst, kind), producer)
+}
+
+// AppendStreamIIDSub appends the subkey of an iid.
+func AppendStreamIIDSub(dst, producer, iid []byte) []byte {
+	return appendLongString(AppendStreamProducerSub(dst, StreamIID, producer), iid)
+}
+
+// AppendStreamQueuedSub appends the subkey of a place in the queue of a producer.
+func AppendStreamQueuedSub(dst, producer []byte, place uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendStreamProducerSub(dst, StreamQueued, producer), place)
+}
+
 func appendLongString(dst, s []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(len(s)))
 	return append(dst, s...)
@@ -169,8 +192,11 @@ func cutLongString(b []byte) (s, rest []byte, ok bool) {
 type StreamSub struct {
 	Kind     StreamKind // StreamEntry also for a StreamLast
 	ID       StreamID   // of entries and pending entries
-	Group    []byte     // of all but entries
+	Group    []byte     // of groups, consumers and pending entries
 	Consumer []byte     // of consumers
+	Producer []byte     // of producers, iids and places in a queue
+	IID      []byte     // of iids
+	Place    uint64     // in a queue
 }
 
 // ParseStreamSub decodes a subkey of the stream family.
@@ -191,18 +217,29 @@ func ParseStreamSub(sub []byte) (s StreamSub, err error) {
 		s.ID, _ = ParseStreamEntrySub(sub)
 		return s, nil
 	}
-	if s.Kind < StreamGroup || s.Kind > StreamPending {
+	var rest []byte
+	ok := true
+	switch {
+	case s.Kind >= StreamGroup && s.Kind <= StreamPending:
+		s.Group, rest, ok = cutLongString(sub[9:])
+	case s.Kind >= StreamProducer && s.Kind <= StreamQueued:
+		s.Producer, rest, ok = cutLongString(sub[9:])
+	case s.Kind == StreamIdempotence:
+		rest = sub[9:]
+	default:
 		return s, corrupt("stream subkey of kind %d", sub[8])
 	}
-	group, rest, ok := cutLongString(sub[9:])
-	s.Group = group
 	switch {
 	case !ok:
 	case s.Kind == StreamConsumer:
 		s.Consumer, rest, ok = cutLongString(rest)
 	case s.Kind == StreamPending && len(rest) >= streamIDLen:
 		s.ID, rest = streamID(rest), rest[streamIDLen:]
-	case s.Kind == StreamPending:
+	case s.Kind == StreamIID:
+		s.IID, rest, ok = cutLongString(rest)
+	case s.Kind == StreamQueued && len(rest) == 8:
+		s.Place, rest = binary.BigEndian.Uint64(rest), nil
+	case s.Kind == StreamPending || s.Kind == StreamQueued:
 		ok = false
 	}
 	if !ok || len(rest) != 0 {

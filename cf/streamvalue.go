@@ -97,6 +97,92 @@ func DecodeStreamPending(b []byte) (p StreamPendingValue, err error) {
 	return p, nil
 }
 
+// StreamIdempotenceValue is the value of the record of all idempotent production of a stream: four u64 in this order,
+// and the bytes of Cursor.
+type StreamIdempotenceValue struct {
+	Duration   uint64 // seconds for which an iid is known
+	MaxSize    uint64 // iids of a producer that are known
+	Added      uint64 // entries that were added with an iid
+	Duplicates uint64 // entries that were not added because their iid was known
+	Cursor     []byte // the producer with which the next search for producers that have gone away begins
+}
+
+const streamIdempotenceLen = 4 * 8
+
+// Append appends the encoded value.
+func (i *StreamIdempotenceValue) Append(dst []byte) []byte {
+	for _, n := range [...]uint64{i.Duration, i.MaxSize, i.Added, i.Duplicates} {
+		dst = binary.BigEndian.AppendUint64(dst, n)
+	}
+	return append(dst, i.Cursor...)
+}
+
+// DecodeStreamIdempotence decodes the value of a StreamIdempotence record. Cursor aliases b.
+func DecodeStreamIdempotence(b []byte) (i StreamIdempotenceValue, err error) {
+	if len(b) < streamIdempotenceLen {
+		return i, corrupt("stream idempotence of %d bytes", len(b))
+	}
+	for at, n := range [...]*uint64{&i.Duration, &i.MaxSize, &i.Added, &i.Duplicates} {
+		*n = binary.BigEndian.Uint64(b[8*at:])
+	}
+	i.Cursor = b[streamIdempotenceLen:]
+	return i, nil
+}
+
+// StreamProducerValue is the value of a producer record: three u64 in this order.
+type StreamProducerValue struct {
+	First, Next uint64 // the queue has the places from First on, and none from Next on
+	LastMs      uint64 // Ms of the newest entry in the queue
+}
+
+const streamProducerLen = 3 * 8
+
+// Append appends the encoded value, 24 bytes.
+func (p *StreamProducerValue) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, p.First)
+	dst = binary.BigEndian.AppendUint64(dst, p.Next)
+	return binary.BigEndian.AppendUint64(dst, p.LastMs)
+}
+
+// DecodeStreamProducer decodes the value of a producer record.
+func DecodeStreamProducer(b []byte) (p StreamProducerValue, err error) {
+	if len(b) < streamProducerLen {
+		return p, corrupt("stream producer of %d bytes", len(b))
+	}
+	p.First, p.Next, p.LastMs = binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+	if p.First > p.Next {
+		return p, corrupt("stream producer with a queue from %d to %d", p.First, p.Next)
+	}
+	return p, nil
+}
+
+// DecodeStreamIID decodes the value of an iid: the id of its entry.
+func DecodeStreamIID(b []byte) (StreamID, error) {
+	if len(b) != streamIDLen {
+		return StreamID{}, corrupt("iid of a stream, %d bytes", len(b))
+	}
+	return streamID(b), nil
+}
+
+// StreamQueuedValue is the value of a place in the queue of a producer: u64 ms · iid.
+type StreamQueuedValue struct {
+	Ms  uint64 // of the entry
+	IID []byte
+}
+
+// Append appends the encoded value.
+func (q *StreamQueuedValue) Append(dst []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, q.Ms), q.IID...)
+}
+
+// DecodeStreamQueued decodes the value of a place in a queue. IID aliases b.
+func DecodeStreamQueued(b []byte) (q StreamQueuedValue, err error) {
+	if len(b) < 8 {
+		return q, corrupt("place in the queue of a stream's producer, %d bytes", len(b))
+	}
+	return StreamQueuedValue{binary.BigEndian.Uint64(b), b[8:]}, nil
+}
+
 // AppendStreamString appends one field or value of an entry: varint32 length · bytes. The varint begins with the low
 // seven bits of the length. The value of an entry is its fields and values, alternating.
 func AppendStreamString(dst, s []byte) []byte {

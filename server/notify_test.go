@@ -120,6 +120,8 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"XADD x MAXLEN 5 * f v", "xadd:x"},
 		{"XADD x MAXLEN 1 9-9 f v", ""},
 		{"XADD x MAXLEN 1 * f v", "xadd:x xtrim:x"},
+		{"XADD x IDMP p i * f v;XADD x IDMP p i MAXLEN 0 * f v;XCFGSET x IDMP-MAXSIZE 5", "xadd:x"},
+		{"XADD x NOMKSTREAM * f v;XADD none NOMKSTREAM * f v", "xadd:x"},
 		{"XREADGROUP GROUP g c STREAMS x >", "xgroup-createconsumer:x"},
 		{"XREADGROUP GROUP g c STREAMS x >", ""},
 		{"XCLAIM x g d 0 1-1", "xgroup-createconsumer:x"},

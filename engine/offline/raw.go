@@ -334,6 +334,23 @@ func (d *describer) streamRecord(sub, value []byte) (name string, fields []strin
 		name = "pending " + id(k.ID) + " of group " + Show(k.Group)
 		p, err := cf.DecodeStreamPending(value)
 		text = textOr(err, "consumer %s, delivered %d times, last at %d", Show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
+	case cf.StreamProducer:
+		name = "producer " + Show(k.Producer)
+		p, err := cf.DecodeStreamProducer(value)
+		text = textOr(err, "queue from %d to %d, last ms %d", p.First, p.Next, p.LastMs)
+	case cf.StreamIID:
+		name = "iid " + Show(k.IID) + " of producer " + Show(k.Producer)
+		i, err := cf.DecodeStreamIID(value)
+		text = textOr(err, "entry %s", id(i))
+	case cf.StreamQueued:
+		name = fmt.Sprintf("place %d in the queue of producer %s", k.Place, Show(k.Producer))
+		q, err := cf.DecodeStreamQueued(value)
+		text = textOr(err, "iid %s, ms %d", Show(q.IID), q.Ms)
+	case cf.StreamIdempotence:
+		name = "idempotence"
+		i, err := cf.DecodeStreamIdempotence(value)
+		text = textOr(err, "%d seconds, %d iids a producer, %d added, %d duplicates", i.Duration, i.MaxSize, i.Added,
+			i.Duplicates)
 	}
 	return name, []string{part(value, "%s", text)}
 }

@@ -23,7 +23,8 @@ func (c *checker) stream(prefix []byte, families []*grouped) {
 		g.each(prefix, func(sub, _ []byte) { c.stray(o, cf.Stream, sub) })
 		return
 	}
-	s := &streamCheck{members: members{c: c, o: o, id: cf.Stream}, groups: map[string]*group{}}
+	s := &streamCheck{members: members{c: c, o: o, id: cf.Stream}, groups: map[string]*group{},
+		producers: map[string]*producer{}}
 	s.meta, _ = cf.DecodeStreamMeta(o.tail)
 	count := c.report.count(cf.TypeStream)
 	g.each(prefix, func(sub, value []byte) {
@@ -38,13 +39,20 @@ func (c *checker) stream(prefix []byte, families []*grouped) {
 	}
 }
 
-// streamCheck checks a stream: entries, then groups, consumers and pending entries.
+// streamCheck checks a stream: entries, then groups, consumers and pending entries, and the records of producers.
 type streamCheck struct {
 	members
 	meta        cf.StreamMeta
 	first, last cf.StreamID
 	lost        bool // an entry cannot be decoded
 	groups      map[string]*group
+	producers   map[string]*producer
+}
+
+// producer is a producer of entries with iids: the record, and the counted iids and places in the queue.
+type producer struct {
+	value        cf.StreamProducerValue
+	iids, queued uint64
 }
 
 // group is a consumer group: the numbers in its record and the counted ones.
@@ -63,6 +71,10 @@ func (s *streamCheck) add(sub, value []byte) {
 	k, err := cf.ParseStreamSub(sub)
 	if err != nil {
 		s.bad(BadValue, sub, err)
+		return
+	}
+	if k.Kind >= cf.StreamProducer {
+		s.idempotent(&k, sub, value)
 		return
 	}
 	g := s.groups[string(k.Group)]
@@ -107,6 +119,31 @@ func (s *streamCheck) add(sub, value []byte) {
 	}
 }
 
+// idempotent checks a record of idempotent production.
+func (s *streamCheck) idempotent(k *cf.StreamSub, sub, value []byte) {
+	p := s.producers[string(k.Producer)]
+	if p == nil {
+		p = &producer{}
+		s.producers[string(k.Producer)] = p
+	}
+	var err error
+	switch k.Kind {
+	case cf.StreamProducer:
+		p.value, err = cf.DecodeStreamProducer(value)
+	case cf.StreamIID:
+		p.iids++
+		_, err = cf.DecodeStreamIID(value)
+	case cf.StreamQueued:
+		p.queued++
+		_, err = cf.DecodeStreamQueued(value)
+	case cf.StreamIdempotence:
+		_, err = cf.DecodeStreamIdempotence(value)
+	}
+	if err != nil {
+		s.bad(BadValue, sub, err)
+	}
+}
+
 func (s *streamCheck) entry(id cf.StreamID, sub, value []byte) {
 	if _, err := cf.DecodeStreamEntry(nil, value); err != nil {
 		s.lost = true
@@ -148,6 +185,12 @@ func (s *streamCheck) end() {
 	}
 	for name, g := range s.groups {
 		s.group([]byte(name), g)
+	}
+	for name, p := range s.producers {
+		if n := p.value.Next - p.value.First; p.queued != n || p.iids > n {
+			s.c.problem(s.o.problem(WrongCount, "producer %s says %d iids, there are %d, and %d in the queue",
+				Show([]byte(name)), n, p.iids, p.queued), nil)
+		}
 	}
 }
 

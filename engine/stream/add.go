@@ -30,6 +30,10 @@ type AddOptions struct {
 	NoCreate bool // do nothing when the stream does not exist
 	Trim     Trim // what to remove once the entry is added
 	Trimmed  bool // set by Add: the stream had entries to remove
+
+	Producer  []byte // who adds the entry, nil = nobody in particular
+	IID       []byte // with Producer: the entry is not added if the stream knows this iid of the producer
+	Duplicate bool   // set by Add: the entry was not added, because the stream has it already
 }
 
 // The errors of Add, with Redis's texts except ErrFields.
@@ -45,7 +49,7 @@ var (
 const maxEntry = 1 << 30
 
 // Add adds an entry of fields and values, given in turn, and returns its id. If the stream does not exist, Add creates
-// it, or with NoCreate does nothing and returns false.
+// it, or with NoCreate does nothing and returns false. Of an entry that the stream has already it returns the id.
 func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, added bool, err error) {
 	switch {
 	case len(fields) == 0 || len(fields)%2 != 0:
@@ -56,6 +60,19 @@ func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, adde
 	s, err := load(tx, key)
 	if err != nil || !s.rec.Exists && o.NoCreate {
 		return ID{}, false, err
+	}
+	var p *producer
+	if o.Producer != nil {
+		p, id, o.Duplicate, err = s.producer(o.Producer, o.IID)
+		switch {
+		case err != nil:
+			return ID{}, false, err
+		case o.Auto == AutoNone: // a master has decided that the entry is new
+			o.Duplicate = false
+		case o.Duplicate:
+			p.duplicate()
+			return id, true, nil
+		}
 	}
 	if id, err = s.newID(&o.NewID); err != nil {
 		return ID{}, false, err
@@ -96,7 +113,10 @@ func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, adde
 		}
 	}
 	s.save()
-	return id, true, nil
+	if p != nil {
+		err = p.add(o.IID, id)
+	}
+	return id, err == nil, err
 }
 
 // newID chooses the id of a new entry.

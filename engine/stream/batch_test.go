@@ -1,6 +1,8 @@
 package stream_test
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +46,9 @@ func line(t *testing.T, rec *batch.Record) string {
 func subText(t *testing.T, key []byte) string {
 	k, err := cf.ParseSubkey(key, false)
 	require.NoError(t, err)
+	if bytes.Equal(k.Sub, cf.AppendStreamKindSub(nil, cf.StreamProducer)) {
+		return "producers"
+	}
 	s, err := cf.ParseStreamSub(k.Sub)
 	require.NoError(t, err)
 	switch s.Kind {
@@ -53,6 +58,14 @@ func subText(t *testing.T, key []byte) string {
 		return "consumer " + string(s.Group) + " " + string(s.Consumer)
 	case cf.StreamPending:
 		return "pending " + string(s.Group) + " " + text(s.ID)
+	case cf.StreamProducer:
+		return "producer " + string(s.Producer)
+	case cf.StreamIID:
+		return "iid " + string(s.Producer) + " " + string(s.IID)
+	case cf.StreamQueued:
+		return fmt.Sprintf("queued %s %d", s.Producer, s.Place)
+	case cf.StreamIdempotence:
+		return "idempotence"
 	}
 	return text(s.ID)
 }
@@ -111,6 +124,12 @@ func TestBatches(t *testing.T) {
 		return func(tx *engine.Tx) error {
 			return stream.CreateGroup(tx, key, []byte(name), stream.GroupStart{EntriesRead: -1}, stream1)
 		}
+	}
+	once := func(producer, iid, idText string) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, _, err := produce(tx, producer, iid, id(t, idText)); return err }
+	}
+	remember := func(size uint64) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, err := stream.SetIdempotence(tx, key, 0, size); return err }
 	}
 	two := stream.Trim{By: stream.TrimMaxLen, MaxLen: 2}
 	type step = func(tx *engine.Tx) error
@@ -197,6 +216,17 @@ func TestBatches(t *testing.T) {
 		{"give back nothing", grouped, nack("2-0", false), ""},
 		{"acknowledge the last one of nobody's", append(slices.Clone(grouped), nack("1-1", false)), ack("1-1"),
 			"log 8, delete pending g 1-1, put group g, delete consumer g \x00nobody"},
+		{"add once", nil, once("p", "i", "9999999999999-1"),
+			"log 8, put 9999999999999-1, put metadata, put iid p i, put queued p 0, put producer p, put idempotence"},
+		{"add again", []step{once("p", "i", "9999999999999-1")}, once("p", "i", "0-0"), "log 8, put idempotence"},
+		{"add one more than is remembered", []step{once("q", "i", "9999999999999-1"), remember(1),
+			once("p", "i", "9999999999999-2")}, once("p", "j", "0-0"),
+			"log 8, put 9999999999999-3, put metadata, delete iid p i, delete queued p 0, put iid p j, " +
+				"put queued p 1, put producer p, put idempotence"},
+		{"remember", three, remember(5), "log 8, put idempotence"},
+		{"remember less", []step{once("p", "i", "1-1")}, remember(5), "log 8, delete from producers, put idempotence"},
+		{"remember the usual", three, remember(100), "log 8, put idempotence"},
+		{"remember as before", []step{once("p", "i", "1-1")}, remember(100), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			drop(t, db)

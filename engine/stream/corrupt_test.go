@@ -85,6 +85,16 @@ func everything(tx *engine.Tx) (errs []error) {
 	_, _, err = stream.Add(tx, key, raw("a", "b"), &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID},
 		Trim: stream.Trim{By: stream.TrimMaxLen, MaxLen: 3}})
 	did(err)
+	_, _, err = stream.AboutIdempotence(tx, key)
+	did(err)
+	for _, iid := range []string{"i", "j"} {
+		_, _, err = produce(tx, "p", iid, stream.ID{})
+		did(err)
+	}
+	_, _, err = produce(tx, "q", "i", stream.ID{})
+	did(err)
+	_, err = stream.SetIdempotence(tx, key, 5, 5)
+	did(err)
 	_, err = stream.Delete(tx, key, []stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 3}})
 	did(err)
 	_, err = stream.TrimOld(tx, key, &stream.Trim{By: stream.TrimMinID, MinID: stream.ID{Ms: 1, Seq: 2}})
@@ -115,7 +125,8 @@ func addSmall(tx *engine.Tx) error {
 			return err
 		}
 	}
-	return nil
+	_, _, err := produce(tx, "p", "i", stream.ID{Ms: 1, Seq: 5})
+	return err
 }
 
 // FuzzStored puts arbitrary bytes in the place of a record: no function may panic or run on for ever, and each error
@@ -135,6 +146,16 @@ func FuzzStored(f *testing.F) {
 	f.Add(byte(4), (&cf.StreamPendingValue{DeliveryTime: 1 << 63, DeliveryCount: 1<<64 - 1,
 		Consumer: []byte("c")}).Append(nil), uint64(0))
 	f.Add(byte(4), (&cf.StreamPendingValue{Consumer: []byte("nobody")}).Append(nil), uint64(0))
+	f.Add(byte(6), (&cf.StreamProducerValue{Next: 1 << 63, LastMs: 1 << 63}).Append(nil), uint64(0))
+	f.Add(byte(6), (&cf.StreamProducerValue{First: 5, Next: 5, LastMs: 1 << 63}).Append(nil), uint64(0))
+	f.Add(byte(6), []byte{}, uint64(0))
+	f.Add(byte(7), []byte("short"), uint64(0))
+	f.Add(byte(7), (&cf.StreamID{Ms: 1 << 63}).Append(nil), uint64(0))
+	f.Add(byte(8), []byte("short"), uint64(0))
+	f.Add(byte(8), (&cf.StreamQueuedValue{IID: []byte("other")}).Append(nil), uint64(0))
+	f.Add(byte(9), []byte("short"), uint64(0))
+	f.Add(byte(9), (&cf.StreamIdempotenceValue{Duration: 1 << 63, Cursor: []byte("p")}).Append(nil), uint64(0))
+	f.Add(byte(5), append(cf.AppendStreamKindSub(nil, cf.StreamProducer), 0, 0, 0, 0, 0, 0, 0, 9, 'p'), uint64(0))
 	f.Add(byte(5), append(cf.AppendStreamKindSub(nil, cf.StreamConsumer), 0, 0, 0, 0, 0, 0, 0, 1, 'g'), uint64(0))
 	f.Add(byte(5), append(cf.AppendStreamKindSub(nil, cf.StreamGroup), 0, 0, 0, 0, 0, 0, 0, 9, 'g'), uint64(0))
 	f.Add(byte(5), []byte("\x00\x00\x00\x00\x00\x00\x00\x01\x00"), uint64(0))
@@ -151,7 +172,7 @@ func FuzzStored(f *testing.F) {
 			}
 			first := cf.StreamID{Ms: 1, Seq: 1}
 			var sub []byte
-			switch what % 6 {
+			switch what % 10 {
 			case 0:
 				rec.Size = size
 				tx.SaveAppend(&rec, data)
@@ -165,6 +186,14 @@ func FuzzStored(f *testing.F) {
 				sub = cf.AppendStreamPendingSub(nil, []byte("g"), first)
 			case 5:
 				tx.Put(cf.Stream, tx.Subkey(&rec, data), nil)
+			case 6:
+				sub = cf.AppendStreamProducerSub(nil, cf.StreamProducer, []byte("p"))
+			case 7:
+				sub = cf.AppendStreamIIDSub(nil, []byte("p"), []byte("i"))
+			case 8:
+				sub = cf.AppendStreamQueuedSub(nil, []byte("p"), 0)
+			case 9:
+				sub = cf.AppendStreamKindSub(nil, cf.StreamIdempotence)
 			}
 			if sub != nil {
 				tx.Put(cf.Stream, tx.Subkey(&rec, sub), data)
@@ -172,7 +201,7 @@ func FuzzStored(f *testing.F) {
 			for _, err := range everything(tx) {
 				if _, ok := errors.AsType[*engine.Error](err); err != nil && !ok && !(strings.Contains(err.Error(), `key "s"`) &&
 					errors.Is(err, cf.ErrCorrupt)) {
-					t.Errorf("%d %q %d: %v", what%6, data, size, err)
+					t.Errorf("%d %q %d: %v", what%10, data, size, err)
 				}
 			}
 			return done

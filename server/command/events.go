@@ -295,7 +295,7 @@ var eventRules = map[string]eventRule{
 	"geoadd": first(EventZSet, "zadd"), "geosearchstore": stored(EventZSet, "geosearchstore"),
 	"georadius": storedLast(EventZSet, "georadiusstore"), "georadiusbymember": storedLast(EventZSet, "georadiusstore"),
 
-	"xadd": first(EventStream, "xadd"),
+	// XADD adds its events itself: it also writes when it has found a duplicate.
 	"xdel": first(EventStream, "xdel"), "xtrim": first(EventStream, "xtrim"), "xsetid": first(EventStream, "xsetid"),
 	"xgroup|create": first(EventStream, "xgroup-create"), "xgroup|setid": first(EventStream,
 		"xgroup-setid"), "xgroup|destroy": first(EventStream, "xgroup-destroy"),

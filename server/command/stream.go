@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/stream"
@@ -15,6 +17,7 @@ var streamCommands = []Spec{
 	{Name: "xdel", Handler: xdel, Arity: -3, Flags: Write | Fast},
 	{Name: "xtrim", Handler: xtrim, Arity: -4, Flags: Write},
 	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "xcfgset", Handler: xcfgset, Arity: -2, Flags: Write | Fast},
 }
 
 var (
@@ -25,6 +28,17 @@ var (
 	errNoTrim       = engine.NewError("ERR", "syntax error, XTRIM must be called with a trimming strategy")
 	errLimitExact   = engine.NewError("ERR", "syntax error, LIMIT cannot be used without the special ~ option")
 	errEntriesAdded = engine.NewError("ERR", "entries_added must be positive")
+
+	errIDMPTwice    = engine.NewError("ERR", "IDMP/IDMPAUTO specified multiple times")
+	errIDMPWithID   = engine.NewError("ERR", "IDMP/IDMPAUTO can be used only with auto-generated IDs")
+	errIDMPProducer = engine.NewError("ERR", "IDMP requires a non-empty producer ID")
+	errIDMPEmpty    = engine.NewError("ERR", "IDMP requires a non-empty idempotent ID")
+	errAutoProducer = engine.NewError("ERR", "IDMPAUTO requires a non-empty producer ID")
+	errNoIDMP       = engine.NewError("ERR", "At least one parameter must be specified")
+	errIDMPDuration = engine.NewError("ERR",
+		fmt.Sprintf("IDMP-DURATION must be between 1 and %d seconds", stream.MaxIdempotenceDuration))
+	errIDMPSize = engine.NewError("ERR",
+		fmt.Sprintf("IDMP-MAXSIZE must be between 1 and %d entries", stream.MaxIdempotenceSize))
 )
 
 // defaultTrimLimit is how many entries an inexact trim removes at most when no LIMIT is given.
@@ -64,6 +78,15 @@ func trimOptions(args [][]byte, xadd, fromMaster bool) (o stream.AddOptions, at 
 		case !refs && takeRefs(&w, &t.Refs):
 			refs = true
 		case xadd && w.flag("NOMKSTREAM", &o.NoCreate):
+		case xadd && w.has("IDMP", 2):
+			w.check(o.Producer == nil, errIDMPTwice)
+			o.Producer, o.IID = w.next(), w.next()
+			w.check(len(o.Producer) > 0, errIDMPProducer)
+			w.check(len(o.IID) > 0, errIDMPEmpty)
+		case xadd && w.has("IDMPAUTO", 1):
+			w.check(o.Producer == nil, errIDMPTwice)
+			o.Producer = w.next()
+			w.check(len(o.Producer) > 0, errAutoProducer)
 		case xadd:
 			o.NewID, w.err = stream.ParseNewID(w.next())
 			withID = true
@@ -74,6 +97,8 @@ func trimOptions(args [][]byte, xadd, fromMaster bool) (o stream.AddOptions, at 
 	switch {
 	case w.err != nil:
 		return o, 0, w.err
+	case o.Producer != nil && o.Auto != stream.AutoID && !fromMaster:
+		return o, 0, errIDMPWithID
 	case t.Limit > 0 && t.By == stream.TrimNone:
 		return o, 0, errLimitNoTrim
 	case !xadd && t.By == stream.TrimNone:
@@ -96,11 +121,17 @@ func xadd(c *Ctx) error {
 	if n := len(c.Args) - at; n < 2 || n%2 != 0 {
 		return wrongArgs(c.Spec.FullName())
 	}
+	if o.Producer != nil && o.IID == nil {
+		o.IID = stream.ContentIID(c.Args[at:])
+	}
 	id, added, err := stream.Add(c.Tx, c.Args[1], c.Args[at:], &o)
 	if err != nil {
 		return err
 	}
 	if added {
+		if !o.Duplicate {
+			c.Tell(EventStream, "xadd", c.Args[1])
+		}
 		if o.Trimmed {
 			c.Tell(EventStream, "xtrim", c.Args[1])
 		}
@@ -264,4 +295,28 @@ func xsetid(c *Ctx) error {
 		return w.err
 	}
 	return replyOK(c, stream.SetID(c.Tx, c.Args[1], id, o))
+}
+
+func xcfgset(c *Ctx) error {
+	var duration, size int64
+	w := options{args: c.Args[2:]}
+	w.check(w.more(), errNoIDMP)
+	for w.more() {
+		switch {
+		case w.int("IDMP-DURATION", &duration):
+			w.check(duration >= 1 && duration <= stream.MaxIdempotenceDuration, errIDMPDuration)
+		case w.int("IDMP-MAXSIZE", &size):
+			w.check(size >= 1 && size <= stream.MaxIdempotenceSize, errIDMPSize)
+		default:
+			w.err = ErrSyntax
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	found, err := stream.SetIdempotence(c.Tx, c.Args[1], uint64(duration), uint64(size))
+	if err == nil && !found {
+		err = ErrNoSuchKey
+	}
+	return replyOK(c, err)
 }

@@ -123,12 +123,18 @@ func xinfoStream(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	w := c.Out
-	if full {
-		w.Map(9)
-	} else {
-		w.Map(10)
+	idempotence, used, err := stream.AboutIdempotence(c.Tx, c.Args[2])
+	if err != nil {
+		return err
 	}
+	w, fields := c.Out, 10
+	if full {
+		fields--
+	}
+	if used { // clients of Redis 7 do not know these fields
+		fields += 6
+	}
+	w.Map(fields)
 	keys, nodes := i.Nodes()
 	intField(w, "length", i.Length)
 	intField(w, "radix-tree-keys", keys)
@@ -140,6 +146,14 @@ func xinfoStream(c *Ctx) error {
 	intField(w, "entries-added", i.EntriesAdded)
 	w.BulkString("recorded-first-entry-id")
 	writeID(w, i.First)
+	if used {
+		intField(w, "idmp-duration", idempotence.Duration)
+		intField(w, "idmp-maxsize", idempotence.MaxSize)
+		intField(w, "pids-tracked", idempotence.Producers)
+		intField(w, "iids-tracked", idempotence.IIDs)
+		intField(w, "iids-added", idempotence.Added)
+		intField(w, "iids-duplicates", idempotence.Duplicates)
+	}
 	if full {
 		return writeFull(c, count)
 	}

@@ -53,8 +53,12 @@ func streamReply(proto int, words string) string {
 			w = strings.Trim(w, `"`)
 			w = fmt.Sprintf("$%d\r\n%s", len(w), w)
 		}
-		if w == ":?" {
+		switch w {
+		case ":?":
 			out.WriteString(`:\d+\r\n`)
+			continue
+		case "$1\r\n?":
+			out.WriteString(`\$\d+\r\n[^\r]*\r\n`)
 			continue
 		}
 		out.WriteString(regexp.QuoteMeta(w + "\r\n"))

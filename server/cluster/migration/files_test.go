@@ -167,7 +167,7 @@ func TestFilesEnd(t *testing.T) {
 				o, d := startFilesOrigin(t), startDestination(t)
 				path := t.TempDir() + "/import"
 				d.openImport(path)
-				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
+				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(10, 5)), tags: []string{"foo"}}
 				w.write(300)
 				d.ok("SET other 1")
 				done := false
