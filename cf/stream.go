@@ -11,7 +11,7 @@ type StreamID struct {
 }
 
 // MaxStreamMs is the largest Ms of an entry that has Kvrocks's subkey. The only larger value is [StreamDelimiter].
-// Kvrocks refuses entries with that Ms; here they have a subkey of their own: [StreamLast].
+// Kvrocks 2.10 stores entries with that Ms, but cannot read them; here they have a subkey of their own: [StreamLast].
 const MaxStreamMs = math.MaxUint64 - 1
 
 // Compare returns -1, 0 or 1.
@@ -106,8 +106,8 @@ const (
 // StreamNobody is the consumer of the pending entries that belong to nobody, because a consumer has given them back
 // (XNACK). For Kvrocks it is a consumer as any other, so Kvrocks claims and acknowledges these entries too. Their
 // delivery times are their places among them, the first one has 1. LastAttempted of this consumer's record is the place
-// that was given last. The number of consumers in the group's record does not count this consumer, and its record
-// exists only while it has pending entries.
+// that was given last. The number of consumers in the group's record counts this consumer, because Kvrocks subtracts
+// it when somebody deletes it there.
 const StreamNobody = "\x00nobody"
 
 // AppendStreamEntrySub appends the subkey of an entry.

@@ -199,9 +199,6 @@ func id(i cf.StreamID) string { return fmt.Sprintf("%d-%d", i.Ms, i.Seq) }
 // group compares the numbers in the records of a group and of its consumers with the counted ones.
 func (s *streamCheck) group(name []byte, g *group) {
 	consumers := uint64(len(g.consumers))
-	if g.consumers[cf.StreamNobody] != nil {
-		consumers--
-	}
 	if g.value.Consumers != consumers || g.value.Pending != g.pending {
 		s.c.problem(s.o.problem(WrongCount, "group %s says %d consumers and %d pending entries, there are %d and %d",
 			Show(name), g.value.Consumers, g.value.Pending, consumers, g.pending), func(d *mender) string {

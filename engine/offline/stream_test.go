@@ -23,7 +23,7 @@ func TestStreamGroups(t *testing.T) {
 	}{
 		{"sound", func(*cf.StreamGroupValue, *cf.StreamConsumerValue) {}, nil},
 		{"consumers", func(g *cf.StreamGroupValue, _ *cf.StreamConsumerValue) { g.Consumers++ },
-			[]string{"group g says 2 consumers and 3 pending entries, there are 1 and 3"}},
+			[]string{"group g says 3 consumers and 3 pending entries, there are 2 and 3"}},
 		{"pending entries that are nobody's",
 			func(_ *cf.StreamGroupValue, nobody *cf.StreamConsumerValue) { nobody.Pending = 5 },
 			[]string{`consumer "\x00nobody" of group g says 5 pending entries, there are 2`}},

@@ -56,7 +56,6 @@ func everything(tx *engine.Tx) (errs []error) {
 			_, err := g.Nack([]stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 2}}, stream.Silent, true)
 			return err
 		},
-		func(g *stream.Group) error { _, err := g.Nacked(); return err },
 		func(g *stream.Group) error {
 			_, err := g.HasIdle(1)
 			g.NextIdle(1)

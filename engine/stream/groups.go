@@ -130,9 +130,7 @@ func (g *Group) create(name []byte) consumer {
 	// Records of their own, as Kvrocks writes them: the records of delivered entries follow.
 	var buf [48]byte
 	g.s.tx.Put(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
-	if !isNobody(name) {
-		g.value.Consumers++
-	}
+	g.value.Consumers++
 	g.s.tx.Put(cf.Stream, g.s.groupKey(cf.StreamGroup, g.name), g.value.Append(buf[:0]))
 	return c
 }
@@ -269,9 +267,7 @@ func (g *Group) DeleteConsumer(name []byte) (pending uint64, err error) {
 		return 0, w.err
 	}
 	tx.Delete(cf.Stream, g.consumerKey(name))
-	if !isNobody(name) {
-		g.value.Consumers = less(g.value.Consumers, 1)
-	}
+	g.value.Consumers = less(g.value.Consumers, 1)
 	g.value.Pending = less(g.value.Pending, pending)
 	g.save()
 	return pending, nil

@@ -42,6 +42,7 @@ type GroupInfo struct {
 	Name          []byte
 	Consumers     uint64
 	Pending       uint64
+	Nacked        uint64 // of the pending entries: nobody's
 	LastDelivered ID
 	EntriesRead   int64 // -1 = UnknownReads
 	Lag           int64 // entries that are not delivered yet
@@ -61,6 +62,13 @@ func Groups(tx *engine.Tx, key []byte) ([]GroupInfo, error) {
 		i.Lag, i.LagKnown = g.lag()
 		list = append(list, i)
 	})
+	for i := 0; err == nil && i < len(list); i++ {
+		var nobody consumer
+		var found bool
+		if nobody, found, err = list[i].Group.consumer([]byte(Nobody)); found {
+			list[i].Consumers, list[i].Nacked = less(list[i].Consumers, 1), nobody.value.Pending
+		}
+	}
 	slices.SortFunc(list, func(a, b GroupInfo) int { return bytes.Compare(a.Name, b.Name) })
 	return list, err
 }

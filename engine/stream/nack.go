@@ -40,6 +40,7 @@ func (g *Group) Nack(ids []ID, deliveries func(n uint64) uint64, force bool) (na
 	if err != nil {
 		return 0, err
 	}
+	before := g.value
 	owners := owners{g: g}
 	nobody, err := owners.of([]byte(Nobody))
 	if err != nil {
@@ -48,8 +49,8 @@ func (g *Group) Nack(ids []ID, deliveries func(n uint64) uint64, force bool) (na
 	if nobody == nil {
 		nobody = &consumer{name: []byte(Nobody)}
 		owners.add(nobody)
+		g.value.Consumers++
 	}
-	pending := g.value.Pending
 	changes := make([]claimed, 0, len(ids))
 	at := make(map[ID]int, len(ids))
 	for i, id := range ids {
@@ -92,14 +93,8 @@ func (g *Group) Nack(ids []ID, deliveries func(n uint64) uint64, force bool) (na
 		g.aged(p.id, p.value.DeliveryTime)
 	}
 	g.saveConsumer(nobody)
-	if g.value.Pending != pending {
+	if g.value != before {
 		g.save()
 	}
 	return nacked, nil
-}
-
-// Nacked returns how many of the pending entries are nobody's.
-func (g *Group) Nacked() (uint64, error) {
-	c, _, err := g.consumer([]byte(Nobody))
-	return c.value.Pending, err
 }

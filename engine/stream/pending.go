@@ -156,11 +156,7 @@ func (o *owners) lose(name []byte) error {
 // save writes the records of the consumers that have lost entries, except that of except.
 func (o *owners) save(except *consumer) {
 	for _, c := range o.list {
-		switch {
-		case !c.changed || c == except:
-		case c.value.Pending == 0 && isNobody(c.name):
-			o.g.s.tx.Delete(cf.Stream, o.g.consumerKey(c.name))
-		default:
+		if c.changed && c != except {
 			o.g.saveConsumer(c)
 		}
 	}

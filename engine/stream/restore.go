@@ -75,9 +75,8 @@ func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []Co
 		v := cf.StreamConsumerValue{Pending: of[string(c.Name)], LastAttempted: c.Seen, LastSucceeded: c.Active}
 		if isNobody(c.Name) {
 			v.LastAttempted, v.LastSucceeded = place, 0
-		} else {
-			g.value.Consumers++
 		}
+		g.value.Consumers++
 		g.saveConsumer(&consumer{name: c.Name, value: v})
 	}
 	g.save()

@@ -215,12 +215,8 @@ func writeFullGroup(c *Ctx, g *stream.GroupInfo, count uint64) error {
 	if err != nil {
 		return err
 	}
-	nacked, err := g.Group.Nacked()
-	if err != nil {
-		return err
-	}
 	w := c.Out
-	if nacked > 0 { // clients of Redis 7 do not know the field
+	if g.Nacked > 0 { // clients of Redis 7 do not know the field
 		w.Map(8)
 	} else {
 		w.Map(7)
@@ -229,8 +225,8 @@ func writeFullGroup(c *Ctx, g *stream.GroupInfo, count uint64) error {
 	w.Bulk(g.Name)
 	writeProgress(c, g)
 	intField(w, "pel-count", g.Pending)
-	if nacked > 0 {
-		intField(w, "nacked-count", nacked)
+	if g.Nacked > 0 {
+		intField(w, "nacked-count", g.Nacked)
 	}
 	w.BulkString("pending")
 	w.Array(len(all))
