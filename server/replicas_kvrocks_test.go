@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
@@ -27,6 +28,13 @@ const kvrocksServer = "KVROCKS_SERVER"
 // startKvrocks starts a Kvrocks with a configuration and returns a function that connects to it.
 func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Client) {
 	t.Helper()
+	dial, _ = startKvrocksIn(t, "", settings...)
+	return dial
+}
+
+// startKvrocksIn starts a Kvrocks in a directory, "" = a new one. stop stops it.
+func startKvrocksIn(t *testing.T, dir string, settings ...string) (dial func() *servertest.Client, stop func()) {
+	t.Helper()
 	path := os.Getenv(kvrocksServer)
 	if path == "" {
 		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
@@ -38,7 +46,9 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Cli
 	addr := l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	dir := t.TempDir()
+	if dir == "" {
+		dir = t.TempDir()
+	}
 	conf := append([]string{"bind 127.0.0.1", "port " + port, "dir " + dir, "daemonize no", "workers 1",
 		"log-level info"}, settings...)
 	file := filepath.Join(dir, "kvrocks.conf")
@@ -59,7 +69,7 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Cli
 			t.Logf("kvrocks: %s", b)
 		}
 	})
-	return func() *servertest.Client {
+	dial = func() *servertest.Client {
 		var nc net.Conn
 		servertest.Eventually(t, "kvrocks listens", func() bool {
 			nc, err = net.Dial("tcp", addr)
@@ -67,6 +77,11 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Cli
 		})
 		t.Cleanup(func() { nc.Close() })
 		return servertest.NewClient(t, nc)
+	}
+	return dial, func() {
+		t.Helper()
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, cmd.Wait())
 	}
 }
 
