@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/rocks"
@@ -207,3 +208,11 @@ func LiveObjects() int64 { return rocks.LiveObjects() }
 
 // RocksDB returns the version of the linked RocksDB, and whether it was built with assertions (docs/recovery.md).
 func RocksDB() (version string, assertions bool) { return rocks.Version(), rocks.Assertions() }
+
+// MaxResultBytes returns how many bytes a result may take that is made in memory.
+func (db *DB) MaxResultBytes() int64 {
+	if n := db.options.MaxResultBytes; n > 0 {
+		return n
+	}
+	return math.MaxInt64
+}

@@ -25,6 +25,9 @@ var ErrWrongType = NewError("WRONGTYPE", "Operation against a key holding the wr
 // Options.MaxBatchBytes.
 var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
 
+// ErrResultSize is returned for a result that is made in memory and would take more than Options.MaxResultBytes.
+var ErrResultSize = NewError("ERR", "the result would take too much memory")
+
 // Errors of Open and of a database that cannot continue.
 var (
 	ErrLocked      = errors.New("the data directory is locked by another process")

@@ -16,7 +16,8 @@ func (db *DB) SameEpoch(a, b []byte) bool {
 
 // Kept returns how many bytes of buffers the transaction object holds; after Begin, what it has kept of the one before.
 func (tx *Tx) Kept() int {
-	return cap(tx.arena.buf) + tx.batch.Cap() + cap(tx.missBuf) + cap(tx.iterBuf) + cap(tx.keyBuf) + cap(tx.valBuf)
+	return cap(tx.arena.buf) + tx.batch.Cap() + cap(tx.missBuf) + cap(tx.keyBuf) + cap(tx.valBuf) +
+		tx.buffers.bytes()
 }
 
 // OnExchangeStep lets f be called before each step of Replace, until the returned function is called.

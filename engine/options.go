@@ -41,7 +41,10 @@ type Options struct {
 	DerivedState int64
 
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
-	AsyncIO       bool  // iterators prefetch asynchronously
+	// MaxResultBytes is the max size in bytes of a result that is made in memory, such as one that is sorted; 0 = no
+	// limit.
+	MaxResultBytes int64
+	AsyncIO        bool // iterators prefetch asynchronously
 	// BytewiseScores gives the zset_score family RocksDB's built-in comparator instead of the native twin of
 	// cf.CompareZSetScore. Both have the same order and the same name, so the option may be changed at any time.
 	BytewiseScores bool

@@ -34,13 +34,8 @@ func (tx *Tx) PrefetchRange(id cf.ID, lower, upper []byte, n int) error {
 	if err := tx.usable(); err != nil {
 		return err
 	}
-	buf := tx.iterBuf
-	if buf == nil {
-		buf = make([]byte, 16<<10)
-	}
-	tx.iterBuf = nil
 	r := rocks.Range{Lower: lower, Upper: upper, Limit: n, Lane: tx.lane}
-	it := tx.db.rocks.NewIter(tx.db.family(id), &r, buf)
+	it := tx.db.rocks.NewIter(tx.db.family(id), &r, tx.buffers.take())
 	bytes := 0
 	for ; n > 0 && bytes < maxPrefetchRange && it.Next(); n-- {
 		tx.cache(id, it.Key(), tx.arena.copy(it.Value()), true)
@@ -48,6 +43,6 @@ func (tx *Tx) PrefetchRange(id cf.ID, lower, upper []byte, n int) error {
 	}
 	err := it.Err()
 	it.Close()
-	tx.iterBuf = it.Buffer()
+	tx.buffers.put(it.Buffer())
 	return err
 }

@@ -215,6 +215,11 @@ func (db *DB) prepareFiles(o *Options) error {
 			zap.String("file", r.Tail.File), zap.Int64("offset", r.Tail.Offset), zap.Int64("bytes", r.TailBytes),
 			zap.String("reason", r.Tail.Reason))
 	}
+	if most := o.MaxBatchBytes; most > 0 && int64(r.Largest) > most {
+		db.log.Warn("the log has a write batch that is larger than this server may write: recovering it takes about four "+
+			"times its size in memory; if the system kills the process, start once with more",
+			zap.Int("bytes", r.Largest), zap.Int64("limit", most))
+	}
 	return nil
 }
 

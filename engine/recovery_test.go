@@ -178,6 +178,37 @@ func TestTailOfSeveralBlocks(t *testing.T) {
 	}
 }
 
+// TestLargeBatchInLog: a start says that recovery takes much memory if the log has a batch that the server would not
+// write.
+func TestLargeBatchInLog(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: filepath.Join(t.TempDir(), "db")})
+	enginetest.Update(t, db, [][]byte{[]byte("large")}, func(tx *engine.Tx) error {
+		rec := tx.Fresh([]byte("large"), cf.TypeString)
+		tx.SaveAppend(&rec, make([]byte, 100_000))
+		return nil
+	})
+	for _, c := range []struct {
+		limit int64
+		warns bool
+	}{{0, false}, {99_000, true}, {101_000, false}} {
+		dir := filepath.Join(t.TempDir(), "db")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(db.Dir())))
+		log, warned := logEvents("the log has a write batch that is larger than this server may write: recovering it takes " +
+			"about four times its size in memory; if the system kills the process, start once with more")
+		enginetest.OpenWith(t, engine.Options{Dir: dir, Logger: log, MaxBatchBytes: c.limit})
+		select {
+		case <-warned[0]:
+			if !c.warns {
+				t.Errorf("limit %d: a warning", c.limit)
+			}
+		default:
+			if c.warns {
+				t.Errorf("limit %d: no warning", c.limit)
+			}
+		}
+	}
+}
+
 // TestCleanLog: a log that was closed has no incomplete tail. A log of a directory that was only copied (a checkpoint
 // has none) is not missed.
 func TestCleanLog(t *testing.T) {

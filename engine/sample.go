@@ -45,21 +45,44 @@ const SampleMost = 1 << 17
 // Sample returns n random subkeys of the collection with this prefix in a family; size is its number of live subkeys. A
 // subkey may occur several times. Sample returns fewer than n only when the collection has none.
 func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	d, err := tx.sample(id, prefix, size, n, false)
+	return d.Subs, err
+}
+
+// Drawn is what a draw returns.
+type Drawn struct {
+	Subs [][]byte
+	// Values are the values of Subs, nil if the draw has not read them. To look up one after the other the values of a
+	// large part of a collection, in random order, takes a hundred times as long as to read all of it.
+	Values [][]byte
+}
+
+// Draw is Sample, or with distinct SampleDistinct. With values it returns the values, too, if it reads all of a
+// collection anyway and they do not take too much memory.
+func (tx *Tx) Draw(id cf.ID, prefix []byte, size uint64, n int, distinct, values bool) (Drawn, error) {
+	if distinct {
+		return tx.sampleDistinct(id, prefix, size, n, values)
+	}
+	return tx.sample(id, prefix, size, n, values)
+}
+
+func (tx *Tx) sample(id cf.ID, prefix []byte, size uint64, n int, values bool) (Drawn, error) {
 	if size <= sampleAll {
 		all, err := tx.allSubkeys(id, prefix)
 		if err != nil || len(all) == 0 {
-			return nil, err
+			return Drawn{}, err
 		}
 		out := make([][]byte, n)
 		for i := range out {
 			out[i] = all[rand.IntN(len(all))]
 		}
-		return out, nil
+		return Drawn{Subs: out}, nil
 	}
 	if uint64(n)*wholeShare >= size {
-		return tx.drawFromAll(id, prefix, size, n, true)
+		return tx.drawFromAll(id, prefix, size, n, true, values)
 	}
-	return tx.drawFromPools(id, prefix, size, n)
+	out, err := tx.drawFromPools(id, prefix, size, n)
+	return Drawn{Subs: out}, err
 }
 
 // drawFromPools is Sample for a part of a big collection.
@@ -95,7 +118,8 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		return tx.allSubkeys(id, prefix)
 	}
 	if size <= sampleAll && n > 1 || n >= popPool && uint64(n)*wholeShare >= size {
-		return tx.drawFromAll(id, prefix, size, n, false)
+		d, err := tx.drawFromAll(id, prefix, size, n, false, false)
+		return d.Subs, err
 	}
 	var out [][]byte
 	repeats := NewRepeats(n)
@@ -105,7 +129,8 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		fresh := len(got) == 0 // read just now: they exist
 		if fresh {
 			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
-				return tx.drawCounted(id, prefix, n, false)
+				d, err := tx.drawCounted(id, prefix, n, false, false)
+				return d.Subs, err
 			}
 			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
 			if err != nil || p == nil {
@@ -129,9 +154,12 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 	return out, nil
 }
 
-// drawFromAll returns n random subkeys, with again possibly some of them repeatedly. It passes over the whole
-// collection, whose number of subkeys is size, and copies what it draws.
-func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again bool) ([][]byte, error) {
+// drawFromAll returns n random subkeys, with again possibly some of them repeatedly, and with values their values, too.
+// It passes over the whole collection, whose number of subkeys is size, and copies what it draws.
+func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again, values bool) (d Drawn, err error) {
+	if int64(n) > tx.db.MaxResultBytes()/drawnBytes {
+		return d, ErrResultSize
+	}
 	places := make([]uint64, 0, n)
 	if again {
 		for range n {
@@ -145,52 +173,79 @@ func (tx *Tx) drawFromAll(id cf.ID, prefix []byte, size uint64, n int, again boo
 			}
 		}
 	}
-	it := tx.Iter(id, IterOptions{Prefix: prefix, KeysOnly: true})
+	it := tx.Iter(id, IterOptions{Prefix: prefix, KeysOnly: !values})
 	defer it.Close()
-	out := make([][]byte, 0, n)
-	next := uint64(0) // place of the subkey after the iterator's
-	for _, at := range places {
+	d.Subs = make([][]byte, 0, n)
+	if values {
+		d.Values = make([][]byte, 0, n)
+	}
+	room := tx.db.MaxResultBytes() / 4 // for values
+	next := uint64(0)                  // place of the subkey after the iterator's
+	for i, at := range places {
 		if at >= next {
 			if it.Skip(at - next); !it.Next() { // the size is too large: that of a hash counts expired fields that are gone
 				if err := it.Err(); err != nil {
-					return nil, err
+					return Drawn{}, err
 				}
-				return tx.drawCounted(id, prefix, n, again)
+				return tx.drawCounted(id, prefix, n, again, values)
 			}
-			out = append(out, tx.arena.copy(it.Key()))
+			d.Subs = append(d.Subs, tx.arena.copy(it.Key()))
+			if room -= int64(len(it.Value())); room < 0 {
+				d.Values = nil
+			}
+			if d.Values != nil {
+				d.Values = append(d.Values, tx.arena.copy(it.Value()))
+			}
 			next = at + 1
 		} else {
-			out = append(out, out[len(out)-1])
+			d.Subs = append(d.Subs, d.Subs[i-1])
+			if d.Values != nil {
+				d.Values = append(d.Values, d.Values[i-1])
+			}
 		}
 	}
-	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out, it.Err()
+	rand.Shuffle(len(d.Subs), func(i, j int) {
+		d.Subs[i], d.Subs[j] = d.Subs[j], d.Subs[i]
+		if d.Values != nil {
+			d.Values[i], d.Values[j] = d.Values[j], d.Values[i]
+		}
+	})
+	return d, it.Err()
 }
 
+// drawnBytes is the memory in bytes of a drawn subkey, without its bytes: its place, and a slice.
+const drawnBytes = 32
+
 // drawCounted is drawFromAll for a collection whose size is not known. It returns none only if there are none.
-func (tx *Tx) drawCounted(id cf.ID, prefix []byte, n int, again bool) ([][]byte, error) {
+func (tx *Tx) drawCounted(id cf.ID, prefix []byte, n int, again, values bool) (Drawn, error) {
 	upper, _ := cf.AppendSuccessor(nil, prefix)
 	size, err := tx.Count(id, prefix, upper)
 	if err != nil || size == 0 {
-		return nil, err
+		return Drawn{}, err
 	}
-	return tx.drawFromAll(id, prefix, size, n, again)
+	return tx.drawFromAll(id, prefix, size, n, again, values)
 }
 
 // SampleDistinct returns n different random subkeys; if n is not below size, all subkeys in their order.
 func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	d, err := tx.sampleDistinct(id, prefix, size, n, false)
+	return d.Subs, err
+}
+
+func (tx *Tx) sampleDistinct(id cf.ID, prefix []byte, size uint64, n int, values bool) (Drawn, error) {
 	switch {
 	case uint64(n) >= size:
-		return tx.allSubkeys(id, prefix)
+		all, err := tx.allSubkeys(id, prefix)
+		return Drawn{Subs: all}, err
 	case uint64(n)*wholeShare >= size || size <= sampleAll:
-		return tx.drawFromAll(id, prefix, size, n, false)
+		return tx.drawFromAll(id, prefix, size, n, false, values)
 	}
 	repeats := NewRepeats(n)
 	out := make([][]byte, 0, n)
 	for range 64 {
 		got, err := tx.Sample(id, prefix, size, (n-len(out))+(n-len(out))/4+1)
 		if err != nil {
-			return nil, err
+			return Drawn{}, err
 		}
 		for _, k := range got {
 			if len(out) < n && !repeats.Again(k) {
@@ -198,13 +253,13 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 			}
 		}
 		if len(out) == n {
-			return out, nil
+			return Drawn{Subs: out}, nil
 		}
 		if p := tx.findPool(prefix); p != nil {
 			p.Drop()
 		}
 	}
-	return tx.drawCounted(id, prefix, n, false) // a clustered keyspace that the walks do not cover
+	return tx.drawCounted(id, prefix, n, false, values) // a clustered keyspace that the walks do not cover
 }
 
 // verified appends the subkeys that still exist to out.

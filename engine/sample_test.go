@@ -382,3 +382,45 @@ func TestBoundsFollowAdds(t *testing.T) {
 		t.Errorf("%d bytes are kept of a flushed database", n)
 	}
 }
+
+// TestDrawReturnsValues draws a great part of a collection with its values, and more than may be in memory.
+func TestDrawReturnsValues(t *testing.T) {
+	const n = 2000
+	for _, c := range []struct {
+		most           int64 // Options.MaxResultBytes
+		values, refuse bool
+	}{
+		{0, true, false},
+		{n * 16, false, false}, // a quarter of it is too little for the values
+		{n / 4 * 31, false, true},
+	} {
+		db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir(), MaxResultBytes: c.most})
+		value := func(sub string) string { return fmt.Sprintf("value %4s", sub) }
+		enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+			for i := range n {
+				tx.Put(cf.Default, []byte("w:"+number(i)), []byte(value(number(i))))
+			}
+			return nil
+		})
+		for _, distinct := range []bool{false, true} {
+			enginetest.View(t, db, nil, func(tx *engine.Tx) error {
+				d, err := tx.Draw(cf.Default, []byte("w:"), n, n/4, distinct, true)
+				if c.refuse {
+					if !errors.Is(err, engine.ErrResultSize) {
+						t.Errorf("at most %d bytes: %d drawn, %v", c.most, len(d.Subs), err)
+					}
+					return nil
+				}
+				if len(d.Subs) != n/4 || (d.Values != nil) != c.values || c.values && len(d.Values) != n/4 {
+					t.Errorf("at most %d bytes: %d subkeys, %d values", c.most, len(d.Subs), len(d.Values))
+				}
+				for i, v := range d.Values {
+					if string(v) != value(string(d.Subs[i])) {
+						t.Fatalf("distinct %v: %q has %q", distinct, d.Subs[i], v)
+					}
+				}
+				return err
+			})
+		}
+	}
+}

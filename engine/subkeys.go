@@ -73,6 +73,16 @@ func (tx *Tx) DeleteSubkeys(r *Record, subs [][]byte, log []byte) (deleted int, 
 	return deleted, nil
 }
 
+// SubkeysFit returns the error of a write batch without room for n records of subkeys of a collection, which have at
+// least so many bytes each, values included: a command that cannot succeed fails at once.
+func (tx *Tx) SubkeysFit(r *Record, n uint64, least int) error {
+	const head = 2 // a tag, and the length of the key
+	if n > uint64(tx.BatchRoom())/uint64(head+len(tx.SubkeyPrefix(r))+least) {
+		return ErrBatchSize
+	}
+	return nil
+}
+
 // Distinct returns the items without repetitions, in the order of their first occurrence.
 func Distinct[T comparable](items []T) []T {
 	if len(items) < 2 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -53,7 +54,7 @@ type Tx struct {
 	batchBytes int
 
 	missBuf []byte
-	iterBuf []byte
+	buffers iterBuffers
 	hashes  []uint64  // of keys that are looked up together
 	snap    *Snapshot // what a batched read reads, nil = the present
 	// touchedSum keeps the compiler from removing loads that only fill the CPU caches.
@@ -156,9 +157,7 @@ func (tx *Tx) reset() {
 	tx.foreign, tx.yielding, tx.ofMaster, tx.update, tx.stopped = false, false, false, false, false
 	tx.cacheOK = false
 	tx.batchBytes = 0
-	if cap(tx.iterBuf) > 128<<10 {
-		tx.iterBuf = nil
-	}
+	tx.buffers.trim()
 	if cap(tx.hashes) > 16<<10 {
 		tx.hashes = nil
 	}
@@ -291,12 +290,30 @@ func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
 // Size returns the length of the write batch in bytes.
 func (tx *Tx) Size() int { return tx.batch.Len() }
 
-// Reserve makes room in the write batch for so many records of so many bytes each, key and value together: a large
-// batch that grows step by step is copied again and again.
-func (tx *Tx) Reserve(records, bytes int) { tx.batch.Grow(records * (bytes + batch.MaxOverhead)) }
+// MinRecord is the min size in bytes of a record of the default family in a write batch, without its key and value.
+const MinRecord = 3
+
+// BatchRoom returns how many more bytes the write batch may have.
+func (tx *Tx) BatchRoom() int64 {
+	limit := tx.db.maxBatchBytes.Load()
+	if limit <= 0 || tx.ofMaster { // what a master has written fits
+		return math.MaxInt64
+	}
+	return max(limit-int64(tx.batch.Len()), 0)
+}
+
+// Reserve makes room in the write batch for so many records, whose keys and values have so many bytes together: a large
+// batch that grows step by step is copied again and again. It fails, as the commit would, if they are too many.
+func (tx *Tx) Reserve(records, bytes int) error {
+	if int64(bytes+records*MinRecord) > tx.BatchRoom() {
+		return ErrBatchSize
+	}
+	tx.batch.Grow(bytes + records*(MinRecord+1)) // some lengths may take two bytes
+	return nil
+}
 
 // BatchError returns the error with which the commit will fail because the batch is too large, nil when it is not. It
-// is for callers that write much. What a master has written fits.
+// is for callers that write much.
 func (tx *Tx) BatchError() error {
 	if limit := tx.db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit && !tx.ofMaster {
 		return ErrBatchSize

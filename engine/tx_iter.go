@@ -19,6 +19,7 @@ type IterOptions struct {
 	KeysOnly     bool   // Value is empty
 	ValueMax     int    // max bytes of a value; 0 = all
 	Limit        int    // how many entries the caller expects to read; 0 = all. A hint only
+	Buffer       int    // max size in bytes of the memory for what was read ahead; 0 = 64 KiB
 	Skip         uint64 // entries skipped at the start, without copying them
 	NoFill       bool   // blocks that are read do not enter the block cache: for full scans
 	// max number of tombstones that one step may skip before the iteration fails with an Incomplete status; 0 = no
@@ -87,7 +88,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 		return &Iter{tx: tx}
 	}
 	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip,
-		Limit: o.Limit, Skip: o.Skip,
+		Limit: o.Limit, Buffer: o.Buffer, Skip: o.Skip,
 		Parts: o.Parts, SliceLen: o.SliceLen, Lane: tx.lane, Stop: &tx.stopped}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {
@@ -124,15 +125,8 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 		it.collect(id, &o, &r)
 		r.Skip, it.skip = 0, r.Skip
 	}
-	if tx.iterBuf == nil {
-		tx.iterBuf = make([]byte, 16<<10)
-	}
-	buf := tx.iterBuf
-	tx.iterBuf = nil // a second open iterator gets a buffer of its own
-	if buf != nil {
-		it.owner = true
-	}
-	it.it = tx.db.rocks.NewIter(family, &r, buf)
+	it.it = tx.db.rocks.NewIter(family, &r, tx.buffers.take())
+	it.owner = true
 	if it.merge {
 		it.dbOK = it.it.Next()
 		for it.skip > 0 && it.Next() {
@@ -277,7 +271,7 @@ func (it *Iter) Err() error {
 func (it *Iter) Close() {
 	it.it.Close()
 	if it.owner {
-		it.tx.iterBuf = it.it.Buffer()
+		it.tx.buffers.put(it.it.Buffer())
 		it.owner = false
 	}
 }

@@ -301,6 +301,13 @@ func (tx *Tx) NewVersion(r *Record) {
 	r.prefix = nil
 }
 
+// Renew gives the record a fresh version for subkeys that are all written again: PutSubkey treats them as those of a
+// collection that did not exist.
+func (tx *Tx) Renew(r *Record) {
+	tx.NewVersion(r)
+	r.Exists = false
+}
+
 // Save writes the record with the given tail. If this transaction has saved the same key before, with the same length,
 // that record is overwritten in place: a pipelined run of pushes to one list writes its metadata once.
 func (tx *Tx) Save(r *Record, tail []byte) { tx.save(r, tail, true) }

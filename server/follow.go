@@ -89,7 +89,9 @@ func (s *Server) applyLimits() {
 	l := &s.sessions.Limits
 	l.Bulk.Store(s.cfg.Int("proto-max-bulk-len"))
 	l.Timeout.Store(s.cfg.Int("timeout"))
-	l.Out.Store(s.cfg.Int("client-output-buffer-limit"))
+	waiting, whole := options.MaxReply(s.cfg, s.plan)
+	l.Out.Store(waiting)
+	l.Whole.Store(whole)
 	l.Outputs.Store(options.OutputLimits(s.cfg))
 	l.Query.Store(s.cfg.Int("client-query-buffer-limit"))
 	l.StrictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))

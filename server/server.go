@@ -74,7 +74,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		log = zap.NewNop()
 	}
 	s := &Server{cfg: cfg, db: db, log: log, stop: make(chan struct{}), shutdown: make(chan struct{}),
-		diskSize: db.DiskSize}
+		diskSize: db.DiskSize, plan: cfg.MemoryPlan()}
 	s.auth = s.newAuth()
 	s.sessions = session.NewShared(session.Options{
 		DB: db, Log: log, Auth: s.auth, Scripts: s.openScripts(),
@@ -87,8 +87,6 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		FailingOver:      s.failingOver,
 	})
 	s.sweep = s.newSweep()
-	s.plan = cfg.MemoryPlan()
-	s.sessions.Limits.Whole.Store(int64(s.plan.Memory.Bytes / 8))
 	s.memory = info.Memory{
 		DB:       db,
 		Clients:  s.sessions.Services.Clients.List,
@@ -123,7 +121,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 func (s *Server) openScripts() *scripts.Store {
 	return scripts.Open(scripts.Options{
 		DB: s.db, Log: s.log, States: max(8, 2*runtime.GOMAXPROCS(0)),
-		MemoryLimit: func() int64 { return s.cfg.Int("lua-memory-limit-mb") << 20 },
+		MemoryLimit: func() int64 { return options.ScriptMemory(s.cfg, s.plan) },
 		TimeLimit:   func() time.Duration { return time.Duration(s.cfg.Int("lua-time-limit")) * time.Millisecond },
 	})
 }

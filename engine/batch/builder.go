@@ -38,9 +38,6 @@ func (b *Builder) Reset() {
 	b.n = 0
 }
 
-// MaxOverhead is the max size in bytes of a record with one or two operands, without the operands.
-const MaxOverhead = 1 + 5 + 2*5
-
 // Grow makes room for n more bytes.
 func (b *Builder) Grow(n int) {
 	b.start()

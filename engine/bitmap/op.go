@@ -169,7 +169,10 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 		return err
 	}
 	if c.op == Not { // the result has every fragment in full length
-		c.tx.Reserve(wanted.len(), len(fragmentKey(c.tx, dest, 0))+fragment)
+		n := wanted.len()
+		if err := c.tx.Reserve(n, n*(len(fragmentKey(c.tx, dest, 0))+fragment)); err != nil {
+			return err
+		}
 	}
 	var numbers [fragmentsPerRead]uint64
 	per := max(1, len(numbers)/len(c.bitmaps)) // how many fragments of the result one batched read makes

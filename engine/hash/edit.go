@@ -1,6 +1,7 @@
 package hash
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -337,17 +338,21 @@ func (h *edit) convert() error {
 		return nil
 	}
 	h.log()
+	if err := h.tx.SubkeysFit(h.rec, h.rec.Size, 0); err != nil {
+		return err
+	}
 	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), Limit: hint(h.rec.Size),
 		NoFill: h.rec.Size > fillMax})
 	defer it.Close()
-	h.tx.NewVersion(h.rec)
+	h.tx.Renew(h.rec)
 	n := uint64(0)
-	for it.Next() {
+	for h.tx.BatchError() == nil && it.Next() {
 		h.buf = cf.AppendHashValue(h.buf[:0], 0, it.Value())
-		h.tx.Put(cf.Default, h.tx.Subkey(h.rec, it.Key()), h.buf)
+		h.tx.PutSubkey(h.rec, cf.Default, h.tx.Subkey(h.rec, it.Key()), h.buf)
 		n++
 	}
-	if err := it.Err(); err != nil {
+	h.rec.Exists = true
+	if err := cmp.Or(h.tx.BatchError(), it.Err()); err != nil {
 		return err
 	}
 	if n != h.rec.Size {

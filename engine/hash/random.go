@@ -20,11 +20,11 @@ func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, valu
 	}
 	for n > 0 {
 		some := min(n, engine.SampleMost)
-		fields, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
-		if err != nil || len(fields) == 0 {
+		drawn, err := tx.Draw(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some), false, values)
+		if err != nil || len(drawn.Subs) == 0 {
 			return err
 		}
-		if goOn, err := emit(tx, &rec, fields, values, f); err != nil || !goOn {
+		if goOn, err := emit(tx, &rec, drawn, values, f); err != nil || !goOn {
 			return err
 		}
 		n -= some
@@ -50,20 +50,24 @@ func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(fie
 		}
 		return it.Err()
 	}
-	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
+	drawn, err := tx.Draw(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n), true, values)
 	if err != nil {
 		return err
 	}
-	_, err = emit(tx, &rec, fields, values, f)
+	_, err = emit(tx, &rec, drawn, values, f)
 	return err
 }
 
-func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool,
+func emit(tx *engine.Tx, rec *engine.Record, drawn engine.Drawn, values bool,
 	f func(field, value []byte) bool) (goOn bool, err error) {
+	fields := drawn.Subs
 	var vals [][]byte
 	for i, field := range fields {
 		var v []byte
-		if values {
+		switch {
+		case drawn.Values != nil:
+			v = drawn.Values[i]
+		case values:
 			if i%valuesChunk == 0 {
 				if vals, err = getMany(tx, rec, fields[i:min(i+valuesChunk, len(fields))]); err != nil {
 					return false, err

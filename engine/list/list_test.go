@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -329,4 +330,82 @@ func TestNoAllocation(t *testing.T) {
 			enginetest.NoAllocs(t, fmt.Sprintf("%s, left %v", name, left), f)
 		}
 	}
+}
+
+// TestTrimKeepsLittle: of a long list of which little is left, that is written again. The expiry stays, and what is in the
+// batch is as much as is kept.
+func TestTrimKeepsLittle(t *testing.T) {
+	const n = 15000
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint("e", i)
+	}
+	for _, c := range []struct {
+		start, stop int64
+		again       bool // the elements are written again
+	}{
+		{0, 99, true},
+		{-100, -1, true},
+		{7000, 7100, true},
+		{0, 2999, false}, // a quarter of those that are removed
+		{0, 0, true},
+		{10, n - 10, false},
+	} {
+		db := enginetest.Open(t)
+		key := []byte("l")
+		push(t, db, key, all...)
+		until := time.Now().Add(time.Hour).UnixMilli()
+		update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			rec, err := tx.LoadAny(key)
+			rec.Expire = uint64(until)
+			tx.SaveAppend(&rec, rec.Tail)
+			return err
+		})
+		from, to := (c.start+n)%n, (c.stop+n)%n
+		want := append(slices.Clone(all[from:to+1]), "last")
+		update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			if err := list.Trim(tx, key, c.start, c.stop); err != nil {
+				return err
+			}
+			written := 40 * (n - len(want))
+			if c.again {
+				written = 40 * len(want)
+			}
+			if got := tx.Size(); got > written*5/4+200 || got < written/2 {
+				t.Errorf("%d to %d: %d bytes are written, want about %d", c.start, c.stop, got, written)
+			}
+			_, err := list.Push(tx, key, raw("last"), false, false)
+			return err
+		})
+		view(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			got, err := slice(tx, key, 0, -1)
+			if !slices.Equal(got, want) {
+				t.Errorf("%d to %d: %d elements, want %d\n%.300q\n%.300q", c.start, c.stop, len(got), len(want), got, want)
+			}
+			if rec, _ := tx.LoadAny(key); rec.Expire != uint64(until) {
+				t.Errorf("%d to %d: the list expires at %d, want %d", c.start, c.stop, rec.Expire, until)
+			}
+			return err
+		})
+	}
+}
+
+// TestTrimTooMuch: a trim whose deletions do not fit into a write batch changes nothing.
+func TestTrimTooMuch(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir(), MaxBatchBytes: 200_000})
+	key := []byte("l")
+	for range 10 {
+		push(t, db, key, slices.Repeat([]string{"0123456789"}, 1000)...)
+	}
+	err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error { return list.Trim(tx, key, 0, 1000) })
+	if !errors.Is(err, engine.ErrBatchSize) {
+		t.Errorf("Trim: %v", err)
+	}
+	view(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+		n, err := list.Len(tx, key)
+		if n != 10000 {
+			t.Errorf("%d elements are left", n)
+		}
+		return err
+	})
 }

@@ -111,7 +111,7 @@ type Fragment struct {
 	Len    int
 }
 
-// Scanner reads the records of one file. It holds a block and a record.
+// Scanner reads the records of one file. It holds a block and a record, or the beginning of one.
 type Scanner struct {
 	r      io.Reader
 	number uint32
@@ -125,6 +125,9 @@ type Scanner struct {
 	start  int64
 	end    int64
 	err    error
+	size   int
+	// Keep is how many bytes of a record, at most, are in memory and returned by Record; 0 = all.
+	Keep int
 	// Compressed is set once the file has said that its records are compressed; [Scanner.Record] is compressed then.
 	Compressed bool
 }
@@ -135,6 +138,9 @@ func NewScanner(r io.Reader, number uint64) *Scanner { return &Scanner{r: r, num
 
 // Record returns the record that Next has found. It is valid until the next call of Next.
 func (s *Scanner) Record() []byte { return s.record }
+
+// Size returns how many bytes the record has that Next has found.
+func (s *Scanner) Size() int { return s.size }
 
 // Fragments returns where the record is in the file. It is valid until the next call of Next.
 func (s *Scanner) Fragments() []Fragment { return s.parts }
@@ -154,7 +160,7 @@ func (s *Scanner) Next() bool {
 	if s.err != nil {
 		return false
 	}
-	s.record, s.parts = s.record[:0], s.parts[:0]
+	s.record, s.parts, s.size = s.record[:0], s.parts[:0], 0
 	for {
 		f, kind, err := s.fragment()
 		switch {
@@ -186,8 +192,12 @@ func (s *Scanner) Next() bool {
 			s.start = f.Header
 		}
 		s.parts = append(s.parts, f)
-		at := int(f.Start - s.base)
-		s.record = append(s.record, s.block[at:at+f.Len]...)
+		at, keep := int(f.Start-s.base), f.Len
+		if s.Keep > 0 {
+			keep = min(keep, s.Keep-len(s.record))
+		}
+		s.record = append(s.record, s.block[at:at+keep]...)
+		s.size += f.Len
 		if kind == typeFull || kind == typeLast {
 			s.end = f.Start + int64(f.Len)
 			return true

@@ -22,14 +22,20 @@ func file(number uint32, sizes ...int) (b []byte, starts []int) {
 }
 
 // scan reads a file and goes on behind damages. It describes what it has found.
-func scan(b []byte, number uint64) (found []string) {
+func scan(b []byte, number uint64) (found []string) { return scanKeeping(b, number, 0) }
+
+func scanKeeping(b []byte, number uint64, keep int) (found []string) {
 	s := NewScanner(bytes.NewReader(b), number)
+	s.Keep = keep
 	note := func() {
 		r := s.Record()
+		if len(r) != s.Size() && (keep == 0 || len(r) != min(keep, s.Size())) {
+			found = append(found, fmt.Sprintf("%d bytes of %d", len(r), s.Size()))
+		}
 		if len(r) == 0 {
 			found = append(found, "empty")
 		} else if len(bytes.Trim(r, string(r[:1]))) == 0 {
-			found = append(found, fmt.Sprintf("%c%d", r[0], len(r)))
+			found = append(found, fmt.Sprintf("%c%d", r[0], s.Size()))
 		} else {
 			found = append(found, "mixed")
 		}
@@ -104,8 +110,10 @@ func TestScan(t *testing.T) {
 		{"recycled, of another number", recycled, 8, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := scan(tt.file, tt.number); !slices.Equal(got, tt.want) {
-				t.Errorf("found %q\nwant  %q", got, tt.want)
+			for _, keep := range []int{0, 12, 40000} {
+				if got := scanKeeping(tt.file, tt.number, keep); !slices.Equal(got, tt.want) {
+					t.Errorf("keeping %d bytes: found %q\nwant  %q", keep, got, tt.want)
+				}
 			}
 		})
 	}

@@ -32,6 +32,7 @@ type Range struct {
 	MaxSkip      uint64 // max hidden entries that one step may pass before it fails with Incomplete; 0 = no limit
 	Skip         uint64 // entries to skip at the start
 	Limit        int    // expected number of entries, for the size of the first read; 0 = unknown
+	Buffer       int    // max size in bytes of the buffer, at least 4 KiB; 0 = 64 KiB. A longer entry has room anyway
 	Snapshot     *Snapshot
 	Lane         *Lane // a lane that the caller has entered; the open iterator keeps the database open
 	Stop         *bool // once true, the iterator ends with ErrStopped when it would read more; nil = never
@@ -67,17 +68,21 @@ type Iter struct {
 	left    int // number of entries in data
 	maxn    int
 	err     error
+	max     int // size of the buffer
 	readMax bool
 }
 
 // NewIter opens an iterator before the first entry of the range. The caller must close it. buf, which may be nil, is
 // its first buffer; the caller may reuse it after Close.
 func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
-	it := Iter{maxn: r.Limit, stop: r.Stop}
+	it := Iter{maxn: r.Limit, stop: r.Stop, max: maxIterBuf}
+	if r.Buffer > 0 {
+		it.max = min(max(r.Buffer, minIterBuf), maxIterBuf)
+	}
 	if it.maxn <= 0 {
 		it.maxn = 1 << 30
 	}
-	size := maxIterBuf
+	size := it.max
 	if r.Limit > 0 && r.Limit <= 32 {
 		size = minIterBuf
 	}
@@ -143,8 +148,8 @@ func (it *Iter) Next() bool {
 		}
 		// The caller asked for few entries but continues: read more at once from here on.
 		it.maxn = 1 << 30
-		if len(it.buf) < maxIterBuf && it.readMax {
-			it.buf = make([]byte, maxIterBuf)
+		if len(it.buf) < it.max && it.readMax {
+			it.buf = make([]byte, it.max)
 		}
 		it.readMax = true
 		it.fill()

@@ -41,7 +41,7 @@ func TestBatches(t *testing.T) {
 	}
 	store := func(to []byte, members ...string) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
-			_, err := set.Store(tx, to, func(add func([]byte)) error {
+			_, err := set.Store(tx, to, func(add func([]byte) bool) error {
 				for _, m := range members {
 					add([]byte(m))
 				}

@@ -77,45 +77,19 @@ func Union(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
 	if err != nil {
 		return err
 	}
-	var cs cursors
-	defer func() { cs.close() }()
+	var its []*engine.Iter
+	defer func() {
+		for _, it := range its {
+			it.Close()
+		}
+	}()
 	for i := range recs {
 		if recs[i].Exists {
-			cs = append(cs, cursor{it: iter(tx, &recs[i])})
+			its = append(its, iter(tx, &recs[i], len(recs)))
 		}
 	}
 	tx.ReadsDone()
-	if err := cs.start(); err != nil {
-		return err
-	}
-	at := make([]int, 0, len(cs)) // indexes of the cursors that stand on the smallest member
-	for {
-		var least []byte
-		at = at[:0]
-		for i := range cs {
-			if !cs[i].ok {
-				continue
-			}
-			order := -1
-			if len(at) > 0 {
-				order = bytes.Compare(cs[i].it.Key(), least)
-			}
-			switch order {
-			case -1:
-				least, at = cs[i].it.Key(), append(at[:0], i)
-			case 0:
-				at = append(at, i)
-			}
-		}
-		if len(at) == 0 || !f(least) {
-			return nil
-		}
-		for _, i := range at {
-			if err := cs[i].next(); err != nil {
-				return err
-			}
-		}
-	}
+	return engine.Merge(its, func(member []byte, _ []int) bool { return f(member) })
 }
 
 // Diff calls f with the members of the first set that no other set contains, until f returns false.
@@ -158,7 +132,7 @@ const (
 // until f returns false. It reads the first set and the other sets in parallel. In a much larger set it looks the
 // members up.
 func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte) bool) error {
-	first := cursor{it: iter(tx, &recs[0])}
+	first := cursor{it: iter(tx, &recs[0], len(recs))}
 	defer first.it.Close()
 	var along cursors
 	defer func() { along.close() }()
@@ -169,7 +143,7 @@ func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte)
 		case r.Size/lookupFactor > recs[0].Size:
 			big = append(big, r)
 		default:
-			along = append(along, cursor{it: iter(tx, r)})
+			along = append(along, cursor{it: iter(tx, r, len(recs))})
 		}
 	}
 	if len(big) == 0 {
@@ -267,24 +241,41 @@ func (p *memberBuffer) reset() { p.buf, p.ends = p.buf[:0], p.ends[:0] }
 
 // Store replaces whatever the key holds by a set of the members that produce passes to add, and returns their number.
 // The members must be distinct. The key itself may be one of the sets that produce reads: all members are collected
-// before anything is written. Without members the key does not exist afterwards, as a record of size 0.
-func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) error) (int, error) {
+// before anything is written. Once there are too many for a write batch, add returns false, and Store
+// engine.ErrBatchSize. Without members the key does not exist afterwards, as a record of size 0.
+func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte) bool) error) (int, error) {
+	rec := tx.Fresh(key, cf.TypeSet)
+	prefix := len(tx.SubkeyPrefix(&rec))
+	room := tx.BatchRoom()
 	var p memberBuffer
-	if err := produce(p.add); err != nil {
+	err := produce(func(member []byte) bool {
+		if room -= int64(engine.MinRecord + prefix + len(member)); room < 0 {
+			return false
+		}
+		p.add(member)
+		return true
+	})
+	n := len(p.ends)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	members := p.members()
-	if len(members) == 0 {
+	case room < 0:
+		return 0, engine.ErrBatchSize
+	case n == 0:
 		if old, err := tx.LoadHead(key); err != nil || !old.Exists {
 			return 0, err
 		}
 	}
-	rec := tx.Fresh(key, cf.TypeSet)
-	tx.LogData(cf.LogSet)
-	for _, m := range members {
-		tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, m), nil)
+	if err := tx.Reserve(n, n*prefix+len(p.buf)); err != nil {
+		return 0, err
 	}
-	rec.Size = uint64(len(members))
+	tx.LogData(cf.LogSet)
+	from := 0
+	for _, end := range p.ends {
+		tx.PutSubkey(&rec, cf.Default, tx.Subkey(&rec, p.buf[from:end]), nil)
+		from = end
+	}
+	rec.Size = uint64(n)
 	tx.Save(&rec, nil)
-	return len(members), nil
+	return n, nil
 }

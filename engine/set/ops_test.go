@@ -158,9 +158,7 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		var n int
 		update(t, db, keys, func(tx *engine.Tx) (err error) {
-			n, err = set.Store(tx, to, func(add func(member []byte)) error {
-				return f(tx, from, func(m []byte) bool { add(m); return true })
-			})
+			n, err = set.Store(tx, to, func(add func(member []byte) bool) error { return f(tx, from, add) })
 			return err
 		})
 		return n
@@ -187,7 +185,7 @@ func TestStore(t *testing.T) {
 		return err
 	})
 	err := db.Update(ns, keys, func(tx *engine.Tx) error {
-		_, err := set.Store(tx, a, func(add func(member []byte)) error {
+		_, err := set.Store(tx, a, func(add func(member []byte) bool) error {
 			add([]byte("x"))
 			return errors.New("half way")
 		})

@@ -137,7 +137,7 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 		begin(0)
 		return nil
 	}
-	it := iter(tx, &rec)
+	it := iter(tx, &rec, 1)
 	defer it.Close()
 	tx.ReadsDone()
 	begin(rec.Size)
@@ -155,10 +155,10 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 	return nil
 }
 
-// iter returns an iterator over the members in byte order.
-func iter(tx *engine.Tx, rec *engine.Record) *engine.Iter {
+// iter returns an iterator over the members in byte order; beside is how many are read at the same time.
+func iter(tx *engine.Tx, rec *engine.Record, beside int) *engine.Iter {
 	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true,
-		Limit: int(min(rec.Size, math.MaxInt32)) + 1})
+		Limit: int(min(rec.Size, math.MaxInt32)) + 1, Buffer: engine.MergeBuffer(beside)})
 }
 
 // Pop removes n random members and calls f with them. A set that loses its last member stays as a record of size 0,
@@ -169,6 +169,9 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 		return err
 	}
 	n = min(n, rec.Size)
+	if err := tx.SubkeysFit(&rec, n, 0); err != nil {
+		return err
+	}
 	members, err := tx.PopSample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
 	if err != nil {
 		return err
@@ -216,7 +219,7 @@ func RandomDistinct(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) 
 		return err
 	}
 	if n >= rec.Size {
-		it := iter(tx, &rec)
+		it := iter(tx, &rec, 1)
 		defer it.Close()
 		tx.ReadsDone()
 		for it.Next() {

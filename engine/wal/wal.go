@@ -75,6 +75,7 @@ type Report struct {
 	Tail      *Loss  // the incomplete tail of the last log; nil = none
 	TailBytes int64  // its size
 	Last      uint64 // sequence number of the last write in a log, 0 = unknown
+	Largest   int    // size in bytes of the largest batch
 
 	files []file // in order
 }
@@ -187,6 +188,7 @@ func (c *checker) read(f *file) error {
 	}
 	f.size = info.Size()
 	s := logfile.NewScanner(bufio.NewReaderSize(r, 1<<20), f.number)
+	s.Keep = batchHeader // a batch may be larger than the memory
 	for begins := true; ; begins = false {
 		for s.Next() {
 			c.record(s, name, begins)
@@ -200,7 +202,7 @@ func (c *checker) read(f *file) error {
 			break
 		}
 		l := &Loss{File: name, Offset: damage.Offset, Size: f.size, Reason: damage.Reason, Last: c.last}
-		if !s.Resync(func(record []byte) bool { return s.Compressed || c.plausible(record, f.size) }) {
+		if !s.Resync(func(record []byte) bool { return s.Compressed || c.plausible(record, s.Size(), f.size) }) {
 			if err := s.Err(); !errors.As(err, &damage) {
 				return fmt.Errorf("%s: %w", filepath.Join(c.dir, name), err)
 			}
@@ -229,27 +231,32 @@ func (c *checker) wasClean(f *file, end int64) {
 	}
 }
 
+// batchHeader is the number of bytes before the writes of a batch.
+const batchHeader = 12
+
 // batch returns the sequence number of the first write of a batch, and the number of its writes.
 func batch(record []byte) (first uint64, n uint32, ok bool) {
-	if len(record) < 12 {
+	if len(record) < batchHeader {
 		return 0, 0, false
 	}
 	return binary.LittleEndian.Uint64(record), binary.LittleEndian.Uint32(record[8:]), true
 }
 
 // plausible reports whether a record after damage belongs to this log, rather than being part of a value that looks
-// like a record: it must continue the sequence numbers.
-func (c *checker) plausible(record []byte, size int64) bool {
+// like a record: it must continue the sequence numbers. length is that of the record, of which the beginning is given,
+// size that of the log.
+func (c *checker) plausible(record []byte, length int, size int64) bool {
 	first, n, ok := batch(record)
 	most := uint64(size)
 	if c.last == 0 {
 		most = math.MaxUint64 >> 8
 	}
-	return ok && first > c.last && first-c.last <= most && uint64(n) <= uint64(len(record))
+	return ok && first > c.last && first-c.last <= most && uint64(n) <= uint64(length)
 }
 
 // record processes an intact record; begins says that it is the first one of its log.
 func (c *checker) record(s *logfile.Scanner, name string, begins bool) {
+	c.report.Largest = max(c.report.Largest, s.Size())
 	first, n, ok := uint64(0), uint32(0), false
 	if !s.Compressed {
 		first, n, ok = batch(s.Record())

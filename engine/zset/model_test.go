@@ -2,6 +2,7 @@ package zset_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -483,5 +484,47 @@ func checkRandom(t *testing.T, tx *engine.Tx, key []byte, m model) {
 	})
 	if err != nil || len(seen) != min(10, len(m)) {
 		t.Fatalf("%d distinct random members, %v", len(seen), err)
+	}
+}
+
+// TestRemoveTooMuch: a removal that does not fit into a write batch changes nothing.
+func TestRemoveTooMuch(t *testing.T) {
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir(), MaxBatchBytes: 200_000})
+	key := []byte("z")
+	m := model{}
+	for i := range 10 {
+		update(t, db, "z", func(tx *engine.Tx) error {
+			var entries []zset.Entry
+			for j := range 1000 {
+				e := zset.Entry{Member: fmt.Appendf(nil, "m%04d", i*1000+j), Score: float64(i)}
+				m[string(e.Member)] = e.Score
+				entries = append(entries, e)
+			}
+			_, _, err := zset.Add(tx, key, 0, entries)
+			return err
+		})
+	}
+	for name, f := range map[string]func(tx *engine.Tx) error{
+		"by rank": func(tx *engine.Tx) error {
+			_, err := zset.RemoveRange(tx, key, &zset.Query{Start: 0, Stop: 8000})
+			return err
+		},
+		"by score": func(tx *engine.Tx) error {
+			_, err := zset.RemoveRange(tx, key, &zset.Query{By: zset.ByScore, Score: zset.ScoreRange{Min: 1, Max: 8}})
+			return err
+		},
+		"by member": func(tx *engine.Tx) error {
+			_, err := zset.RemoveRange(tx, key, &zset.Query{By: zset.ByLex, Lex: zset.AllMembers})
+			return err
+		},
+		"pop": func(tx *engine.Tx) error { return zset.Pop(tx, key, 8000, false, func([]byte, float64) {}) },
+	} {
+		if err := db.Update(ns, [][]byte{key}, f); !errors.Is(err, engine.ErrBatchSize) {
+			t.Errorf("%s: %v", name, err)
+		}
+		enginetest.View(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			check(t, tx, key, m)
+			return nil
+		})
 	}
 }

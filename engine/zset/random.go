@@ -15,18 +15,18 @@ func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member [
 		return err
 	}
 	for n > 0 {
-		members, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, engine.SampleMost)))
-		if err != nil || len(members) == 0 {
+		drawn, err := tx.Draw(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, engine.SampleMost)), false, scores)
+		if err != nil || len(drawn.Subs) == 0 {
 			return err
 		}
 		goOn := true
-		err = emitMembers(tx, &rec, members, scores, func(member []byte, score float64) {
+		err = emitMembers(tx, &rec, drawn, scores, func(member []byte, score float64) {
 			goOn = goOn && emit(member, score)
 		})
 		if err != nil || !goOn {
 			return err
 		}
-		n -= uint64(len(members))
+		n -= uint64(len(drawn.Subs))
 	}
 	return nil
 }
@@ -42,17 +42,28 @@ func RandomDistinct(tx *engine.Tx, key []byte, n uint64, scores bool, emit Emit)
 		s := span{id: cf.ZSetScore}
 		return s.read(tx, &rec, false, 0, math.MaxUint64, emit)
 	}
-	members, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
+	drawn, err := tx.Draw(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n), true, scores)
 	if err != nil {
 		return err
 	}
-	return emitMembers(tx, &rec, members, scores, emit)
+	return emitMembers(tx, &rec, drawn, scores, emit)
 }
 
-func emitMembers(tx *engine.Tx, rec *engine.Record, members [][]byte, scores bool, emit Emit) error {
-	if !scores {
+func emitMembers(tx *engine.Tx, rec *engine.Record, drawn engine.Drawn, scores bool, emit Emit) error {
+	members := drawn.Subs
+	switch {
+	case !scores:
 		for _, m := range members {
 			emit(m, 0)
+		}
+		return nil
+	case drawn.Values != nil:
+		for i, v := range drawn.Values {
+			score, err := parseScore(tx, rec, v)
+			if err != nil {
+				return err
+			}
+			emit(members[i], score)
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package zset
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 
 	"github.com/basaltdb/basalt/cf"
@@ -75,7 +76,24 @@ func (w *writer) removeLex(q *Query) error {
 	if !ok {
 		return nil
 	}
-	return s.read(w.tx, &w.rec, false, 0, math.MaxUint64, remove)
+	it, _ := s.open(w.tx, &w.rec, false, 0, math.MaxUint64)
+	if it == nil {
+		return nil
+	}
+	defer it.Close()
+	for w.tx.BatchError() == nil && it.Next() {
+		member, score, err := entryOf(w.tx, &w.rec, s.id, it.Key(), it.Value())
+		if err != nil {
+			return err
+		}
+		remove(member, score)
+	}
+	return cmp.Or(it.Err(), w.tx.BatchError())
+}
+
+// fits returns an error if there is no room in the write batch for the removal of n members.
+func (w *writer) fits(n uint64) error {
+	return w.tx.SubkeysFit(&w.rec, 2*n, cf.ScoreLen/2) // the score of a member is in one of its two records
 }
 
 // removeByScore removes a range by rank or by score.
@@ -84,7 +102,13 @@ func (w *writer) removeByScore(q *Query) error {
 	if !ok || s.skip >= s.total {
 		return nil
 	}
-	tail := s.total - s.skip - min(s.n, s.total-s.skip)
+	n := min(s.n, s.total-s.skip)
+	if s.exact {
+		if err := w.fits(n); err != nil {
+			return err
+		}
+	}
+	tail := s.total - s.skip - n
 	if s.exact && s.skip > rankFarSteps {
 		if a := findRanks(w.tx, &w.rec); a != nil {
 			lower, skip, ok, err := a.seek(w.tx, &w.rec, s.skip)
@@ -117,7 +141,7 @@ func (w *writer) removeSpan(s *span) error {
 	}
 	defer it.Close()
 	it.Skip(rest)
-	for n := s.n; n > 0 && it.Next(); n-- {
+	for n := s.n; n > 0 && w.tx.BatchError() == nil && it.Next(); n-- {
 		if _, _, err := splitScored(w.tx, &w.rec, it.Key()); err != nil {
 			return err
 		}
@@ -126,7 +150,7 @@ func (w *writer) removeSpan(s *span) error {
 			w.bound(it.Key(), false)
 		}
 	}
-	return it.Err()
+	return cmp.Or(it.Err(), w.tx.BatchError())
 }
 
 // removeFromEnd removes members deep in a large set. It reads them from the end, passing over tail others, but removes
@@ -174,7 +198,11 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	w := writer{tx: tx, rec: rec, looked: true, ranks: engine.HaveState(tx, rankKind, &rec), pops: makePops(tx, &rec)}
+	w := writer{tx: tx, rec: rec, looked: true}
+	if err := w.fits(min(n, rec.Size)); err != nil {
+		return err
+	}
+	w.ranks, w.pops = engine.HaveState(tx, rankKind, &rec), makePops(tx, &rec)
 	w.asked = true // the bounds of the set keep readers from what popped members leave
 	if err := w.popRun(w.pops.run(highest), n, emit); err != nil {
 		w.pops.Drop()

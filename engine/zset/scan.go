@@ -54,10 +54,14 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 		far -= s.skip
 	}
 	turn := false
+	most := s.n // entries that are kept when the span is read from the opposite side
+	if !s.exact {
+		most = s.total
+	}
 	if s.reverse {
-		turn = far < near*backwardCost
+		turn = far < near*backwardCost && most <= tapeMost
 	} else {
-		turn = s.exact && far*backwardCost < near
+		turn = s.exact && far*backwardCost < near && most <= tapeMost
 	}
 	vain := s.vain(turn)
 	if s.id != cf.ZSetScore || vain < rankNearSteps {
@@ -141,6 +145,9 @@ func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, kept bool,
 		return false, err
 	}
 	r := span{id: s.id, lower: lower}
+	if s.reverse && n > tapeMost {
+		return false, nil
+	}
 	if s.reverse {
 		return true, r.readTurned(tx, rec, false, skip, n, 0, n, emit)
 	}
@@ -240,6 +247,9 @@ func entryOf(tx *engine.Tx, rec *engine.Record, id cf.ID, sub, value []byte) (me
 	score, err = parseScore(tx, rec, value)
 	return sub, score, err
 }
+
+// tapeMost is the max number of entries that are read in one direction to be emitted in the other.
+const tapeMost = 1 << 18
 
 // tape holds entries that are emitted later.
 type tape struct {

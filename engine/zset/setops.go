@@ -37,9 +37,16 @@ func (a Aggregate) add(x, y float64) float64 {
 
 // Operands are the inputs of a union, an intersection or a difference: sorted sets, sets (whose members have the score
 // 1), and missing keys, which count as empty.
+//
+// Sets and sorted sets are stored in the byte order of their members, so all of them are read at the same time, and only
+// the result is in memory.
 type Operands struct {
 	tx   *engine.Tx
 	sets []operand
+	// What the result may take, see Bound.
+	room        int64
+	each, times int
+	full        error
 }
 
 type operand struct {
@@ -58,7 +65,7 @@ func (o *operand) size() uint64 {
 
 // Open loads the operands. All keys must stay locked for reading until the operation is done.
 func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
-	o := &Operands{tx: tx, sets: make([]operand, len(keys))}
+	o := &Operands{tx: tx, sets: make([]operand, len(keys)), room: math.MaxInt64}
 	for i, k := range keys {
 		rec, err := tx.LoadHead(k) // neither sets nor sorted sets have a tail
 		if err != nil {
@@ -70,6 +77,70 @@ func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 		o.sets[i] = operand{rec: rec, weight: 1, plain: rec.Type == cf.TypeSet}
 	}
 	return o, nil
+}
+
+// Bound lets the operation fail with [engine.ErrResultSize] when the result would take more than so many bytes of
+// memory, about.
+func (o *Operands) Bound(bytes int64) {
+	o.room, o.each, o.times, o.full = bytes, entryBytes, 1, engine.ErrResultSize
+}
+
+// BoundStored lets the operation fail when Store could not write the result to a key.
+func (o *Operands) BoundStored(key []byte) {
+	rec := o.tx.Fresh(key, cf.TypeZSet)
+	o.room, o.full = o.tx.BatchRoom(), engine.ErrBatchSize
+	o.each, o.times = storedBytes(len(o.tx.SubkeyPrefix(&rec))), 2
+}
+
+// entryBytes is the memory in bytes of an Entry without its member, in a slice that grows.
+const entryBytes = 48
+
+// storedBytes returns how many bytes of a write batch a member takes, without the member itself, which is stored twice.
+func storedBytes(prefix int) int { return 2*(prefix+engine.MinRecord+cf.ScoreLen) + 1 }
+
+// result is the growing result of an operation. It copies the members.
+type result struct {
+	entries []Entry
+	names   arena
+	o       *Operands
+}
+
+// add adds a member. It returns false when the result has become too large.
+func (r *result) add(member []byte, score float64) bool {
+	if !r.fits(member) {
+		return false
+	}
+	r.entries = append(r.entries, Entry{r.names.copy(member), score})
+	return true
+}
+
+// addAll adds members. whole: they come from all of an operand, which is in memory anyway, so they need not be copied.
+func (r *result) addAll(entries []Entry, whole bool) bool {
+	for i := range entries {
+		e := &entries[i]
+		if whole && !r.fits(e.Member) || !whole && !r.add(e.Member, e.Score) {
+			return false
+		}
+	}
+	if whole {
+		r.entries = entries
+	}
+	return true
+}
+
+// fits takes the room for a member.
+func (r *result) fits(member []byte) bool {
+	o := r.o
+	o.room -= int64(o.each + o.times*len(member))
+	return o.room >= 0
+}
+
+// done returns the result; err is the error of reading.
+func (r *result) done(err error) ([]Entry, error) {
+	if err == nil && r.o.room < 0 {
+		err = r.o.full
+	}
+	return r.entries, err
 }
 
 // smallestFirst assigns the weights (nil = 1 each) to the operands and sorts the operands by size. The order matters:
@@ -98,238 +169,242 @@ func notNaN(f float64) float64 {
 // is not NaN; weights may be nil.
 func (o *Operands) Union(weights []float64, agg Aggregate) ([]Entry, error) {
 	o.smallestFirst(weights, agg)
-	var all []Entry
-	var runs []int // the ends of the operands' members in all
-	var names arena
+	var its []*engine.Iter
+	defer func() {
+		for _, it := range its {
+			it.Close()
+		}
+	}()
+	size, empty := uint64(0), 0 // empty operands come first
 	for i := range o.sets {
 		s := &o.sets[i]
-		err := s.each(o.tx, nil, nil, func(member []byte, score float64) error {
-			all = append(all, Entry{names.copy(member), notNaN(score * s.weight)})
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		if s.size() == 0 {
+			empty++
+			continue
 		}
-		if n := len(all); n > 0 && (len(runs) == 0 || runs[len(runs)-1] < n) {
-			runs = append(runs, n)
-		}
+		size += s.size()
+		its = append(its, s.iter(o.tx, nil, nil, len(o.sets)))
 	}
-	all = mergeRuns(all, runs)
-	out := all[:0]
-	for _, e := range all {
-		if n := len(out); n > 0 && bytes.Equal(out[n-1].Member, e.Member) {
-			out[n-1].Score = agg.add(out[n-1].Score, e.Score)
-		} else {
-			out = append(out, e)
-		}
-	}
-	return out, nil
-}
-
-// mergeRuns sorts entries that consist of sorted runs; runs holds the ends of the runs. Equal members keep their order.
-func mergeRuns(all []Entry, runs []int) []Entry {
-	if len(runs) < 2 {
-		return all
-	}
-	other := make([]Entry, 0, len(all))
-	for len(runs) > 1 {
-		other = other[:0]
-		from, ends := 0, 0
-		for i := 0; i < len(runs); i += 2 {
-			a, b := all[from:runs[i]], []Entry(nil)
-			from = runs[i]
-			if i+1 < len(runs) {
-				b = all[from:runs[i+1]]
-				from = runs[i+1]
+	r := result{o: o, entries: make([]Entry, 0, min(size, maxChunk))}
+	var corrupt error
+	err := engine.Merge(its, func(member []byte, at []int) bool {
+		sum := 0.0
+		for n, i := range at {
+			s := &o.sets[empty+i]
+			score, err := s.score(o.tx, its[i].Value())
+			if err != nil {
+				corrupt = err
+				return false
 			}
-			for len(a) > 0 && len(b) > 0 {
-				if bytes.Compare(a[0].Member, b[0].Member) <= 0 {
-					other, a = append(other, a[0]), a[1:]
-				} else {
-					other, b = append(other, b[0]), b[1:]
-				}
+			if score = notNaN(score * s.weight); n > 0 {
+				score = agg.add(sum, score)
 			}
-			other = append(append(other, a...), b...)
-			runs[ends] = len(other)
-			ends++
+			sum = score
 		}
-		runs = runs[:ends]
-		all, other = other, all
-	}
-	return all
+		return r.add(member, sum)
+	})
+	return r.done(cmp.Or(corrupt, err))
 }
 
 // Inter returns the members that all operands contain, in byte order.
 func (o *Operands) Inter(weights []float64, agg Aggregate) ([]Entry, error) {
 	o.smallestFirst(weights, agg)
 	first := &o.sets[0]
-	entries, err := first.all(o.tx)
-	if err != nil || len(entries) == 0 {
-		return nil, err
-	}
-	sums := make([]float64, len(entries))
-	for i := range entries {
-		sums[i] = notNaN(entries[i].Score * first.weight)
-	}
-	for j := range o.sets[1:] {
-		s := &o.sets[1+j]
-		n := 0
-		keep := func(i int, score float64, found bool) {
-			if found {
-				entries[n], sums[n] = entries[i], agg.add(sums[i], float64(score*s.weight)) // not fused
-				n++
+	r := result{o: o}
+	var sums []float64
+	err := first.chunks(o.tx, maxChunk, func(entries []Entry) (goOn bool, err error) {
+		part := float64(len(entries)) / float64(first.size())
+		sums = slices.Grow(sums[:0], len(entries))[:len(entries)]
+		for i := range entries {
+			sums[i] = notNaN(entries[i].Score * first.weight)
+		}
+		for j := range o.sets[1:] {
+			s := &o.sets[1+j]
+			n := 0
+			keep := func(i int, score float64, found bool) {
+				if found {
+					entries[n], sums[n] = entries[i], agg.add(sums[i], float64(score*s.weight)) // not fused
+					n++
+				}
 			}
-		}
-		if s.same {
-			for i := range entries {
-				keep(i, entries[i].Score, true)
+			if s.same {
+				for i := range entries {
+					keep(i, entries[i].Score, true)
+				}
+			} else if err := s.probe(o.tx, entries, part, keep); err != nil {
+				return false, err
 			}
-		} else if err := s.probe(o.tx, entries, keep); err != nil {
-			return nil, err
+			entries, sums = entries[:n], sums[:n]
 		}
-		if entries, sums = entries[:n], sums[:n]; n == 0 {
-			break
+		for i := range entries {
+			entries[i].Score = sums[i]
 		}
-	}
-	for i := range entries {
-		entries[i].Score = sums[i]
-	}
-	return entries, nil
+		return r.addAll(entries, part == 1), nil
+	})
+	return r.done(err)
 }
 
-// interChunk is how many members of the smallest operand a limited intersection checks at a time.
-const interChunk = 1024
-
 // InterCard returns how many members all operands contain, at most limit; limit 0 = no limit.
-func (o *Operands) InterCard(limit uint64) (uint64, error) {
+func (o *Operands) InterCard(limit uint64) (count uint64, err error) {
 	o.smallestFirst(nil, Sum)
-	entries, err := o.sets[0].all(o.tx)
-	if err != nil {
-		return 0, err
-	}
 	if limit == 0 {
 		limit = math.MaxUint64
 	}
-	var count uint64
-	for len(entries) > 0 && count < limit {
-		part := entries[:min(len(entries), int(max(min(limit, math.MaxInt64/2), interChunk)))]
-		entries = entries[len(part):]
+	first := &o.sets[0]
+	err = first.chunks(o.tx, int(min(max(limit, minChunk), maxChunk)), func(entries []Entry) (goOn bool, err error) {
+		part := float64(len(entries)) / float64(first.size())
 		for j := range o.sets[1:] {
-			if o.sets[1+j].same {
-				continue
-			}
-			n := 0
-			err := o.sets[1+j].probe(o.tx, part, func(i int, _ float64, found bool) {
-				if found {
-					part[n] = part[i]
-					n++
+			if !o.sets[1+j].same {
+				if entries, err = o.sets[1+j].filter(o.tx, entries, part, true); err != nil {
+					return false, err
 				}
-			})
-			if err != nil {
-				return 0, err
 			}
-			part = part[:n]
 		}
-		count += uint64(len(part))
-	}
-	return min(count, limit), nil
+		count += uint64(len(entries))
+		return count < limit, nil
+	})
+	return min(count, limit), err
 }
 
 // Diff returns the members of the first operand that no other operand contains, with their scores, in byte order.
 func (o *Operands) Diff() ([]Entry, error) {
-	entries, err := o.sets[0].all(o.tx)
+	first := &o.sets[0]
 	for j := range o.sets[1:] {
-		if err != nil || len(entries) == 0 {
-			break
-		}
-		s := &o.sets[1+j]
-		if bytes.Equal(s.rec.NSKey(), o.sets[0].rec.NSKey()) {
+		if bytes.Equal(o.sets[1+j].rec.NSKey(), first.rec.NSKey()) {
 			return nil, nil
 		}
-		n := 0
-		err = s.probe(o.tx, entries, func(i int, _ float64, found bool) {
-			if !found {
-				entries[n] = entries[i]
-				n++
-			}
-		})
-		entries = entries[:n]
 	}
-	return entries, err
+	r := result{o: o}
+	err := first.chunks(o.tx, maxChunk, func(entries []Entry) (goOn bool, err error) {
+		part := float64(len(entries)) / float64(first.size())
+		for j := range o.sets[1:] {
+			if entries, err = o.sets[1+j].filter(o.tx, entries, part, false); err != nil {
+				return false, err
+			}
+		}
+		return r.addAll(entries, part == 1), nil
+	})
+	return r.done(err)
 }
 
-// each calls f with the members from lower to upper (keys of the default family, nil = no bound) in byte order.
-func (s *operand) each(tx *engine.Tx, lower, upper []byte, f func(member []byte, score float64) error) error {
+// iter returns an iterator over the members from lower to upper (keys of the default family, nil = no bound) in byte
+// order; beside is how many are read at the same time.
+func (s *operand) iter(tx *engine.Tx, lower, upper []byte, beside int) *engine.Iter {
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&s.rec), Lower: lower, Upper: upper,
+		KeysOnly: s.plain, Limit: int(min(s.rec.Size, 1<<20)), Buffer: engine.MergeBuffer(beside)})
+}
+
+// score returns the score of a member from its record's value.
+func (s *operand) score(tx *engine.Tx, value []byte) (float64, error) {
+	if s.plain {
+		return 1, nil
+	}
+	return parseScore(tx, &s.rec, value)
+}
+
+// Members of the first operand that are looked for in the others at a time: at least and at most, and their max size in
+// bytes. An operand of fewer members is read whole.
+const (
+	minChunk      = 1 << 10
+	maxChunk      = 1 << 14
+	maxChunkBytes = 4 << 20
+)
+
+// chunks calls f with all members in byte order, at most most at a time, until f returns false. f may overwrite them.
+func (s *operand) chunks(tx *engine.Tx, most int, f func(entries []Entry) (goOn bool, err error)) error {
 	if s.size() == 0 {
 		return nil
 	}
-	limit := int(min(s.rec.Size, 1<<20))
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&s.rec), Lower: lower, Upper: upper,
-		KeysOnly: s.plain, Limit: limit})
+	it := s.iter(tx, nil, nil, 1)
 	defer it.Close()
-	for it.Next() {
-		score := 1.0
-		if !s.plain {
-			var err error
-			if score, err = parseScore(tx, &s.rec, it.Value()); err != nil {
+	entries := make([]Entry, 0, min(s.size(), uint64(most)))
+	for more := true; more; {
+		var names arena
+		bytes := 0
+		for entries = entries[:0]; len(entries) < most && bytes < maxChunkBytes; {
+			if more = it.Next(); !more {
+				break
+			}
+			score, err := s.score(tx, it.Value())
+			if err != nil {
 				return err
 			}
+			entries = append(entries, Entry{names.copy(it.Key()), score})
+			bytes += len(it.Key())
 		}
-		if err := f(it.Key(), score); err != nil {
+		if len(entries) == 0 {
+			break
+		}
+		if goOn, err := f(entries); err != nil || !goOn {
 			return err
 		}
 	}
 	return it.Err()
 }
 
-// all returns all members in byte order.
-func (s *operand) all(tx *engine.Tx) ([]Entry, error) {
-	entries := make([]Entry, 0, min(s.size(), 1<<16))
-	var names arena
-	err := s.each(tx, nil, nil, func(member []byte, score float64) error {
-		entries = append(entries, Entry{names.copy(member), score})
-		return nil
-	})
-	return entries, err
-}
-
 // lookUpCost is the cost of looking an entry up in a batched read, relative to reading an entry in a scan.
 const lookUpCost = 6
 
-// probe calls f with the score of each entry's member in the operand. The entries must be sorted by member. probe looks
-// the members up or scans the operand, whichever it estimates to be cheaper. f may overwrite entries up to i.
-func (s *operand) probe(tx *engine.Tx, entries []Entry, f func(i int, score float64, found bool)) error {
+// probe calls f with the score of each entry's member in the operand. The entries, if any, must be sorted by member, and
+// come from a part of another operand. probe looks the members up or scans that part of the operand, whichever it
+// estimates to be cheaper. f may overwrite entries up to i.
+func (s *operand) probe(tx *engine.Tx, entries []Entry, part float64, f func(i int, score float64, found bool)) error {
 	if s.size() == 0 {
 		for i := range entries {
 			f(i, 0, false)
 		}
 		return nil
 	}
-	if uint64(len(entries))*lookUpCost < s.rec.Size {
+	if float64(len(entries)*lookUpCost) < float64(s.rec.Size)*part {
 		return s.lookUp(tx, entries, f)
 	}
+	if len(entries) == 0 {
+		return nil
+	}
 	prefix := tx.SubkeyPrefix(&s.rec)
-	lower := memberBound(prefix, entries[0].Member, false)
-	upper := memberBound(prefix, entries[len(entries)-1].Member, true)
+	it := s.iter(tx, memberBound(prefix, entries[0].Member, false),
+		memberBound(prefix, entries[len(entries)-1].Member, true), 1)
+	defer it.Close()
 	i := 0
-	err := s.each(tx, lower, upper, func(member []byte, score float64) error {
+	for i < len(entries) && it.Next() {
+		member := it.Key()
 		for i < len(entries) {
 			c := bytes.Compare(entries[i].Member, member)
 			if c > 0 {
 				break
 			}
-			f(i, score, c == 0)
-			i++
+			score := 0.0
 			if c == 0 {
+				var err error
+				if score, err = s.score(tx, it.Value()); err != nil {
+					return err
+				}
+			}
+			f(i, score, c == 0)
+			if i++; c == 0 {
 				break
 			}
 		}
-		return nil
-	})
-	for ; i < len(entries) && err == nil; i++ {
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	for ; i < len(entries); i++ {
 		f(i, 0, false)
 	}
-	return err
+	return nil
+}
+
+// filter keeps the entries that are members of the operand (in), or those that are not, in their place.
+func (s *operand) filter(tx *engine.Tx, entries []Entry, part float64, in bool) ([]Entry, error) {
+	n := 0
+	err := s.probe(tx, entries, part, func(i int, _ float64, found bool) {
+		if found == in {
+			entries[n] = entries[i]
+			n++
+		}
+	})
+	return entries[:n], err
 }
 
 func (s *operand) lookUp(tx *engine.Tx, entries []Entry, f func(i int, score float64, found bool)) error {
@@ -345,9 +420,9 @@ func (s *operand) lookUp(tx *engine.Tx, entries []Entry, f func(i int, score flo
 			return err
 		}
 		for i, v := range values {
-			score := 1.0
-			if v != nil && !s.plain {
-				if score, err = parseScore(tx, &s.rec, v); err != nil {
+			score := 0.0
+			if v != nil {
+				if score, err = s.score(tx, v); err != nil {
 					return err
 				}
 			}
@@ -379,6 +454,13 @@ func Store(tx *engine.Tx, key []byte, entries []Entry) error {
 		}
 	}
 	w := writer{tx: tx, rec: tx.Fresh(key, cf.TypeZSet)}
+	bytes := len(entries) * storedBytes(len(tx.SubkeyPrefix(&w.rec)))
+	for i := range entries {
+		bytes += 2 * len(entries[i].Member)
+	}
+	if err := tx.Reserve(0, bytes); err != nil {
+		return err
+	}
 	w.log()
 	for i := range entries {
 		w.put(entries[i].Member, false, 0, entries[i].Score)

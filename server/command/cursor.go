@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/glob"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Cursors of SCAN, HSCAN, SSCAN and ZSCAN.
@@ -323,18 +324,17 @@ func scanBounds(prefix, from []byte, match *glob.Pattern) (lower, upper []byte) 
 // writeScan completes the reply of a scan whose n elements were written from mark on. With more, the scan continues
 // after last.
 func writeScan(c *Ctx, mark, n int, kind scanKind, key, last []byte, more bool) {
-	body := bytes.Clone(c.Out.Bytes()[mark:])
-	c.Out.Truncate(mark)
-	c.Out.Array(2)
+	head := resp.Writer{Proto: c.Out.Proto}
+	head.Array(2)
 	switch {
 	case !more:
-		c.Out.BulkString("0")
+		head.BulkString("0")
 	case textCursors.Load():
-		c.Out.Bulk(append([]byte{'_'}, last...))
+		head.Bulk(append([]byte{'_'}, last...))
 	default:
 		var text [20]byte
-		c.Out.Bulk(strconv.AppendUint(text[:0], scans.Next(kind, c.Tx.Namespace(), key, last), 10))
+		head.Bulk(strconv.AppendUint(text[:0], scans.Next(kind, c.Tx.Namespace(), key, last), 10))
 	}
-	c.Out.Array(n)
-	c.Out.Raw(body)
+	head.Array(n)
+	c.Out.InsertRaw(mark, head.Bytes())
 }

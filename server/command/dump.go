@@ -213,7 +213,8 @@ var (
 )
 
 // maxRestore bounds the memory of RESTORE, in bytes: for the decoded value, and for the write batch made from the
-// value. The payload may be far smaller than either.
+// value. The payload may be far smaller than either. On a host with little memory, engine.DB.MaxResultBytes bounds the
+// decoded value.
 const maxRestore = 1 << 30
 
 // restoreOptions are the options of RESTORE. IDLETIME and FREQ are checked and ignored: the server counts no
@@ -267,7 +268,7 @@ func restore(c *Ctx) error {
 	if err != nil {
 		return errDumpFooter
 	}
-	v, err := rdb.Decode(body, maxRestore)
+	v, err := rdb.Decode(body, min(maxRestore, c.Tx.DB().MaxResultBytes()))
 	if err != nil {
 		if errors.Is(err, rdb.ErrTooLarge) {
 			return errRestoreSize

@@ -281,11 +281,15 @@ func (t *target) line() (string, error) {
 
 // dumpKey returns the reply of DUMP for a key that exists.
 func dumpKey(c *Ctx, key []byte, rec *engine.Record) ([]byte, error) {
-	d := dumper{limit: c.Srv.Settings.MaxBulk(), version: rdb.PlainVersion}
+	bulk, most := c.Srv.Settings.MaxBulk(), c.Tx.DB().MaxResultBytes()/2 // the reply is a copy
+	d := dumper{limit: min(bulk, most), version: rdb.PlainVersion}
 	if err := d.value(c.Tx, key, rec); err != nil {
 		return nil, err
 	}
-	if d.full {
+	switch {
+	case d.full && most < bulk:
+		return nil, engine.ErrResultSize
+	case d.full:
 		return nil, errDumpSize
 	}
 	return rdb.AppendFooter(d.b, d.version), nil

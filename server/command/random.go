@@ -97,6 +97,16 @@ func newPairs(w *resp.Writer, values bool) *pairs {
 	return &pairs{w: w, mark: w.Mark(), values: values, nested: values && w.Proto == 3}
 }
 
+// beginPairs writes the header for n elements: end must not be called.
+func beginPairs(w *resp.Writer, n int, values bool) pairs {
+	p := pairs{w: w, values: values, nested: values && w.Proto == 3}
+	if values && !p.nested {
+		n *= 2
+	}
+	w.Array(n)
+	return p
+}
+
 // begin writes an element; its value, if values are wanted, is written next.
 func (p *pairs) begin(elem []byte) {
 	p.n++

@@ -51,7 +51,7 @@ func rdbLoad(c *Ctx) error {
 		return engine.NewError("ERR", "the RDB file cannot be opened: "+err.Error())
 	}
 	defer f.Close()
-	file, err := rdb.NewFile(f, size, maxRestore)
+	file, err := rdb.NewFile(f, size, min(maxRestore, c.Tx.DB().MaxResultBytes()))
 	if err == nil {
 		err = l.load(file, uint64(db))
 	}

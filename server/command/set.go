@@ -106,7 +106,7 @@ func setOp(op setOperation) Handler {
 		err := op(c.Tx, c.Args[1:], func(m []byte) bool {
 			c.Out.Bulk(m)
 			n++
-			return true
+			return !c.Out.Overflowed()
 		})
 		c.Out.InsertSet(mark, n)
 		return err
@@ -116,11 +116,8 @@ func setOp(op setOperation) Handler {
 // setOpStore makes the handler of a command that keeps what op yields in the first key.
 func setOpStore(op setOperation) Handler {
 	return func(c *Ctx) error {
-		n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error {
-			return op(c.Tx, c.Args[2:], func(m []byte) bool {
-				add(m)
-				return true
-			})
+		n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte) bool) error {
+			return op(c.Tx, c.Args[2:], add)
 		})
 		return replyInt(c, n, err)
 	}

@@ -27,7 +27,8 @@ var (
 	errSortSize      = engine.NewError("ERR", "there is too much to be sorted")
 )
 
-// maxSort bounds the memory of SORT, in bytes: for the elements and their sort keys, and for what it stores.
+// maxSort bounds the memory of SORT, in bytes: for the elements and their sort keys, and for what it stores. On a host
+// with little memory the bound is engine.DB.MaxResultBytes.
 const maxSort = 1 << 30
 
 // sortKeys are the key that is sorted, and the destination. Keys that patterns lead to are not known beforehand: see
@@ -151,7 +152,7 @@ type sortItem struct {
 	score float64
 }
 
-const sortItemSize = 64
+const sortItemSize = 56
 
 // sortVector holds the elements to sort.
 type sortVector struct {
@@ -159,14 +160,14 @@ type sortVector struct {
 	unsorted bool // the elements are not in their order yet
 	cut      bool // LIMIT was applied
 	chunk    []byte
-	size     int64 // bytes
+	room     int64 // bytes that the elements may still take
 }
 
-func (v *sortVector) full() bool { return v.size > maxSort }
+func (v *sortVector) full() bool { return v.room < 0 }
 
 // add copies an element. Beyond the limit no element is added any more.
 func (v *sortVector) add(elem []byte) {
-	if v.size += int64(len(elem)) + sortItemSize; v.full() {
+	if v.room -= int64(len(elem)) + sortItemSize; v.full() {
 		return
 	}
 	if v.chunk == nil || cap(v.chunk)-len(v.chunk) < len(elem) {
@@ -199,7 +200,8 @@ func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 	if v.unsorted {
 		start, count = 0, n
 	}
-	if count > maxSort/sortItemSize {
+	v.room = min(maxSort, tx.DB().MaxResultBytes())
+	if count > v.room/sortItemSize {
 		return v, errSortSize
 	}
 	if count == 0 {
@@ -258,7 +260,7 @@ func (v *sortVector) keys(c *Ctx, o *sortOptions) error {
 		case value == nil: // sorts as 0, with ALPHA before all others
 		case o.alpha:
 			v.items[i].key = value
-			v.size += int64(len(value))
+			v.room -= int64(len(value))
 		default:
 			numeric = v.items[i].setScore(value) && numeric
 		}
@@ -354,15 +356,23 @@ func sortRows(c *Ctx, o *sortOptions, items []sortItem, f func(value []byte) err
 // sortKeep keeps the result as a list in the place of what the destination holds, which may be the key that was
 // sorted. A missing value becomes an empty element; without values no list is stored.
 func sortKeep(c *Ctx, o *sortOptions, items []sortItem) error {
-	elems := make([][]byte, 0, len(items)*max(len(o.gets), 1))
-	size := int64(0)
+	elems := make([][]byte, 0, min(len(items)*max(len(o.gets), 1), 1<<16))
+	size, stored := int64(0), 0
+	each := len(c.Tx.NSKey(o.store)) + 4 + 2*8 // the key of an element: a length, the version, the index
+	room := c.Tx.BatchRoom()
 	err := sortRows(c, o, items, func(value []byte) error {
 		elems = append(elems, value)
 		if size += int64(len(value) + len(o.store) + recordSize); size > maxSort {
 			return errSortSize
 		}
+		if stored += each + len(value); int64(stored) > room {
+			return engine.ErrBatchSize
+		}
 		return nil
 	})
+	if err == nil {
+		err = c.Tx.Reserve(len(elems), stored)
+	}
 	if err != nil {
 		return err
 	}

@@ -106,17 +106,17 @@ func zop(kind zopKind) Handler {
 		if err != nil {
 			return err
 		}
+		op.sets.Bound(c.Tx.DB().MaxResultBytes())
 		entries, err := op.run()
 		if err != nil {
 			return err
 		}
 		c.Tx.ReadsDone()
 		zset.SortByScore(entries)
-		out := newPairs(c.Out, op.withScores)
+		out := beginPairs(c.Out, len(entries), op.withScores)
 		for i := range entries {
 			out.add(entries[i].Member, entries[i].Score)
 		}
-		out.end()
 		return nil
 	}
 }
@@ -129,6 +129,7 @@ func zopStore(kind zopKind) Handler {
 		if err != nil {
 			return err
 		}
+		op.sets.BoundStored(c.Args[1])
 		entries, err := op.run()
 		if err != nil {
 			return err

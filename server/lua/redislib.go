@@ -101,7 +101,8 @@ func redisCall(L *vm.LState, raising bool) int {
 	w := &st.reply.w
 	w.Reset()
 	w.Proto = st.resp
-	w.Limit(int(max(st.engine.options.MemoryLimit(), 0))) // the values of the reply would take more than that
+	// The values of a reply take as much as the reply at least, beside it.
+	w.Limit(int(max(st.engine.options.MemoryLimit()/2, 0)))
 	if err := st.run.Host.Call(args, w); err != nil {
 		st.stop = err
 		st.raiseStop(L)

@@ -234,8 +234,9 @@ func (st *state) tooLarge() bool {
 	wanted := uint64(st.wanted)
 	live, all := heap()
 	j := &st.job
-	if !j.measured { // the first large allocation, which counts already
-		j.baseLive, j.baseAll, j.measured = live, all, true
+	if !j.measured { // the first large allocation, which counts already, and so does the reply that is being read
+		j.baseAll = all - min(all, uint64(st.reply.w.Cap()))
+		j.baseLive, j.measured = min(live, j.baseAll), true
 	}
 	// Garbage of an earlier script may have been counted; once it is collected, the base is lower.
 	j.baseLive, j.baseAll = min(j.baseLive, live), min(j.baseAll, all)

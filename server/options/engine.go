@@ -51,6 +51,7 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 		LowPri:           cfg.Bool("rocksdb.write_options.low_pri"),
 		InsertHint:       cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
 		MaxBatchBytes:    MaxBatch(cfg, mem),
+		MaxResultBytes:   mem.GoLimit() / 2,
 		AsyncIO:          cfg.Bool(AsyncIO),
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,

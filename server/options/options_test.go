@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 )
 
 func load(t *testing.T, args ...string) *config.Config {
@@ -52,6 +53,37 @@ func TestUnits(t *testing.T) {
 	e := Engine(cfg, cfg.MemoryPlan(), nil)
 	if e.Dir != cfg.DBDir() || e.Rocks.RateLimitBytes != 9*MiB || e.Replica {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestLittleMemory: defaults that would take most of a small memory are lowered, what was set is not.
+func TestLittleMemory(t *testing.T) {
+	for _, c := range []struct {
+		memory                 uint64
+		limits                 string // client-output-buffer-limit
+		scripts                string // lua-memory-limit-mb
+		waiting, whole, script int64
+	}{
+		{64 << 30, "", "", 256 * MiB, 8 << 30, 256 * MiB},
+		{1 << 30, "", "", 128 * MiB, 256 * MiB, 256 * MiB},
+		{256 * MiB, "", "", 32 * MiB, 64 * MiB, 64 * MiB},
+		{256 * MiB, "normal 100000000 0 0", "200", 100_000_000, 64 * MiB, 200 * MiB},
+		{256 * MiB, "", "0", 32 * MiB, 64 * MiB, 0}, // no limit
+	} {
+		var args []string
+		if c.limits != "" {
+			args = append(args, "--client-output-buffer-limit", c.limits)
+		}
+		if c.scripts != "" {
+			args = append(args, "--lua-memory-limit-mb", c.scripts)
+		}
+		cfg, plan := load(t, args...), memplan.Plan{}
+		plan.Memory.Bytes = c.memory
+		waiting, whole := MaxReply(cfg, plan)
+		script := ScriptMemory(cfg, plan)
+		if waiting != c.waiting || whole != c.whole || script != c.script {
+			t.Errorf("%+v: replies of %d and %d bytes, scripts of %d", c, waiting, whole, script)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/server/acl/accounts"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/config/memplan"
 	"github.com/basaltdb/basalt/server/config/setting"
 	"github.com/basaltdb/basalt/server/session"
 )
@@ -68,6 +69,27 @@ func Diagnostics(cfg *config.Config) session.Diagnostics {
 		d.Latency = durationOf(ms, time.Millisecond)
 	}
 	return d
+}
+
+// MaxReply returns how many bytes of replies may wait for a client, and how many bytes a reply may have that cannot leave
+// in parts, if that is more: an eighth of the memory, and up to 256 MiB a quarter.
+func MaxReply(cfg *config.Config, mem memplan.Plan) (waiting, whole int64) {
+	total := int64(mem.Memory.Bytes)
+	waiting = cfg.Int("client-output-buffer-limit")
+	if cfg.AtDefault("client-output-buffer-limit") {
+		waiting = min(waiting, total/8)
+	}
+	return waiting, max(total/8, min(total/4, 256*MiB))
+}
+
+// ScriptMemory returns by how many bytes the heap may grow while a script runs. A quarter of the memory is less than
+// the default where that is all that Go has beyond its share: see [memplan.Plan.GoLimit].
+func ScriptMemory(cfg *config.Config, mem memplan.Plan) int64 {
+	n := cfg.Int("lua-memory-limit-mb") * MiB
+	if cfg.AtDefault("lua-memory-limit-mb") {
+		n = min(n, int64(mem.Memory.Bytes/4))
+	}
+	return n
 }
 
 // OutputLimits returns the limits of what waits for clients that do not read.

@@ -20,7 +20,12 @@ type Writer struct {
 	// Proto is the protocol version, 2 or 3, of the replies to come.
 	Proto int
 
-	buf   []byte
+	buf []byte
+	// A long reply is in several pieces: a buffer that grows is copied again and again, and takes up to 2.25 times the
+	// memory of what is in it. What is before buf:
+	done   [][]byte
+	before int // bytes in done
+
 	to    Taker // of Stream
 	left  bool  // it was called
 	limit int   // of Limit
@@ -58,8 +63,20 @@ func (w *Writer) long() bool {
 		w.left = true
 		w.to.TakeReply()
 	}
-	w.over = w.over || w.limit > 0 && len(w.buf) > w.limit
+	w.over = w.over || w.limit > 0 && w.Len() > w.limit
+	if !w.over && len(w.buf) > streamChunk {
+		w.done, w.before = append(w.done, w.buf), w.before+len(w.buf)
+		w.buf = make([]byte, 0, streamChunk+streamChunk/4)
+	}
 	return !w.over
+}
+
+// Parts returns what is in the Writer, in order, and empties it. The parts belong to the caller; last is valid as Bytes
+// is.
+func (w *Writer) Parts() (parts [][]byte, last []byte) {
+	parts, last = w.done, w.buf
+	w.Reset()
+	return parts, last
 }
 
 // OK writes the simple string OK.
@@ -98,7 +115,7 @@ func (w *Writer) Int(n int64) {
 
 // Bulk writes b as a bulk string. A nil b is the empty string, not a null.
 func (w *Writer) Bulk(b []byte) {
-	if len(w.buf) > streamChunk && !w.long() {
+	if w.before+len(w.buf) > streamChunk && !w.long() {
 		return
 	}
 	w.header('$', int64(len(b)))
@@ -107,7 +124,7 @@ func (w *Writer) Bulk(b []byte) {
 }
 
 func (w *Writer) BulkString(s string) {
-	if len(w.buf) > streamChunk && !w.long() {
+	if w.before+len(w.buf) > streamChunk && !w.long() {
 		return
 	}
 	w.header('$', int64(len(s)))
@@ -241,36 +258,52 @@ func (w *Writer) Raw(b []byte) { w.buf = append(w.buf, b...) }
 // Mark returns a position in the buffer for Truncate and the Insert methods.
 func (w *Writer) Mark() int {
 	w.to = nil
-	return len(w.buf)
+	return w.Len()
 }
 
 // Truncate drops all that was written after mark.
-func (w *Writer) Truncate(mark int) { w.buf = w.buf[:mark] }
+func (w *Writer) Truncate(mark int) {
+	for mark < w.before {
+		n := len(w.done) - 1
+		w.buf, w.done[n] = w.done[n], nil
+		w.done, w.before = w.done[:n], w.before-len(w.buf)
+	}
+	w.buf = w.buf[:mark-w.before]
+	w.over = w.over && mark > w.limit // else all that was dropped came behind mark
+}
 
 // Len returns the number of bytes in the buffer.
-func (w *Writer) Len() int { return len(w.buf) }
+func (w *Writer) Len() int { return w.before + len(w.buf) }
 
 // Cap returns how many bytes the buffer can hold.
-func (w *Writer) Cap() int { return cap(w.buf) }
+func (w *Writer) Cap() int { return w.before + cap(w.buf) }
 
 // Bytes returns the buffer. It is valid until the next call of any method that writes, truncates or resets.
-func (w *Writer) Bytes() []byte { return w.buf }
+func (w *Writer) Bytes() []byte {
+	if len(w.done) > 0 {
+		w.buf = slices.Concat(append(w.done, w.buf)...)
+		w.done, w.before = nil, 0
+	}
+	return w.buf
+}
 
 // Reset empties the buffer and keeps its memory and Proto.
-func (w *Writer) Reset() { w.buf = w.buf[:0] }
+func (w *Writer) Reset() { w.buf, w.done, w.before = w.buf[:0], nil, 0 }
 
 // Release empties the buffer and gives its memory back when it holds more than
 // limit bytes, so that one large reply does not stay with an idle connection.
 func (w *Writer) Release(limit int) {
+	w.Reset()
 	if cap(w.buf) > limit {
 		w.buf = nil
-		return
 	}
-	w.buf = w.buf[:0]
 }
 
 // InsertArray puts the header of an array of n elements in at mark; the elements are what was written after it.
 func (w *Writer) InsertArray(mark, n int) { w.insert(mark, '*', int64(n)) }
+
+// InsertRaw puts whole replies, or headers, in at mark.
+func (w *Writer) InsertRaw(mark int, b []byte) { w.put(mark, b) }
 
 // InsertInt puts an integer in at mark.
 func (w *Writer) InsertInt(mark int, n int64) { w.insert(mark, ':', n) }
@@ -299,8 +332,21 @@ func (w *Writer) insert(mark int, kind byte, n int64) {
 	var head [24]byte
 	h := append(head[:0], kind)
 	h = strconv.AppendInt(h, n, 10)
-	h = append(h, '\r', '\n')
-	w.buf = slices.Insert(w.buf, mark, h...)
+	w.put(mark, append(h, '\r', '\n'))
+}
+
+func (w *Writer) put(mark int, h []byte) {
+	in := &w.buf
+	if mark < w.before {
+		i := 0
+		for ; mark > len(w.done[i]); i++ {
+			mark -= len(w.done[i])
+		}
+		in, w.before = &w.done[i], w.before+len(h)
+	} else {
+		mark -= w.before
+	}
+	*in = slices.Insert(*in, mark, h...)
 }
 
 func (w *Writer) header(kind byte, n int64) {

@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -167,6 +169,56 @@ func TestWriterLimit(t *testing.T) {
 		if w.Overflowed() || w.Len() != len(part)+11 {
 			t.Errorf("limit %d: a short reply afterwards: overflowed %v, %d bytes", limit, w.Overflowed(), w.Len())
 		}
+	}
+}
+
+// A long reply is in pieces: marks, headers that are put in later and what is cut off are the same as in one.
+func TestWriterOfManyPieces(t *testing.T) {
+	part := strings.Repeat("p", 100_000)
+	bulk := "$100000\r\n" + part + "\r\n"
+	var w Writer
+	write := func(n int) (want string) {
+		for range n {
+			w.Bulk([]byte(part))
+		}
+		return strings.Repeat(bulk, n)
+	}
+	check := func(what, want string, pieces int) {
+		t.Helper()
+		if w.Len() != len(want) || w.Cap() < len(want) {
+			t.Errorf("%s: %d bytes, capacity %d, want %d", what, w.Len(), w.Cap(), len(want))
+		}
+		copied := w
+		parts, last := copied.Parts()
+		if len(parts) < pieces || copied.Len() != 0 {
+			t.Errorf("%s: %d parts, and %d bytes are left", what, len(parts), copied.Len())
+		}
+		if got := string(bytes.Join(append(slices.Clone(parts), last), nil)); got != want {
+			t.Errorf("%s: parts begin with %.40q, want %.40q", what, got, want)
+		}
+		if got := string(w.Bytes()); got != want {
+			t.Errorf("%s: begins with %.40q, want %.40q", what, got, want)
+		}
+	}
+	w.OK()
+	first := w.Mark()
+	want := write(30)
+	write(30)
+	w.Truncate(len("+OK\r\n") + len(want))
+	middle := w.Mark() // in a later piece
+	rest := write(30)
+	w.InsertArray(middle, 30)
+	w.InsertArray(first, 31)
+	want = "+OK\r\n*31\r\n" + want + "*30\r\n" + rest
+	check("two arrays", want, 15)
+	write(40)
+	w.Truncate(len(want))
+	check("cut off", want, 0) // it is in one piece since the last call of Bytes
+	w.Truncate(len(want) - len(rest) - 5)
+	check("cut off further", want[:len(want)-len(rest)-5], 0)
+	w.Release(1 << 20)
+	if w.Len() != 0 || w.Cap() != 0 {
+		t.Errorf("released: %d bytes, capacity %d", w.Len(), w.Cap())
 	}
 }
 

@@ -367,7 +367,13 @@ func (c *run) flush() bool {
 	}
 	// A large buffer is handed over below. The connection may keep it, unless its capacity is much larger than its
 	// contents.
-	err := c.wire.Reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
+	parts, last := c.out.Parts()
+	for _, part := range parts {
+		if err := c.wire.ReplyPart(part, true); err != nil {
+			break // the last part has the same error
+		}
+	}
+	err := c.wire.Reply(last, cap(last) > keepReplies && len(last) > cap(last)/2)
 	ok := c.sent(n, err)
 	c.out.Release(keepReplies)
 	return ok
@@ -416,7 +422,11 @@ func (c *run) TakeReply() {
 	case !c.tx.Locked():
 		c.batch.Flush()
 		n := c.out.Len()
-		c.sent(n, c.wire.ReplyPart(c.out.Bytes()))
+		parts, last := c.out.Parts()
+		for _, part := range parts {
+			c.wire.ReplyPart(part, true) // the last part has the same error
+		}
+		c.sent(n, c.wire.ReplyPart(last, false))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/search"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/replycache"
 )
 
 // mode says on whose behalf a command runs.
@@ -142,7 +143,7 @@ func (c *run) answer(f *frame, r *request) (err error) {
 			}
 		}
 	}
-	if keep && err == nil && !c.out.Overflowed() {
+	if keep && err == nil && !c.out.Overflowed() && c.out.Len()-r.reply <= replycache.MaxReply {
 		c.srv.replies.Put(&c.repeat.request, c.out.Bytes()[r.reply:], c.repeat.until)
 	}
 	return err

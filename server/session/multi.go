@@ -168,7 +168,7 @@ func (c *run) execQueued(m *multi) error {
 	defer func() { c.frame, c.exec.ctx = &c.top, command.Ctx{} }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))
-	wrote := false
+	wrote, tooLarge := false, false
 	for i := range m.queue {
 		r := &m.queue[i]
 		if r.err = c.refuse(r); r.err != nil {
@@ -176,8 +176,9 @@ func (c *run) execQueued(m *multi) error {
 			c.srv.Stats.Rejected(r.spec, r.err)
 			continue
 		}
-		did, _ := c.invoke(c.frame, r)
+		did, err := c.invoke(c.frame, r)
 		wrote = wrote || did
+		tooLarge = tooLarge || err == engine.ErrBatchSize
 		if c.script.retry {
 			c.out.Truncate(start)
 			c.deferred = c.deferred[:0]
@@ -193,7 +194,7 @@ func (c *run) execQueued(m *multi) error {
 			m.selected = append(m.selected, selection{i, c.sess.Namespace})
 		}
 	}
-	if wrote {
+	if wrote && !tooLarge {
 		c.tx.SwitchNamespace(began)
 		selected := m.selected
 		var ready []keyRef
@@ -208,7 +209,11 @@ func (c *run) execQueued(m *multi) error {
 		}
 		c.serveReady(ready)
 	}
-	err = c.commit()
+	if tooLarge { // a command has seen that the commit would fail
+		err = c.committed(engine.ErrBatchSize)
+	} else {
+		err = c.commit()
+	}
 	if err != nil && !m.login {
 		c.sess.Namespace = began // the transaction had no effect
 	}

@@ -46,8 +46,10 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 }
 
 // commit commits the transaction and publishes what follows from it.
-func (c *run) commit() error {
-	err := c.tx.Commit()
+func (c *run) commit() error { return c.committed(c.tx.Commit()) }
+
+// committed completes a commit that has ended with err.
+func (c *run) committed(err error) error {
 	c.settle(err)
 	c.publishDeferred(err)
 	if err != nil {
