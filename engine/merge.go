@@ -8,8 +8,9 @@ const mergeBuffers = 1 << 20
 // MergeBuffer is the [IterOptions].Buffer for n iterators that are read at the same time.
 func MergeBuffer(n int) int { return mergeBuffers / max(n, 1) }
 
-// Merge calls f with each key that any of the iterators has, in byte order, until f returns false. at holds the indexes,
-// in ascending order, of the iterators that stand on the key. The iterators must stand before their first entries.
+// Merge calls f with each key that any of the iterators has, in byte order, until f returns false. at holds the
+// indexes, in ascending order, of the iterators that stand on the key. The iterators must stand before their first
+// entries.
 func Merge(its []*Iter, f func(key []byte, at []int) (goOn bool)) error {
 	type head struct {
 		key []byte

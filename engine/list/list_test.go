@@ -332,8 +332,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestTrimKeepsLittle: of a long list of which little is left, that is written again. The expiry stays, and what is in the
-// batch is as much as is kept.
+// TestTrimKeepsLittle: of a long list of which little is left, that is written again. The expiry stays, and what is in
+// the batch is as much as is kept.
 func TestTrimKeepsLittle(t *testing.T) {
 	const n = 15000
 	all := make([]string, n)

@@ -38,8 +38,8 @@ func (a Aggregate) add(x, y float64) float64 {
 // Operands are the inputs of a union, an intersection or a difference: sorted sets, sets (whose members have the score
 // 1), and missing keys, which count as empty.
 //
-// Sets and sorted sets are stored in the byte order of their members, so all of them are read at the same time, and only
-// the result is in memory.
+// Sets and sorted sets are stored in the byte order of their members, so all of them are read at the same time, and
+// only the result is in memory.
 type Operands struct {
 	tx   *engine.Tx
 	sets []operand
@@ -345,8 +345,8 @@ func (s *operand) chunks(tx *engine.Tx, most int, f func(entries []Entry) (goOn 
 // lookUpCost is the cost of looking an entry up in a batched read, relative to reading an entry in a scan.
 const lookUpCost = 6
 
-// probe calls f with the score of each entry's member in the operand. The entries, if any, must be sorted by member, and
-// come from a part of another operand. probe looks the members up or scans that part of the operand, whichever it
+// probe calls f with the score of each entry's member in the operand. The entries, if any, must be sorted by member,
+// and come from a part of another operand. probe looks the members up or scans that part of the operand, whichever it
 // estimates to be cheaper. f may overwrite entries up to i.
 func (s *operand) probe(tx *engine.Tx, entries []Entry, part float64, f func(i int, score float64, found bool)) error {
 	if s.size() == 0 {

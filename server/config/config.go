@@ -151,8 +151,8 @@ func (c *Config) num(i int) int64 { return c.state.Load().values[i].Num }
 
 func (c *Config) text(i int) string { return c.state.Load().text(i) }
 
-// AtDefault reports whether a setting has its default. kvrocks.toml lists the defaults, so it does not matter whether the
-// default was given.
+// AtDefault reports whether a setting has its default. kvrocks.toml lists the defaults, so it does not matter whether
+// the default was given.
 func (c *Config) AtDefault(name string) bool {
 	i := setting.Index(name)
 	return c.text(i) == setting.Table[i].Default

@@ -71,8 +71,8 @@ func Diagnostics(cfg *config.Config) session.Diagnostics {
 	return d
 }
 
-// MaxReply returns how many bytes of replies may wait for a client, and how many bytes a reply may have that cannot leave
-// in parts, if that is more: an eighth of the memory, and up to 256 MiB a quarter.
+// MaxReply returns how many bytes of replies may wait for a client, and how many bytes a reply may have that cannot
+// leave in parts, if that is more: an eighth of the memory, and up to 256 MiB a quarter.
 func MaxReply(cfg *config.Config, mem memplan.Plan) (waiting, whole int64) {
 	total := int64(mem.Memory.Bytes)
 	waiting = cfg.Int("client-output-buffer-limit")

@@ -135,9 +135,9 @@ func (c *Conn) Send(b []byte) error { return c.out.send(b) }
 // belongs to the connection from now on, so nothing is copied.
 func (c *Conn) Reply(b []byte, owned bool) error { return c.out.sendReply(b, owned, false) }
 
-// ReplyPart sends a part of a reply that is not its end, and waits until the client has read nearly all earlier
-// parts. Messages of other clients wait until the end of the reply, which Reply sends. Once a client has not read for
-// some time, ReplyPart no longer waits, and only the limit applies. With owned, b belongs to the connection from now on.
+// ReplyPart sends a part of a reply that is not its end, and waits until the client has read nearly all earlier parts.
+// Messages of other clients wait until the end of the reply, which Reply sends. Once a client has not read for some
+// time, ReplyPart no longer waits, and only the limit applies. With owned, b belongs to the connection from now on.
 func (c *Conn) ReplyPart(b []byte, owned bool) error { return c.out.sendReply(b, owned, true) }
 
 // HoldMessages makes the messages of other clients wait for the next Reply, and follow it.
