@@ -111,9 +111,7 @@ func TestApplyBatchReplies(t *testing.T) {
 func TestPollUpdatesReplies(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
-	for _, cmd := range []string{"HSET h f v", "SET k v", "SET k w"} {
-		c.Do(strings.Fields(cmd)...)
-	}
+	c.DoAll("HSET h f v;SET k v;SET k w")
 	for _, tt := range []struct {
 		command    string
 		want       string // the error; "" = a reply with batches
@@ -362,9 +360,7 @@ func TestApplyBatchIndexes(t *testing.T) {
 			{"MULTI;HSET h:1 t a;HSET h:1 n 1;RENAME h:2 h:3;EXEC", servertest.Bulk("h:1", "h:3")},
 			{"DEL h:1;SET h:3 v", "*0\r\n"},
 		} {
-			for line := range strings.SplitSeq(tt.do, ";") {
-				from.Do(strings.Fields(line)...)
-			}
+			from.DoAll(tt.do)
 			at = ship(from, c, at)
 			if got := c.Do("EVAL", `local k = {}
 				for i, v in ipairs(redis.call('ft.search', 'i', '@t:{a}')) do if i % 2 == 0 then k[#k+1] = v end end

@@ -141,10 +141,7 @@ func TestDatabaseLinesFirst(t *testing.T) {
 func TestExpiredCounts(t *testing.T) {
 	h := servertest.Start(t)
 	c := h.Dial(t)
-	for _, command := range []string{"SET a 1 PX 1", "SET b 1 PX 1", "SET c 1 EX 1000", "HSET h f v g v",
-		"HPEXPIRE h 1 FIELDS 1 f"} {
-		c.Do(strings.Fields(command)...)
-	}
+	c.DoAll("SET a 1 PX 1;SET b 1 PX 1;SET c 1 EX 1000;HSET h f v g v;HPEXPIRE h 1 FIELDS 1 f")
 	servertest.Eventually(t, "the keys and the field have expired", func() bool {
 		return c.Do("EXISTS", "a", "b") == ":0\r\n" && c.Do("HEXISTS", "h", "f") == ":0\r\n"
 	})

@@ -162,9 +162,7 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"MULTI;SET e 1;DEL e;EXEC", "new:e set:e del:e"},
 		{"GET missing", ""},
 	} {
-		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.Do(strings.Fields(cmd)...)
-		}
+		c.DoAll(tt.commands)
 		c.Want("PUBLISH __keyend x", ":1\r\n")
 		var got []string
 		for {
@@ -227,9 +225,7 @@ func TestEventsOfOthers(t *testing.T) {
 		{"EVAL_RO return(redis.call('get','m')) 1 m", "m"},
 		{"EVAL_RO return(1) 1 m", ""},
 	} {
-		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.Do(strings.Fields(cmd)...)
-		}
+		c.DoAll(tt.commands)
 		if strings.HasPrefix(tt.commands, "INCR") {
 			next("incrby:m")
 			next("del:m")
@@ -434,9 +430,7 @@ func TestReplacedAfterExpiry(t *testing.T) {
 		}
 		c.Do("PUBLISH", "__keyevent@0__:begin", "x")
 		events(s, "begin:x")
-		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.Do(strings.Fields(cmd)...)
-		}
+		c.DoAll(tt.commands)
 		c.Do("PUBLISH", "__keyevent@0__:end", "x")
 		got := events(s, "end:x")
 		if want := append(strings.Fields(tt.want), "end:x"); !slices.Equal(got, want) {
@@ -477,9 +471,7 @@ func TestReplacedInOtherDatabase(t *testing.T) {
 		c.Want("SELECT 0", "+OK\r\n")
 		c.Do("PUBLISH", "__keyevent@0__:begin", "x")
 		events(s, "begin:x")
-		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.Do(strings.Fields(cmd)...)
-		}
+		c.DoAll(tt.commands)
 		c.Do("PUBLISH", "__keyevent@0__:end", "x")
 		got := events(s, "end:x")
 		for i := range got {

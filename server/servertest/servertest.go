@@ -217,6 +217,16 @@ func (c *Client) Do(args ...string) string {
 	return c.Reply()
 }
 
+// DoAll sends commands, separated by semicolons, one after the other. Their replies do not matter.
+func (c *Client) DoAll(commands string) {
+	c.T.Helper()
+	for command := range strings.SplitSeq(commands, ";") {
+		if command != "" {
+			c.Do(strings.Fields(command)...)
+		}
+	}
+}
+
 // Want checks the reply to a command, the words of which are separated by blanks.
 func (c *Client) Want(command, reply string) {
 	c.T.Helper()

@@ -54,14 +54,10 @@ func TestBlockedStreamReader(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.Dial(t), h.Dial(t)
-			for _, cmd := range []string{"FLUSHALL", "XADD s 1-1 a 1", "XGROUP CREATE s g $"} {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll("FLUSHALL;XADD s 1-1 a 1;XGROUP CREATE s g $")
 			a.Send(servertest.Encode(strings.Fields(tt.blocked)...))
 			h.BlockedClients(t, 1)
-			for _, cmd := range strings.Split(tt.write, ";") {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll(tt.write)
 			if got := a.Reply(); got != tt.want {
 				t.Errorf("%s: %q, want %q", tt.blocked, got, tt.want)
 			}
@@ -198,16 +194,11 @@ func TestBlockedClaim(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.Dial(t), h.Dial(t)
-			run := func(commands string) {
-				for _, cmd := range strings.FieldsFunc(commands, func(r rune) bool { return r == ';' }) {
-					b.Do(strings.Fields(cmd)...)
-				}
-			}
-			run("FLUSHALL;XADD s 1-0 f v;XADD s 2-0 f v;XGROUP CREATE s g 0;XREADGROUP GROUP g a STREAMS s >;" + tt.before)
+			b.DoAll("FLUSHALL;XADD s 1-0 f v;XADD s 2-0 f v;XGROUP CREATE s g 0;XREADGROUP GROUP g a STREAMS s >;" + tt.before)
 			a.Send(servertest.Encode(strings.Fields(tt.blocked)...))
 			if tt.write != "" {
 				h.BlockedClients(t, 1)
-				run(tt.write)
+				b.DoAll(tt.write)
 			}
 			if got := a.Reply(); !regexp.MustCompile("^" + tt.want + "$").MatchString(got) {
 				t.Errorf("%s: %q, want %q", tt.blocked, got, tt.want)

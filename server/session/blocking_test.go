@@ -80,14 +80,10 @@ func TestBlockedClientIsServed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.Dial(t), h.Dial(t)
 			b.Do("FLUSHALL")
-			for _, cmd := range strings.FieldsFunc(tt.before, func(r rune) bool { return r == ';' }) {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll(tt.before)
 			a.Send(servertest.Encode(strings.Fields(tt.blocked)...))
 			h.BlockedClients(t, 1)
-			for _, cmd := range strings.Split(tt.write, ";") {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll(tt.write)
 			if got := a.Reply(); got != tt.want {
 				t.Errorf("%s: %q, want %q", tt.blocked, got, tt.want)
 			}
@@ -122,9 +118,7 @@ func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 				h.BlockedClients(t, 1)
 				b.Send(servertest.Encode(strings.Fields(tt.second)...))
 				h.BlockedClients(t, 2)
-				for _, cmd := range strings.Split(tt.write, ";") {
-					c.Do(strings.Fields(cmd)...)
-				}
+				c.DoAll(tt.write)
 				if got := a.Reply(); got != tt.firstWant {
 					t.Fatalf("%s: %q, want %q", tt.first, got, tt.firstWant)
 				}

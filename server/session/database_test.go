@@ -188,9 +188,7 @@ func TestWatchAcrossDatabases(t *testing.T) {
 		b.Do("FLUSHALL")
 		b.Do("SET", "k", "v")
 		a.Want("WATCH k", "+OK\r\n")
-		for _, cmd := range strings.Split(tt.other, ";") {
-			b.Do(strings.Fields(cmd)...)
-		}
+		b.DoAll(tt.other)
 		a.Want("MULTI", "+OK\r\n")
 		a.Want("PING", "+QUEUED\r\n")
 		if got := a.Do("EXEC"); got != tt.want {
@@ -267,9 +265,7 @@ func TestFailedExecSelectsNothing(t *testing.T) {
 	h := servertest.Start(t, "redis-databases", "16")
 	c := h.Dial(t)
 	c.Want("SELECT 2", "+OK\r\n")
-	for _, cmd := range []string{"MULTI", "SELECT 3", "SET k v"} {
-		c.Do(strings.Fields(cmd)...)
-	}
+	c.DoAll("MULTI;SELECT 3;SET k v")
 	h.DB.InjectWriteError(engine.NewError("ERR", "write failed"))
 	c.Want("EXEC", "-ERR write failed\r\n")
 	h.DB.InjectWriteError(nil)
@@ -405,10 +401,7 @@ func TestAuthInTransaction(t *testing.T) {
 	h := servertest.Start(t, "requirepass", "p", "namespace.n", "t")
 	c := h.Dial(t)
 	c.Want("AUTH p", "+OK\r\n")
-	for _, cmd := range []string{"MULTI", "SET k default", "AUTH t", "SET k n", "GET k", "AUTH wrong", "GET k",
-		"CONFIG GET port"} {
-		c.Do(strings.Fields(cmd)...)
-	}
+	c.DoAll("MULTI;SET k default;AUTH t;SET k n;GET k;AUTH wrong;GET k;CONFIG GET port")
 	c.Want("EXEC",
 		"*7\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\nn\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$1\r\n"+
 			"n\r\n-ERR admin permission required to perform the command\r\n")

@@ -60,10 +60,7 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 		t.Errorf("%q", r)
 	}
 	c.Want("FCALL read 0", ":1602\r\n")
-	for _, cmd := range []string{"MULTI", "FCALL count 0", "FCALL count 0 SET a 1",
-		"EVAL return(redis.call('FLUSHALL')) 0"} {
-		c.Do(strings.Fields(cmd)...)
-	}
+	c.DoAll("MULTI;FCALL count 0;FCALL count 0 SET a 1;EVAL return(redis.call('FLUSHALL')) 0")
 	c.Want("EXEC", "*3\r\n:1603\r\n:1604\r\n+OK\r\n") // the script needs all locks
 	c.Want("FCALL count 0 FLUSHALL", ":1605\r\n")
 

@@ -56,11 +56,7 @@ func TestIndexedWrites(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.Want("FLUSHALL", "+OK\r\n")
-			for line := range strings.SplitSeq(tt.before, ";") {
-				if line != "" {
-					c.Do(strings.Fields(line)...)
-				}
-			}
+			c.DoAll(tt.before)
 			n := strings.Count(tt.do, ";") + 1
 			require.NoError(t, c.RoundTrip(servertest.Pipeline(strings.Split(tt.do, ";")...), n))
 			var keys []string

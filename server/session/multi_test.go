@@ -69,13 +69,9 @@ func TestWatchedKeys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.Do("FLUSHALL")
-			for _, cmd := range strings.Split(tt.before, ";") {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll(tt.before)
 			a.Want("WATCH "+tt.watch, "+OK\r\n")
-			for _, cmd := range strings.Split(tt.other, ";") {
-				b.Do(strings.Fields(cmd)...)
-			}
+			b.DoAll(tt.other)
 			a.Want("MULTI", "+OK\r\n")
 			a.Want("PING", "+QUEUED\r\n")
 			a.Want("EXEC", tt.want)
@@ -149,9 +145,7 @@ func TestWatchedFieldExpires(t *testing.T) {
 		servertest.InTime(t, 20*time.Millisecond, func(life time.Duration) error {
 			c.Do("UNWATCH")
 			c.Do("DEL", "h")
-			for _, cmd := range strings.Split(others, ";") {
-				c.Do(strings.Fields(cmd)...)
-			}
+			c.DoAll(others)
 			gone("old")
 			return c.Replies(fmt.Sprint("HSETEX h PX ", life.Milliseconds(), " FIELDS 1 f v"), ":1\r\n", "WATCH h", "+OK\r\n")
 		})

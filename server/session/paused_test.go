@@ -141,9 +141,7 @@ func TestPauseHoldsExec(t *testing.T) {
 func TestPauseInExec(t *testing.T) {
 	h := servertest.Start(t)
 	a, b := h.Dial(t), h.Dial(t)
-	for _, cmd := range []string{"MULTI", "SET x 1", "CLIENT PAUSE 60000 WRITE", "SET y 2"} {
-		a.Do(strings.Fields(cmd)...)
-	}
+	a.DoAll("MULTI;SET x 1;CLIENT PAUSE 60000 WRITE;SET y 2")
 	a.Want("EXEC", "*3\r\n+OK\r\n+OK\r\n+OK\r\n")
 	b.Want("MGET x y", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n")
 	b.Send(servertest.Encode("SET", "x", "3"))

@@ -156,10 +156,7 @@ func TestReplyCacheIsBounded(t *testing.T) {
 // made and cached, or taken from the cache.
 func TestRepeatIsOneLookUp(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
-	for _, command := range []string{"ZADD z 1 a 2 b", "RPUSH l a b", "HSET h a 1", "SADD s a", "SET b v",
-		"XADD x 1-1 a b"} {
-		c.Do(strings.Fields(command)...)
-	}
+	c.DoAll("ZADD z 1 a 2 b;RPUSH l a b;HSET h a 1;SADD s a;SET b v;XADD x 1-1 a b")
 	const times = 3
 	for _, tt := range []struct {
 		command      string

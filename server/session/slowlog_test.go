@@ -155,9 +155,7 @@ func TestSlowLogTrims(t *testing.T) {
 func TestSlowLogOfTransaction(t *testing.T) {
 	h := servertest.Start(t, "slowlog-log-slower-than", "0")
 	c := h.Dial(t)
-	for _, cmd := range []string{"MULTI", "INCR n", "DEL x", "EXEC"} {
-		c.Do(strings.Fields(cmd)...)
-	}
+	c.DoAll("MULTI;INCR n;DEL x;EXEC")
 	var got []string
 	for _, e := range h.Sessions().SlowLog().Newest(-1) {
 		got = append(got, e.Args[0])

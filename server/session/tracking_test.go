@@ -17,9 +17,7 @@ func TestTrackedFieldExpires(t *testing.T) {
 	h := servertest.Start(t)
 	w := h.Dial(t)
 	for _, first := range []string{"HSET h live 1", "HSET h live 1;HSETEX h PX 1 FIELDS 1 old v"} {
-		for _, cmd := range strings.Split(first, ";") {
-			w.Do(strings.Fields(cmd)...)
-		}
+		w.DoAll(first)
 		servertest.Eventually(t, "the field before expires", func() bool { return w.Do("HEXISTS", "h", "old") == ":0\r\n" })
 		var c *servertest.Client
 		servertest.InTime(t, 50*time.Millisecond, func(life time.Duration) error {
@@ -63,9 +61,7 @@ func TestTracking(t *testing.T) {
 			w.Do("SET", "a", "1")
 		}
 		c.Do("EXISTS", "a")
-		for _, cmd := range strings.Split(write, ";") {
-			w.Do(strings.Fields(cmd)...)
-		}
+		w.DoAll(write)
 		c.Expect(servertest.Invalidated("a"))
 	}
 	// A key that a script reads.
@@ -207,9 +203,7 @@ func TestTrackingOptions(t *testing.T) {
 		c.Expect(servertest.Invalidated("user:1", "user:2"))
 		w.Do("DEL", "user:1", "user:2")
 		c.Expect(servertest.Invalidated("user:1", "user:2"))
-		for _, command := range []string{"MULTI", "HSET user:1 f v", "HSET user:2 f v", "HSET user:1 g v", "EXEC"} {
-			w.Do(strings.Fields(command)...)
-		}
+		w.DoAll("MULTI;HSET user:1 f v;HSET user:2 f v;HSET user:1 g v;EXEC")
 		c.Expect(servertest.Invalidated("user:1", "user:2")) // each key once
 		w.Do("DEL", "user:1")
 		c.Expect(servertest.Invalidated("user:1"))
@@ -285,9 +279,7 @@ func TestTrackingCaching(t *testing.T) {
 	} {
 		c, w := h.Dial3(t), h.Dial(t)
 		c.Want("CLIENT TRACKING ON "+tc.mode, "+OK\r\n")
-		for cmd := range strings.SplitSeq(tc.between, ";") {
-			c.Do(strings.Fields(cmd)...)
-		}
+		c.DoAll(tc.between)
 		c.Do("GET", "a")
 		w.Do("SET", "a", "1")
 		if tc.tracked {
