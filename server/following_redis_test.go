@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/replication/replica"
 	"github.com/basaltdb/basalt/server/servertest"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // redisMaster simulates a Redis master: its data is an RDB file and a stream of commands, and its backlog is the whole
@@ -133,7 +134,7 @@ func (m *redisMaster) asked() []string {
 func (m *redisMaster) serve(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
-		words, err := readRequest(in)
+		words, err := wiretest.ReadCommand(in)
 		if err != nil {
 			return
 		}
@@ -185,38 +186,6 @@ func (m *redisMaster) feed(c net.Conn, at int) {
 		}
 		at += len(part)
 	}
-}
-
-// readRequest reads a RESP array after any empty lines.
-func readRequest(in *bufio.Reader) (words []string, err error) {
-	number := func() (int, error) {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		if line == "\n" {
-			return -1, nil
-		}
-		return strconv.Atoi(strings.TrimRight(line[1:], "\r\n"))
-	}
-	n := -1
-	for n < 0 {
-		if n, err = number(); err != nil {
-			return nil, err
-		}
-	}
-	for range n {
-		size, err := number()
-		if err != nil {
-			return nil, err
-		}
-		b := make([]byte, size+2)
-		if _, err := io.ReadFull(in, b); err != nil {
-			return nil, err
-		}
-		words = append(words, string(b[:size]))
-	}
-	return words, nil
 }
 
 // TestRedisMaster: the state that a replica of a Redis master shows, and its continuation after a cut and after a

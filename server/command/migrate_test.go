@@ -2,7 +2,6 @@ package command
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // fakeTarget starts a server that replies to each command with the next one of the replies, and closes the connection
@@ -30,21 +30,9 @@ func fakeTarget(t *testing.T, replies ...string) (host, port string, got <-chan 
 		}
 		defer conn.Close()
 		for r := bufio.NewReader(conn); len(replies) > 0; replies = replies[1:] {
-			var n int
-			if _, err := fmt.Fscanf(r, "*%d\r\n", &n); err != nil {
+			words, err := wiretest.ReadCommand(r)
+			if err != nil {
 				return
-			}
-			var words []string
-			for range n {
-				var size int
-				if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
-					return
-				}
-				b := make([]byte, size+2)
-				if _, err := io.ReadFull(r, b); err != nil {
-					return
-				}
-				words = append(words, string(b[:size]))
 			}
 			if words[0] == "RESTORE" {
 				words[3] = "..."

@@ -4,10 +4,11 @@ package peertest
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"sync"
+
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // Node answers commands. The zero value answers every command with +OK.
@@ -46,7 +47,7 @@ func (n *Node) serve(c net.Conn) {
 		}
 	}()
 	for {
-		cmd, err := read(in)
+		cmd, err := wiretest.ReadCommand(in)
 		if err != nil {
 			return
 		}
@@ -65,23 +66,4 @@ func (n *Node) serve(c net.Conn) {
 		}
 		replies <- reply
 	}
-}
-
-// read reads a command.
-func read(in *bufio.Reader) (cmd []string, err error) {
-	var n, size int
-	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
-		return nil, err
-	}
-	for range n {
-		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+2)
-		if _, err := io.ReadFull(in, word); err != nil {
-			return nil, err
-		}
-		cmd = append(cmd, string(word[:size]))
-	}
-	return cmd, nil
 }

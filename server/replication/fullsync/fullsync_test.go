@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // source replies as a master that has made a checkpoint in a directory.
@@ -84,17 +85,11 @@ func (s *source) send(c net.Conn, b []byte) bool {
 
 func (s *source) serve(c net.Conn) {
 	defer c.Close()
-	in := bufio.NewReader(c)
-	var words []string
-	var n int
-	fmt.Fscanf(in, "*%d\r\n", &n)
-	for range n {
-		var word string
-		fmt.Fscanf(in, "$%d\r\n", new(int))
-		fmt.Fscanf(in, "%s\r\n", &word)
-		words = append(words, word)
+	words, err := wiretest.ReadCommand(bufio.NewReader(c))
+	if err != nil {
+		return
 	}
-	if n == 1 {
+	if len(words) == 1 {
 		s.send(c, proto.AppendFileList(nil, s.names))
 		return
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // calm are options of a database in which nothing happens by itself.
@@ -463,12 +464,13 @@ func serve(m *master.Master, c link) {
 	in := bufio.NewReader(c)
 	var conf proto.Conf
 	for {
-		words, err := request(in)
+		command, err := wiretest.ReadCommand(in)
 		if err != nil {
 			c.Close()
 			return
 		}
-		switch strings.ToLower(string(words[0])) {
+		words := enginetest.Bytes(command...)
+		switch strings.ToLower(command[0]) {
 		case "_db_name":
 			c.Write(proto.AppendName(nil, "change.me.db"))
 		case "replconf":
@@ -496,25 +498,6 @@ func serve(m *master.Master, c link) {
 			return
 		}
 	}
-}
-
-// request reads an array of bulk strings.
-func request(in *bufio.Reader) (words [][]byte, err error) {
-	var n, size int
-	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
-		return nil, err
-	}
-	for range n {
-		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+2)
-		if _, err := io.ReadFull(in, word); err != nil {
-			return nil, err
-		}
-		words = append(words, word[:size])
-	}
-	return words, nil
 }
 
 func dump(t testing.TB, db *engine.DB) (all []string) {

@@ -2,8 +2,11 @@
 package wiretest
 
 import (
+	"bufio"
 	"net"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // SocketPair returns both ends of a TCP connection with small buffers.
@@ -31,4 +34,23 @@ func SocketPair(t testing.TB) (here, there net.Conn) {
 	there.(*net.TCPConn).SetReadBuffer(16 << 10)
 	t.Cleanup(func() { here.Close(); there.Close() })
 	return here, there
+}
+
+// ReadCommand reads a command as clients send it, an array of strings, after any empty lines.
+func ReadCommand(in *bufio.Reader) (words []string, err error) {
+	for {
+		first, err := in.Peek(1)
+		if err != nil {
+			return nil, err
+		}
+		if first[0] != '\n' {
+			break
+		}
+		in.Discard(1)
+	}
+	command, err := resp.ReadReply(in, resp.ReplyLimits{Text: 1 << 30, Keep: 1 << 30, Elems: 1 << 20, Depth: 1})
+	for _, word := range command.Elems {
+		words = append(words, string(word.Text))
+	}
+	return words, err
 }
