@@ -1,12 +1,9 @@
 package migrate
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -122,24 +120,17 @@ func (c *copier) follow(ctx context.Context, at place) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
-	defer conn.Close()
-	nc, in := conn.Detach()
-	ask := func(request []byte) ([]byte, error) {
-		nc.SetDeadline(time.Now().Add(streamTimeout))
-		if _, err := nc.Write(request); err != nil {
-			return nil, err
-		}
-		line, err := in.ReadBytes('\n')
-		return []byte(strings.TrimRight(string(line), "\r\n")), err
-	}
+	nc, _ := conn.Detach() // nothing comes without a request
+	l := lineconn.Stream{Conn: lineconn.New(ctx, nc, nil)}
+	defer l.Close()
 	requests := [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}),
 		proto.AppendCapa(nil, false)}
 	for _, request := range requests {
-		if _, err := ask(request); err != nil { // an old Kvrocks knows no capabilities
+		if _, err := l.Ask(request, proto.MaxLine, streamTimeout); err != nil { // an old Kvrocks knows no capabilities
 			return err
 		}
 	}
-	line, err := ask(proto.AppendPSync(nil, proto.PSync{ID: at.id, Next: at.next}))
+	line, err := l.Ask(proto.AppendPSync(nil, proto.PSync{ID: at.id, Next: at.next}), proto.MaxLine, streamTimeout)
 	if err != nil {
 		return err
 	}
@@ -153,28 +144,19 @@ func (c *copier) follow(ctx context.Context, at place) error {
 	c.trouble.Store(nil)
 	r := c.begin(int64(at.next - 1))
 	c.stage.Store(streaming)
-	return r.stop(c.stream(nc, in, at, r))
+	return r.stop(c.stream(&l, at, r))
 }
 
 // stream passes the batches of the stream to the rounds.
-func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) error {
-	buf := make([]byte, 0, 1<<20)
-	acked := time.Now()
+func (c *copier) stream(l *lineconn.Stream, at place, r *rounds) error {
+	acked, asked := time.Now(), false
 	ch, end := &changes{seen: map[key]bool{}}, at
 	for {
-		used, asked := 0, false
-		for {
-			f, n, need, err := proto.ReadFrame(buf[used:], math.MaxInt32)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				if need > cap(buf)-used {
-					buf = append(make([]byte, 0, 2*need), buf[used:]...)
-					used = 0
-				}
-				break
-			}
+		f, ok, err := l.Frame()
+		if err != nil {
+			return err
+		}
+		if ok {
 			switch f.Kind {
 			case proto.KindBatch:
 				if err := c.noteBatch(ch, &end, &f); err != nil {
@@ -183,7 +165,7 @@ func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) erro
 			case proto.KindGetAck:
 				asked = true
 			}
-			used += n
+			continue
 		}
 		if end != at {
 			if err := r.add(ch, c.placeText(end), int64(end.next-1)); err != nil {
@@ -194,19 +176,15 @@ func (c *copier) stream(nc net.Conn, in *bufio.Reader, at place, r *rounds) erro
 			r.taken.Store(int64(at.next - 1))
 		}
 		if asked || time.Since(acked) > ackEvery {
-			acked = time.Now()
-			nc.SetWriteDeadline(acked.Add(streamTimeout))
-			if _, err := nc.Write(proto.AppendAck(nil, uint64(r.applied()))); err != nil {
+			acked, asked = time.Now(), false
+			l.SetWriteDeadline(acked.Add(streamTimeout))
+			if _, err := l.Write(proto.AppendAck(nil, uint64(r.applied()))); err != nil {
 				return err
 			}
 		}
-		buf = buf[:copy(buf, buf[used:])]
-		nc.SetReadDeadline(time.Now().Add(streamTimeout))
-		n, err := in.Read(buf[len(buf):cap(buf)])
-		if n == 0 && err != nil {
+		if err := l.Fill(streamTimeout); err != nil {
 			return err
 		}
-		buf = buf[:len(buf)+n]
 	}
 }
 

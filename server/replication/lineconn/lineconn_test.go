@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +100,42 @@ func TestCopyN(t *testing.T) {
 	}
 	if line, err := c.Line(10); string(line) != "jk" || *came != 16 {
 		t.Errorf("%q, %v, %d bytes", line, err, *came)
+	}
+}
+
+// TestStream: frames of any length come out as they went in, however they are cut, up to the end of the connection.
+func TestStream(t *testing.T) {
+	var sent []string
+	var bytes []byte
+	for _, size := range []int{12, 13, 300_000, 12, 64 << 10, 5 << 20, 12, 100} {
+		sent = append(sent, strings.Repeat(string(rune('a'+len(sent))), size))
+		bytes = proto.AppendFrame(bytes, sent[len(sent)-1])
+	}
+	for _, piece := range []int{1 << 10, 100_000, len(bytes)} {
+		ours, theirs := net.Pipe()
+		go func() {
+			for part := range slices.Chunk(bytes, piece) {
+				theirs.Write(part)
+			}
+			theirs.Close()
+		}()
+		s := Stream{Conn: New(t.Context(), ours, nil)}
+		var got []string
+		var err error
+		for err == nil {
+			f, ok, e := s.Frame()
+			switch {
+			case e != nil:
+				t.Fatal(e)
+			case ok:
+				got = append(got, string(f.Payload))
+			default:
+				err = s.Fill(time.Minute)
+			}
+		}
+		if !slices.Equal(got, sent) || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("in pieces of %d bytes: %d frames of %d, %v", piece, len(got), len(sent), err)
+		}
+		s.Close()
 	}
 }
