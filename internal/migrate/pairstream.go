@@ -21,7 +21,7 @@ func (x *pair) stream() error {
 	for _, name := range []string{"last-generated-id", "max-deleted-entry-id", "entries-added"} {
 		a, b := member(&src[1], name), member(&dst[1], name)
 		if a != nil && b != nil && !equal(a, b) {
-			return differ("%s: %s and %s", name, printed(a), printed(b))
+			return differ("%s: %s and %s", name, a, b)
 		}
 	}
 	groups, err := sameGroups(&src[2], &dst[2])
@@ -47,13 +47,6 @@ func member(r *resp.Reply, name string) *resp.Reply {
 		}
 	}
 	return nil
-}
-
-func printed(r *resp.Reply) string {
-	if r.Kind == ':' {
-		return strconv.FormatInt(r.Int, 10)
-	}
-	return string(r.Text)
 }
 
 // sameGroups compares replies to XINFO GROUPS, and returns the names of groups with pending entries.
