@@ -289,7 +289,7 @@ func (g *target) counted() {
 		if _, err := c.Do("SELECT", db); err != nil {
 			g.t.Fatal(err)
 		}
-		eventually(g.t, fmt.Sprintf("DBSIZE of database %s is %d", db, n), func() bool {
+		servertest.Eventually(g.t, fmt.Sprintf("DBSIZE of database %s is %d", db, n), func() bool {
 			r, err := c.Do("DBSIZE")
 			require.NoError(g.t, err)
 			return r.Int == n
@@ -300,7 +300,7 @@ func (g *target) counted() {
 // gone waits until the table files that were being written are gone.
 func (g *target) gone() {
 	g.t.Helper()
-	eventually(g.t, "the table files are gone", func() bool {
+	servertest.Eventually(g.t, "the table files are gone", func() bool {
 		_, err := os.Stat(g.filesDir())
 		return os.IsNotExist(err)
 	})
@@ -439,7 +439,7 @@ func caughtUp(t *testing.T, master, replica *process) {
 		line, _, _ := strings.Cut(rest, "\r\n")
 		return line
 	}
-	eventually(t, "the replica has what its master has", func() bool {
+	servertest.Eventually(t, "the replica has what its master has", func() bool {
 		return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") &&
 			offset(replica) == offset(master)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/resp"
 
 	"github.com/basaltdb/basalt/internal/require"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // startRedisServer starts a redis-server with some options, on a free port.
@@ -112,31 +113,25 @@ func TestKilledReplicaOfRedis(t *testing.T) {
 	go func() { written <- count(redis.addr, stop) }()
 	const rounds = 6
 	up := func(p *process) bool { return p.infoField("replication", "master_link_status") == "up" }
-	eventually := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: it did not happen", what)
-			}
-		}
-	}
 	var replica *process
 	for range rounds {
 		replica = start(t, args...)
-		eventually("the link comes up", func() bool { return up(replica) })
+		servertest.Eventually(t, "the link comes up", func() bool { return up(replica) })
 		if n := redis.do("CLIENT", "KILL", "TYPE", "replica"); n != "1" {
 			t.Errorf("%s connections were cut", n)
 		}
-		eventually("the link comes up again", func() bool { return up(replica) })
+		servertest.Eventually(t, "the link comes up again", func() bool { return up(replica) })
 		at := replica.infoField("replication", "slave_repl_offset")
-		eventually("the stream goes on", func() bool { return replica.infoField("replication", "slave_repl_offset") != at })
+		servertest.Eventually(t, "the stream goes on", func() bool {
+			return replica.infoField("replication", "slave_repl_offset") != at
+		})
 		replica.cmd.Process.Signal(syscall.SIGKILL)
 		replica.cmd.Wait()
 	}
 	replica = start(t, args...)
 	close(stop)
 	require.NoError(t, <-written)
-	eventually("the replica catches up", func() bool {
+	servertest.Eventually(t, "the replica catches up", func() bool {
 		return up(replica) &&
 			replica.infoField("replication", "slave_repl_offset") == redis.infoField("replication", "master_repl_offset")
 	})

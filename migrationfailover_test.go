@@ -9,6 +9,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/cluster/migration/stage"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // TestMigrationFailover kills the master of the source or of the destination in a migration, before the controller
@@ -118,13 +119,13 @@ func TestOwnerChangesWhileAsked(t *testing.T) {
 	replica.want("+OK", "CLUSTERX", "SETNODES", text, version)
 	source.goOn(stage.Log)
 	source.stopped(stage.Moved)
-	eventually(t, "the destination asks the source", func() bool {
+	servertest.Eventually(t, "the destination asks the source", func() bool {
 		return strings.Contains(source.do("INFO", "commandstats"), "cmdstat_persist:")
 	})
 	source.want("+OK", "CLUSTERX", "SETNODES", text, version)
 	destination.want("+OK", "CLUSTERX", "SETNODES", text, version)
 	source.goOn(stage.Moved)
-	eventually(t, "the destination deletes what has come", func() bool {
+	servertest.Eventually(t, "the destination deletes what has come", func() bool {
 		return destination.do("DBSIZE") == ":0\r\n"
 	})
 	if got := destination.do("GET", m.fixed[0]); !strings.HasPrefix(got, "-MOVED ") {
@@ -152,7 +153,9 @@ func TestImportFailover(t *testing.T) {
 	destination.goOn(stage.Imported)
 	m.shards[1][0], m.shards[1][1] = replica, destination
 	m.tell(0)
-	eventually(t, "the new master deletes what has come", func() bool { return replica.do("DBSIZE") == ":0\r\n" })
+	servertest.Eventually(t, "the new master deletes what has come", func() bool {
+		return replica.do("DBSIZE") == ":0\r\n"
+	})
 	destination.start()
 	m.tell(0)
 	m.caughtUp(1)
@@ -199,7 +202,7 @@ func (m *mover) caughtUp(shard int) {
 		return line
 	}
 	master, replica := m.shards[shard][0], m.shards[shard][1]
-	eventually(m.t, "the replica has what its master has", func() bool {
+	servertest.Eventually(m.t, "the replica has what its master has", func() bool {
 		is := replica.do("INFO", "replication")
 		return strings.Contains(is, "master_link_status:up") && offset(replica) == offset(master)
 	})

@@ -69,7 +69,7 @@ func (d stops) set(t testing.TB, step string) {
 // await waits until the process has stopped there.
 func (d stops) await(t testing.TB, step string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("a process stops at %q", step), func() bool {
+	servertest.Eventually(t, fmt.Sprintf("a process stops at %q", step), func() bool {
 		text, _ := os.ReadFile(d.file(step))
 		return len(text) > 0
 	})
@@ -124,7 +124,7 @@ func (n *clusterNode) start() {
 // says waits until the log of the node has a line with a text.
 func (n *clusterNode) says(text string) {
 	n.t.Helper()
-	eventually(n.t, fmt.Sprintf("%s logs %q", n.id[:1], text), func() (found bool) {
+	servertest.Eventually(n.t, fmt.Sprintf("%s logs %q", n.id[:1], text), func() (found bool) {
 		n.logged.Range(func(line, _ any) bool {
 			found = strings.Contains(line.(string), text)
 			return !found
@@ -182,15 +182,6 @@ func (n *clusterNode) info(field string) string {
 	}
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not in time: " + what)
-		}
-	}
 }
 
 // mover is a cluster of two shards between which slots move, under a load.
@@ -267,7 +258,9 @@ func (m *mover) migrate() {
 // end waits for the end of a migration and reports whether the slots have moved.
 func (m *mover) end(source *clusterNode) (moved bool) {
 	m.t.Helper()
-	eventually(m.t, "the end of the migration", func() bool { return source.info("migrating_state") != "start" })
+	servertest.Eventually(m.t, "the end of the migration", func() bool {
+		return source.info("migrating_state") != "start"
+	})
 	moved = strings.HasPrefix(source.do("GET", "{"+m.tags[0]+"}fixed:0"), "-MOVED ")
 	if state := source.info("migrating_state"); moved != (state == "success") {
 		m.t.Errorf("moved: %v, and CLUSTER INFO says %q", moved, state)
