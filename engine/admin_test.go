@@ -137,11 +137,7 @@ func readWAL(t *testing.T, db *engine.DB, from uint64) (puts map[uint64]string, 
 		if r.Sequence() != seq {
 			t.Errorf("the batch at %d says %d", seq, r.Sequence())
 		}
-		for {
-			rec, ok := r.Next()
-			if !ok {
-				break
-			}
+		for _, rec := range enginetest.Records(t, rep) {
 			switch {
 			case rec.Kind == batch.LogData:
 				logData = append(logData, string(rec.Value))
@@ -153,9 +149,6 @@ func readWAL(t *testing.T, db *engine.DB, from uint64) (puts map[uint64]string, 
 			if rec.Kind.Counted() {
 				seq++
 			}
-		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -120,19 +121,12 @@ func TestStreamBatchesAreKvrocks(t *testing.T) {
 // streamRecords prints the records of a batch. kvrocks: Kvrocks has written the batch.
 func streamRecords(t *testing.T, rep []byte, kvrocks bool) (lines []string) {
 	t.Helper()
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+	for _, rec := range enginetest.Records(t, rep) {
 		line, err := streamRecord(&rec, kvrocks, len(lines))
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines = append(lines, line)
-	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
 	}
 	return lines
 }

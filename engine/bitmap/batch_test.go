@@ -1,7 +1,6 @@
 package bitmap_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,23 +11,12 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 )
 
-// recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
-func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
-		"", " = bitmap", "")
-	var lines []string
-	var r fixture.Renderer
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range some {
-			lines = append(lines, strings.TrimSuffix(short.Replace(l), ` ""`))
-		}
+// show returns records without the namespace and the versions.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) []string {
+		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
+			" #1", "", " #2", "", " = bitmap", "", ` ""`, "")
 	}
-	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order. Where Kvrocks
@@ -152,12 +140,7 @@ func TestBatches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wipe(t, db, keys)
-			if c.before != nil {
-				update(t, db, keys, c.before)
-			}
-			if got := recordsOf(t, db, keys, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, db, keys, c.before, c.f, show(t), c.want)
 		})
 	}
 }

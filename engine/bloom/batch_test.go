@@ -2,7 +2,6 @@ package bloom_test
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,18 +14,18 @@ import (
 // metadata finds the size and the number of filters in a rendered metadata record.
 var metadata = regexp.MustCompile(`size (\d+) "\\x00\\x(..)`)
 
-// recordsOf returns the records that f writes to the WAL, without the namespace, and of metadata
-// only the size and the number of filters.
-func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) (lines []string) {
-	t.Helper()
-	for _, l := range fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, key, f) })) {
-		l, value, _ := strings.Cut(strings.ReplaceAll(l, ns+"/", ""), " = ")
-		if m := metadata.FindStringSubmatch(value); m != nil {
-			l += " size " + m[1] + " filters " + m[2]
+// show returns records without the namespace, and of metadata only the size and the number of filters.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) (lines []string) {
+		for _, l := range fixture.Lines(t, batches, ns+"/", "") {
+			l, value, _ := strings.Cut(l, " = ")
+			if m := metadata.FindStringSubmatch(value); m != nil {
+				l += " size " + m[1] + " filters " + m[2]
+			}
+			lines = append(lines, l)
 		}
-		lines = append(lines, l)
+		return lines
 	}
-	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes (redis_bloom_chain.cc), in its
@@ -69,13 +68,7 @@ func TestBatches(t *testing.T) {
 			`log data "9 insert"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, key, c.before)
-			}
-			if got := recordsOf(t, db, key, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,33 @@ func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 	}
 }
 
+// Records returns the records of write batches, whose memory they share.
+func Records(t testing.TB, batches ...[]byte) (records []batch.Record) {
+	t.Helper()
+	for _, rep := range batches {
+		r, err := batch.NewReader(rep)
+		require.NoError(t, err)
+		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+			records = append(records, rec)
+		}
+		require.NoError(t, r.Err())
+	}
+	return records
+}
+
+// WantBatches checks what f writes to the log, after before has made the data, nil = none: the lines that show makes of
+// the batches. Both hold the locks of the keys.
+func WantBatches(t testing.TB, db *engine.DB, keys [][]byte, before, f func(tx *engine.Tx) error,
+	show func(batches [][]byte) []string, want []string) {
+	t.Helper()
+	if before != nil {
+		Update(t, db, keys, before)
+	}
+	if got := show(Batches(t, db, func() { Update(t, db, keys, f) })); !slices.Equal(got, want) {
+		t.Errorf("records\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // LastBatch describes the batch in the log that begins with a sequence number: its records, separated by commas,
 //
 //	log DATA
@@ -129,10 +157,8 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 	if err != nil || rep == nil {
 		t.Fatalf("no batch: %v", err)
 	}
-	r, err := batch.NewReader(rep)
-	require.NoError(t, err)
 	var records []string
-	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+	for _, rec := range Records(t, rep) {
 		switch {
 		case rec.Kind == batch.LogData:
 			records = append(records, fmt.Sprintf("log %s", rec.Value))
@@ -146,7 +172,6 @@ func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 			records = append(records, fmt.Sprintf("%s %s %s %s", rec.Kind, rec.Family, s.UserKey, s.Sub))
 		}
 	}
-	require.NoError(t, r.Err())
 	return strings.Join(records, ", ")
 }
 

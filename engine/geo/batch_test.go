@@ -1,8 +1,6 @@
 package geo
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine"
@@ -11,16 +9,12 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 )
 
-// recordsOf returns the records that f writes to the WAL, without the namespace, versions and empty values.
-func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
-		"", " = zset", "", ` = ""`, "", ` ""`, "")
-	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, f) }))
-	for i, l := range lines {
-		lines[i] = short.Replace(l)
+// show returns records without the namespace and the versions.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) []string {
+		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
+			" #1", "", " #2", "", " = zset", "", ` = ""`, "", ` ""`, "")
 	}
-	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order: what comes last
@@ -62,13 +56,7 @@ func TestBatches(t *testing.T) {
 		{"store nothing", adding(0, sicily[:2]...), store(1), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, keys, c.before)
-			}
-			if got := recordsOf(t, db, keys, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show(t), c.want)
 		})
 	}
 }

@@ -162,13 +162,7 @@ func TestTTLBatches(t *testing.T) {
 			[]string{`log data "2"`, `delete default "a"`, `put metadata = hash size 0 ""`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, key, c.before)
-			}
-			if got := recordsOf(t, db, key, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
 		})
 	}
 }

@@ -10,29 +10,10 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 )
 
-// linesOf returns the records of write batches, without the versions.
-func linesOf(t *testing.T, reps ...[]byte) []string {
-	t.Helper()
-	var lines []string
-	for _, rep := range reps {
-		var r fixture.Renderer
-		some, err := r.Lines(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, some...)
-	}
-	return lines
-}
-
 // recordsOf returns the records that f writes to the WAL.
 func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	var lines []string
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
-		lines = append(lines, linesOf(t, rep)...)
-	}
-	return lines
+	return fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, f) }))
 }
 
 // TestRecordedBatches makes the HyperLogLogs of the recorded data directory, and compares the batches with those that
@@ -40,7 +21,7 @@ func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx)
 func TestRecordedBatches(t *testing.T) {
 	recorded := map[string][]string{}
 	for _, b := range fixture.WAL(t) {
-		lines := linesOf(t, b.Rep)
+		lines := fixture.Lines(t, [][]byte{b.Rep})
 		for _, key := range []string{"hll:a", "hll:b", "hll:merged"} {
 			last := lines[len(lines)-1]
 			if strings.HasPrefix(last, `put metadata `+ns+`/"`+key+`"`) {

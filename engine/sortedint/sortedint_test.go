@@ -94,6 +94,10 @@ func TestBatches(t *testing.T) {
 	db := enginetest.Open(t)
 	sub := func(id byte) string { return `"si" "\x00\x00\x00\x00\x00\x00\x00` + string(id) + `"` }
 	const log = `log data "7"`
+	show := func(batches [][]byte) []string {
+		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", " #1", "", " = sortedint", "", ` = ""`, "",
+			` ""`, "")
+	}
 	for _, c := range []struct {
 		name   string
 		before []uint64
@@ -122,22 +126,9 @@ func TestBatches(t *testing.T) {
 				}
 				return errors.Join(err, add(c.before...)(tx))
 			})
-			if got := recordsOf(t, db, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, db, keys, nil, c.f, show, c.want)
 		})
 	}
-}
-
-// recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
-func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", " #1", "", " = sortedint", "", ` = ""`, "")
-	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, f) }))
-	for i, l := range lines {
-		lines[i] = strings.TrimSuffix(short.Replace(l), ` ""`)
-	}
-	return lines
 }
 
 func TestWrongType(t *testing.T) {

@@ -19,12 +19,8 @@ import (
 func records(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
 	t.Helper()
 	var lines []string
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, f) }) {
-		r, err := batch.NewReader(rep)
-		require.NoError(t, err)
-		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
-			lines = append(lines, line(t, &rec))
-		}
+	for _, rec := range enginetest.Records(t, enginetest.Batches(t, db, func() { update(t, db, f) })...) {
+		lines = append(lines, line(t, &rec))
 	}
 	return lines
 }

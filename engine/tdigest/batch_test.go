@@ -3,8 +3,6 @@ package tdigest_test
 import (
 	"encoding/hex"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
@@ -15,25 +13,14 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// recordsOf returns the records that f writes to the WAL: of subkeys what follows the version, of metadata what
-// changes.
-func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) (lines []string) {
-	t.Helper()
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
-		r, err := batch.NewReader(rep)
-		require.NoError(t, err)
-		for {
-			rec, ok := r.Next()
-			if !ok {
-				break
-			}
+// show describes records: of subkeys what follows the version, of metadata what changes.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) (lines []string) {
+		for _, rec := range enginetest.Records(t, batches...) {
 			lines = append(lines, line(t, &rec))
 		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
-		}
+		return lines
 	}
-	return lines
 }
 
 func line(t *testing.T, rec *batch.Record) string {
@@ -128,13 +115,7 @@ func TestBatches(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, key, c.before)
-			}
-			if got := recordsOf(t, db, key, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key, []byte("other")}, c.before, c.f, show(t), c.want)
 		})
 	}
 }

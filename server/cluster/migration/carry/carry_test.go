@@ -128,9 +128,7 @@ func TestRaw(t *testing.T) {
 			if len(cmd) != 2 || cmd[0] != "APPLYBATCH" {
 				t.Fatalf("%q", cmd)
 			}
-			r, err := batch.NewReader([]byte(cmd[1]))
-			require.NoError(t, err)
-			for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+			for _, rec := range enginetest.Records(t, []byte(cmd[1])) {
 				if rec.Kind == batch.Put {
 					all = append(all, fmt.Sprintf("%s %x %x", rec.Family, rec.Key, rec.Value))
 				}
@@ -246,11 +244,7 @@ func TestMirrorRange(t *testing.T) {
 			if cmd[0] != "APPLYBATCH" {
 				continue
 			}
-			r, err := batch.NewReader([]byte(cmd[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+			for _, rec := range enginetest.Records(t, []byte(cmd[1])) {
 				switch {
 				case rec.Family != cf.Stream:
 				case rec.Kind == batch.Put:
