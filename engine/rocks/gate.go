@@ -97,17 +97,14 @@ func (g *gate) wait(every time.Duration, waiting func(users int64)) {
 			select {
 			case <-g.left:
 			case <-t.C:
+				var users int64
+				for i := range g.lanes {
+					users += g.lanes[i].users.Load()
+				}
 				if waiting != nil {
-					waiting(g.users())
+					waiting(users)
 				}
 			}
 		}
 	}
-}
-
-func (g *gate) users() (n int64) {
-	for i := range g.lanes {
-		n += g.lanes[i].users.Load()
-	}
-	return n
 }

@@ -59,15 +59,6 @@ func (s *stream) references() (*references, error) {
 	return r, err
 }
 
-// group returns a group by its name, nil if it does not exist.
-func (r *references) group(name []byte) *referrer {
-	i := slices.IndexFunc(r.groups, func(g *referrer) bool { return bytes.Equal(g.name, name) })
-	if i < 0 {
-		return nil
-	}
-	return r.groups[i]
-}
-
 // log writes the log data before the first change.
 func (r *references) log() {
 	if r.logs {
@@ -214,9 +205,11 @@ func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Ref
 	}
 	var acker *referrer
 	if group != nil {
-		if acker = r.group(*group); acker == nil {
+		i := slices.IndexFunc(r.groups, func(g *referrer) bool { return bytes.Equal(g.name, *group) })
+		if i < 0 {
 			return list, nil
 		}
+		acker = r.groups[i]
 		if refs == KeepRefs { // the other groups do not matter
 			r.groups = []*referrer{acker}
 		}

@@ -35,7 +35,9 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if memory <= 0 {
-				memory = sortMemory(memplan.Detect().Bytes)
+				// What is sorted at once becomes one range of table files: the larger, the fewer files overlap, and the less
+				// is compacted.
+				memory = int(min(max(memplan.Detect().Bytes/8, 64<<20), 1<<30) >> 20)
 			}
 			o.Path, o.Memory = args[0], memory<<20
 			if err := target(to, &o.Server, &o.Dir); err != nil {
@@ -62,10 +64,6 @@ A directory must be new. Records are sorted and written as RocksDB table files, 
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
-
-// sortMemory returns the default of --memory in MiB for a machine or a container with so many bytes. What is sorted at
-// once becomes one range of table files: the larger, the fewer files overlap, and the less is compacted.
-func sortMemory(bytes uint64) int { return int(min(max(bytes/8, 64<<20), 1<<30) >> 20) }
 
 // target parses a server or a directory: a directory has a slash or no colon.
 func target(s string, server **transfer.Address, dir *string) error {

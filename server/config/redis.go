@@ -53,12 +53,3 @@ func (st *state) redisLogLevel() string {
 	}
 	return level
 }
-
-// logLevelOf returns the value of log-level that a value of loglevel stands for.
-func logLevelOf(redis setting.Value) setting.Value {
-	v, err := setting.Table[logLevel].Parse("", setting.LogLevels[redis.Text])
-	if err != nil {
-		panic(err) // every value of LogLevels is a level
-	}
-	return v
-}

@@ -109,7 +109,10 @@ func (c *Config) set(protected bool, pairs []string) error {
 		}
 		if i == redisLogLevel {
 			st.set(i, v)
-			i, v = logLevel, logLevelOf(v)
+			i = logLevel
+			if v, err = setting.Table[i].Parse("", setting.LogLevels[v.Text]); err != nil {
+				panic(err) // every value of LogLevels is a level
+			}
 		}
 		if v != old.values[i] || s.Volatile {
 			st.set(i, v)

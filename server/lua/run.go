@@ -112,7 +112,10 @@ func (st *state) exec(r *Run) error {
 		if k := st.job.kill.Load(); k != nil {
 			st.stop = k // it was to be run again: whoever has killed it was told that it ends
 		}
-		return st.stopError(r)
+		if s, ok := errors.AsType[*Stopped](st.stop); ok {
+			return &Stopped{Text: "ERR " + s.Text + st.suffix(r)}
+		}
+		return st.stop
 	}
 	if err != nil {
 		return st.scriptError(r, err)
@@ -366,13 +369,6 @@ func (st *state) suffix(r *Run) string {
 		source = oneLine(name)
 	}
 	return fmt.Sprintf(" script: %s, on %s:%d.", r.name(), source, st.errLine)
-}
-
-func (st *state) stopError(r *Run) error {
-	if s, ok := errors.AsType[*Stopped](st.stop); ok {
-		return &Stopped{Text: "ERR " + s.Text + st.suffix(r)}
-	}
-	return st.stop
 }
 
 // scriptError makes the reply of an error that the script has not caught.

@@ -71,17 +71,10 @@ func (w *writer) run(addr string, acked func()) error {
 			}
 			w.acked++
 			acked()
-			w.remember(o)
+			const kept = 10
+			w.recent = append(w.recent[max(0, len(w.recent)-kept+1):], command(o))
 		}
 	}
-}
-
-func (w *writer) remember(o op) {
-	const kept = 10
-	if len(w.recent) == kept {
-		w.recent = append(w.recent[:0], w.recent[1:]...)
-	}
-	w.recent = append(w.recent, command(o))
 }
 
 // settle compares got, the writer's data in the server after a restart, with the allowed states: all acknowledged
