@@ -19,29 +19,12 @@ import (
 
 const ns = cf.DefaultNamespace
 
-func keys(k ...string) [][]byte {
-	var out [][]byte
-	for _, s := range k {
-		out = append(out, []byte(s))
-	}
-	return out
-}
+var keys = enginetest.Bytes
 
 // setHash writes a hash as the hash type does, with the given fields.
 func setHash(t testing.TB, db *engine.DB, key string, fields ...string) {
 	t.Helper()
-	require.NoError(t, db.Update(ns, keys(key), func(tx *engine.Tx) error {
-		rec, err := tx.Load([]byte(key), cf.TypeHash)
-		if err != nil {
-			return err
-		}
-		for _, f := range fields {
-			tx.Put(cf.Default, tx.Subkey(&rec, []byte(f)), []byte("v"+f))
-			rec.Size++
-		}
-		tx.Save(&rec, nil)
-		return nil
-	}))
+	require.NoError(t, putHash(db, key, fields...))
 }
 
 func TestUpdateIsVisibleAfterCommitOnly(t *testing.T) {

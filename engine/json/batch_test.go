@@ -15,12 +15,7 @@ import (
 
 const ns = cf.DefaultNamespace
 
-func keysOf(names ...string) (keys [][]byte) {
-	for _, n := range names {
-		keys = append(keys, []byte(n))
-	}
-	return keys
-}
+var keysOf = enginetest.Bytes
 
 func path(t testing.TB, s string) *json.Path {
 	t.Helper()

@@ -20,13 +20,7 @@ const (
 	later = math.MaxInt64 - 1
 )
 
-func list(words ...string) [][]byte {
-	out := make([][]byte, len(words))
-	for i, w := range words {
-		out[i] = []byte(w)
-	}
-	return out
-}
+var list = enginetest.Bytes
 
 // update runs f in a transaction that has the locks of the keys.
 func update(t testing.TB, db *engine.DB, locked string, f func(tx *engine.Tx) error) {

@@ -20,13 +20,7 @@ const (
 	limit = 1 << 20
 )
 
-func list(words ...string) [][]byte {
-	out := make([][]byte, len(words))
-	for i, w := range words {
-		out[i] = []byte(w)
-	}
-	return out
-}
+var list = enginetest.Bytes
 
 // update runs f in a transaction that has the lock of the key k.
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {

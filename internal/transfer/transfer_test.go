@@ -20,6 +20,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/crc64"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/rdb"
@@ -36,12 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func elems(s ...string) (b [][]byte) {
-	for _, s := range s {
-		b = append(b, []byte(s))
-	}
-	return b
-}
+var elems = enginetest.Bytes
 
 // many returns n different strings, enough of them for a value in several parts.
 func many(n int) [][]byte {

@@ -9,12 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-func bytesOf(args ...string) (out [][]byte) {
-	for _, a := range args {
-		out = append(out, []byte(a))
-	}
-	return out
-}
+var bytesOf = enginetest.Bytes
 
 func TestResolve(t *testing.T) {
 	long := strings.Repeat("x", 200)
