@@ -201,8 +201,8 @@ func (t *target) begin(auth [][]byte, database int64) error {
 		t.command("AUTH", auth...)
 	}
 	t.command("SELECT", strconv.AppendInt(nil, database, 10))
-	if t.flush() != nil {
-		return errMigrateWrite
+	if err := t.flush(); err != nil {
+		return err
 	}
 	for range commands {
 		line, err := t.line()
@@ -221,11 +221,11 @@ func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err e
 	for _, key := range list {
 		rec, err := c.Tx.LoadAny(key)
 		if err != nil || !rec.Exists {
-			return sent, errors.Join(err, t.flushed())
+			return sent, errors.Join(err, t.flush())
 		}
 		payload, err := dumpKey(c, key, &rec)
 		if err != nil {
-			return sent, errors.Join(err, t.flushed())
+			return sent, errors.Join(err, t.flush())
 		}
 		ttl := int64(0)
 		if rec.Expire > 0 {
@@ -240,20 +240,16 @@ func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err e
 		}
 		sent = append(sent, key)
 	}
-	return sent, t.flushed()
+	return sent, t.flush()
 }
 
-// flushed sends the contents of the buffer.
-func (t *target) flushed() error {
-	if t.flush() != nil {
+// flush sends the contents of the buffer.
+func (t *target) flush() error {
+	t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
+	if t.w.Flush() != nil {
 		return errMigrateWrite
 	}
 	return nil
-}
-
-func (t *target) flush() error {
-	t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
-	return t.w.Flush()
 }
 
 // command adds a command to the buffer. An error comes with the next flush.
