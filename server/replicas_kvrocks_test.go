@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/servertest"
 )
 
@@ -87,12 +88,7 @@ func startKvrocksIn(t *testing.T, dir string, settings ...string) (dial func() *
 
 // field returns a field of INFO, "" if it does not exist.
 func field(c *servertest.Client, section, name string) string {
-	for line := range strings.Lines(c.Do("INFO", section)) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
-			return v
-		}
-	}
-	return ""
+	return resp.ParseInfo(c.Do("INFO", section))[name]
 }
 
 // fill writes some keys of each type. The names of the keys depend on round.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/basaltdb/basalt/server/replication/lineconn"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Server is a running basalt or Kvrocks server as a source of backups.
@@ -78,10 +79,8 @@ func (s *Server) sequence(ctx context.Context) (uint64, error) {
 	if _, err := io.ReadFull(c.In, text); err != nil {
 		return 0, err
 	}
-	for line := range strings.SplitSeq(string(text), "\r\n") {
-		if v, ok := strings.CutPrefix(line, "master_repl_offset:"); ok {
-			return strconv.ParseUint(v, 10, 64)
-		}
+	if v, ok := resp.ParseInfo(string(text))["master_repl_offset"]; ok {
+		return strconv.ParseUint(v, 10, 64)
 	}
 	return 0, fmt.Errorf("%s: INFO replication does not tell master_repl_offset", s.Addr)
 }

@@ -83,7 +83,7 @@ func serverFindings(ctx context.Context, who *login, addr string) []doctor.Findi
 		return []doctor.Finding{{Level: doctor.Wrong, About: "server", What: addr + " did not tell its state: " + err.Error(),
 			Do: cmp.Or(hint(err), "look into its log")}}
 	}
-	return doctor.Server(doctor.ParseInfo(string(v.Text)))
+	return doctor.Server(resp.ParseInfo(string(v.Text)))
 }
 
 func printFindings(env *Env, found []doctor.Finding, asJSON bool) error {

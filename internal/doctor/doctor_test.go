@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // root makes a machine of files.
@@ -129,7 +131,7 @@ func TestServer(t *testing.T) {
 			"advice: 75 % of the blocks"},
 		{"block_cache_data_hit:100000\nblock_cache_data_miss:300000\nblock_cache_usage:80\nblock_cache_capacity:100", ""},
 	} {
-		found := Server(ParseInfo(sound + tt.more))
+		found := Server(resp.ParseInfo(sound + tt.more))
 		switch {
 		case tt.want == "" && len(found) == 0:
 		case len(found) != 1 || tt.want == "" || !strings.HasPrefix(found[0].Level.String()+": "+found[0].What, tt.want):

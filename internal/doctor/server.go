@@ -6,18 +6,6 @@ import (
 	"strings"
 )
 
-// ParseInfo parses the reply of INFO.
-func ParseInfo(text string) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if ok && !strings.HasPrefix(name, "#") {
-			info[name] = strings.TrimSpace(value)
-		}
-	}
-	return info
-}
-
 // Server checks the fields of INFO of a running server.
 func Server(info map[string]string) (found []Finding) {
 	add := func(l Level, what, do string) { found = append(found, Finding{l, "server", what, do}) }

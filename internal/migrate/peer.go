@@ -101,13 +101,7 @@ func (p *peer) info(section string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(string(r.Text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	return fields, nil
+	return resp.ParseInfo(string(r.Text)), nil
 }
 
 // offset returns how much the server has written as a master: bytes of its stream, or sequence numbers.

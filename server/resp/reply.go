@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // What a client of another server needs: commands, and replies in RESP2.
@@ -56,6 +57,18 @@ func (r Reply) String() string {
 		return strconv.FormatInt(r.Int, 10)
 	}
 	return string(r.Text)
+}
+
+// ParseInfo returns the fields of a reply to INFO.
+func ParseInfo(text string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok && !strings.HasPrefix(name, "#") {
+			fields[name] = strings.TrimSpace(value)
+		}
+	}
+	return fields
 }
 
 // ReplyLimits bound the replies of a server: one that exceeds them is broken, or not a server.

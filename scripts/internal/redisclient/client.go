@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/server/resp"
@@ -101,14 +100,7 @@ func Do(addr string, timeout time.Duration, args ...string) (resp.Reply, error) 
 }
 
 // Field returns a field of the reply to INFO, "" if it has none of that name.
-func Field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
+func Field(info, name string) string { return resp.ParseInfo(info)[name] }
 
 // Drain receives every pending reply. It returns the first error reply, if any,
 // after the last of them; a broken connection at once.
