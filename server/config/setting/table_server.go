@@ -35,8 +35,7 @@ var serverGroups = []Group{
 			"Most bytes of an incomplete command that a client may have sent."),
 		{Name: "client-output-buffer-limit", Kind: Limits, Dynamic: true,
 			Default: "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-			Comment: "Per class (normal, slave, pubsub): hard limit, soft limit in bytes and its seconds of unread replies; 0 " +
-				"= none. The default hard limit of normal clients is at most an eighth of the memory."},
+			Comment: "Per class: bytes of unread replies, bytes for so many seconds; 0 = none. Default: at most 1/8 of the memory."},
 		{Name: "proto-max-bulk-len", Kind: Bytes, Default: "536870912", Min: 1 << 20, Max: math.MaxInt64, Dynamic: true,
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
@@ -127,8 +126,7 @@ var serverGroups = []Group{
 			"Milliseconds after which a script counts as slow: it is logged, and SCRIPT KILL stops it; 0 = never.").
 			alias("busy-reply-threshold"),
 		integer("lua-memory-limit-mb", 256, 0, 1<<20, dynamic,
-			"MiB by which the heap may grow while a script runs before the script is stopped; 0 = no limit. The default is at "+
-				"most a quarter of the memory."),
+			"MiB by which the heap may grow while a script runs; 0 = no limit. The default is at most a quarter of the memory."),
 	}},
 	{"Resources", []Setting{
 		integer("max-io-mb", 0, 0, maxInt, dynamic, "MiB a second that flushes and compactions may write; 0 = no limit."),
