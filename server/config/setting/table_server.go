@@ -35,7 +35,7 @@ var serverGroups = []Group{
 			"Most bytes of an incomplete command that a client may have sent."),
 		{Name: "client-output-buffer-limit", Kind: Limits, Dynamic: true,
 			Default: "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-			Comment: "Per class: bytes of unread replies, bytes for so many seconds; 0 = none. Default: at most 1/8 of the memory."},
+			Comment: "Per class: bytes of unread replies, bytes for so many seconds; 0 = none. Default: at most memory / 8."},
 		{Name: "proto-max-bulk-len", Kind: Bytes, Default: "536870912", Min: 1 << 20, Max: math.MaxInt64, Dynamic: true,
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
