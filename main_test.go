@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/internal/testcert"
 )
@@ -200,6 +201,34 @@ func restricted(t *testing.T, dir string) func(args ...string) *exec.Cmd {
 		cmd.Path = copied
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		return cmd
+	}
+}
+
+// TestBackupOfUnwritableDirectory: a backup of a stopped server's directory needs no right to write there, as in a
+// snapshot of a file system. A server is kept out all the same.
+func TestBackupOfUnwritableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--dir", dir)
+	p.want("OK", "SET", "k", "v")
+	p.stop(os.Interrupt)
+	run := restricted(t, dir)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chmod(path, 0o555))
+	}))
+	to := t.TempDir()
+	require.NoError(t, os.Chmod(to, 0o777))
+	if out, err := run("backup", "--from", dir, "--to", filepath.Join(to, "backups")).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	unlock, err := engine.LockDir(filepath.Join(dir, "db"))
+	require.NoError(t, err)
+	defer unlock()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chmod(path, 0o755))
+	}))
+	out, err := basalt(t, "--port", "0", "--dir", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "locked by another process") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -65,6 +66,20 @@ type SearchField struct {
 	CaseSensitive bool // of TAG
 
 	Vector SearchVectorParams // of VECTOR
+}
+
+// TagKey returns how a tag is written in an entry: letters of ASCII in lower case unless the field tells them apart.
+func (f *SearchField) TagKey(tag []byte) []byte {
+	if f.CaseSensitive {
+		return tag
+	}
+	b := bytes.Clone(tag)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return b
 }
 
 // SearchVectorParams describes the vectors of a field and the HNSW graph over them.

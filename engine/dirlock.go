@@ -90,22 +90,28 @@ func lockFiles(dir string) (unlock func(), err error) {
 
 // LockDir keeps this and other processes from opening the database in a directory until unlock is called. It fails with
 // [ErrLocked] while a process has the database open. It creates no file LOCK in a database without one, such as a
-// checkpoint.
+// checkpoint, and needs no right to write: a lock for reading suffices to keep RocksDB out.
 func LockDir(dir string) (unlock func(), err error) {
 	release, err := claimDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err != nil {
+	f, err := os.Open(filepath.Join(dir, "LOCK"))
+	if errors.Is(err, os.ErrNotExist) {
 		return release, nil
 	}
-	unlockFiles, err := lockFiles(dir)
 	if err != nil {
 		release()
 		return nil, err
 	}
+	l := syscall.Flock_t{Type: syscall.F_RDLCK, Whence: io.SeekStart}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &l); err != nil {
+		f.Close()
+		release()
+		return nil, ErrLocked
+	}
 	return func() {
-		unlockFiles()
+		f.Close()
 		release()
 	}, nil
 }

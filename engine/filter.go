@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
@@ -59,7 +60,8 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 			nsKey := cf.AppendNSKey(nil, string(k.Namespace), userKey, db.slots)
 			l, unlock := db.lookup(nsKey)
 			defer unlock()
-			if v = compaction.IndexVerdict(l, now); v == compaction.Keep && l.Err == nil && db.fieldGone(nsKey, l.Raw, k.Field) {
+			v = compaction.IndexVerdict(l, now)
+			if v == compaction.Keep && l.Err == nil && db.entryGone(nsKey, l.Raw, &k, field.Raw) {
 				v = compaction.Drop
 			}
 		}
@@ -129,19 +131,37 @@ func (db *DB) hasLabel(nsKey, record []byte, k *cf.IndexKey) bool {
 	return err != nil || found && bytes.Equal(value, k.Value)
 }
 
-// fieldGone reports whether a hash, whose fields may expire, has no record of a field: it was deleted with its entries
-// in the search family, or a compaction has dropped it, and no writer of the hash knows any more which entries it had.
-func (db *DB) fieldGone(nsKey, record, field []byte) bool {
+// entryGone reports whether a key does not have what a TAG or NUMERIC entry of the search family says. No writer of the
+// key knows of such an entry: a compaction has dropped the field, which had expired, or the whole key, which was made
+// anew since. What it cannot tell stays: a tag that is a part of the value, and the entries of a JSON document.
+func (db *DB) entryGone(nsKey, record []byte, k *cf.SearchKey, definition []byte) bool {
 	m, tail, err := cf.DecodeMeta(record)
-	if err != nil || m.Type != cf.TypeHash {
+	if err != nil || !m.Type.Known() || m.Type != cf.TypeHash {
+		return err == nil && m.Type.Known() && m.Type != cf.TypeJSON
+	}
+	f, err := cf.DecodeSearchField(definition)
+	if err != nil {
 		return false
 	}
-	if _, on, err := cf.DecodeHashTail(tail); err != nil || !on {
-		return false
+	sub := append(cf.AppendSubkeyPrefix(nil, nsKey, db.slots, m.Version), k.Field...)
+	value, found, err := db.rocks.Get(db.fam[cf.Default], sub, nil)
+	if err != nil || !found {
+		return err == nil
 	}
-	sub := append(cf.AppendSubkeyPrefix(nil, nsKey, db.slots, m.Version), field...)
-	_, found, err := db.rocks.Get(db.fam[cf.Default], sub, nil)
-	return err == nil && !found
+	if _, ttl, err := cf.DecodeHashTail(tail); err != nil {
+		return false
+	} else if ttl {
+		if _, value, err = cf.DecodeHashValue(value); err != nil {
+			return false
+		}
+	}
+	if f.Type == cf.SearchTag {
+		tag, _, err := cf.ParseSearchTag(k.Data)
+		return err == nil && !bytes.Contains(f.TagKey(value), tag)
+	}
+	n, _, err := cf.ParseSearchNumeric(k.Data)
+	x, bad := strconv.ParseFloat(string(value), 64)
+	return err == nil && (bad != nil || x != n)
 }
 
 var errLocked = errors.New("a writer has the lock")

@@ -452,7 +452,7 @@ func (tx *Tx) noteForeign(nsKey []byte, next *cf.Meta) error {
 const countOffMost = 10000
 
 // countOff subtracts the keys of a range that is about to be deleted from the key counts. All locks must be held. If
-// the range has many keys, the namespaces that the range does not cover completely are counted again after the commit.
+// the range has many keys, the namespaces that keep other keys are counted again after the commit.
 func (tx *Tx) countOff(begin, end []byte) error {
 	if bytes.Equal(begin, end) {
 		return nil
@@ -464,8 +464,7 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	for n := 0; it.Next(); n++ {
 		if n == countOffMost {
 			tx.deltas, tx.touched = tx.deltas[:deltas], append(tx.touched[:touched], touch{all: true})
-			tx.recount(begin, end)
-			return nil
+			return tx.recount(begin, end, true)
 		}
 		ns, _, err := cf.SplitNSKey(it.Key(), tx.db.slots)
 		if err != nil {
@@ -480,23 +479,39 @@ func (tx *Tx) countOff(begin, end []byte) error {
 		}
 		tx.note(it.Key(), m, true, nil)
 	}
-	return it.Err()
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return tx.recount(begin, end, false)
 }
 
-// recount corrects the counts of all namespaces that have or may have metadata keys in [begin, end), which the
-// transaction deletes.
-func (tx *Tx) recount(begin, end []byte) {
+// recount corrects the counts of the namespaces that have or may have metadata keys in [begin, end), which the
+// transaction deletes. A namespace that keeps no key has none, even where its count was an estimate; with scan the
+// others are counted again.
+func (tx *Tx) recount(begin, end []byte, scan bool) error {
 	for _, ns := range tx.db.Namespaces() {
 		lower := cf.AppendNSPrefix(nil, ns)
 		upper, ok := cf.AppendSuccessor(nil, lower)
+		if bytes.Compare(lower, end) >= 0 || ok && bytes.Compare(upper, begin) <= 0 {
+			continue
+		}
+		keeps, err := !ok, error(nil)
+		if !keeps && bytes.Compare(lower, begin) < 0 {
+			keeps, err = tx.any(cf.Metadata, lower, begin)
+		}
+		if !keeps && err == nil && bytes.Compare(end, upper) < 0 {
+			keeps, err = tx.any(cf.Metadata, end, upper)
+		}
 		switch {
-		case bytes.Compare(lower, end) >= 0 || ok && bytes.Compare(upper, begin) <= 0:
-		case ok && bytes.Compare(begin, lower) <= 0 && bytes.Compare(upper, end) <= 0:
+		case err != nil:
+			return err
+		case !keeps:
 			tx.deltas = append(tx.deltas, countDelta{c: tx.db.counts.of(ns), kind: keysGone, now: tx.now})
-		default:
+		case scan:
 			tx.OnCommit(func() { tx.db.rescan(ns) })
 		}
 	}
+	return nil
 }
 
 // touchForeign reports the range deletes of subkeys in a batch from outside. (Range deletes of the data types come with

@@ -80,7 +80,7 @@ func (ix *Index) check(e *expr) error {
 		case strings.IndexByte(e.tag, f.Separator) >= 0:
 			return fmt.Errorf("tag cannot contain the separator `%c`", f.Separator)
 		}
-		e.key = f.tagKey([]byte(e.tag))
+		e.key = f.TagKey([]byte(e.tag))
 	case opCompare, opAll:
 		if f != nil && f.Type != cf.SearchNumeric {
 			return fmt.Errorf("field `%s` is not a numeric field", e.name)

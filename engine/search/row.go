@@ -240,26 +240,7 @@ func (v *Value) convert(f *Field, j *json.Value) bool {
 	return true
 }
 
-// lower turns ASCII letters to lower case.
-func lower(b []byte) []byte {
-	b = bytes.Clone(b)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return b
-}
-
-// tagKey returns how a tag is written in an entry.
-func (f *Field) tagKey(tag []byte) []byte {
-	if f.CaseSensitive {
-		return tag
-	}
-	return lower(tag)
-}
-
-// isTag reports whether a tag has this key, see tagKey.
+// isTag reports whether a tag has this key, see [cf.SearchField.TagKey].
 func (f *Field) isTag(tag, key []byte) bool {
 	if f.CaseSensitive || len(tag) != len(key) {
 		return bytes.Equal(tag, key)

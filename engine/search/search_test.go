@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/search"
+	"github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/internal/require"
 )
 
@@ -319,6 +320,40 @@ func TestEntriesOfDroppedField(t *testing.T) {
 	}
 	if got := f.run(search.ParseSQL("select n from i where n = 1", nil)); got != "h(n=1) plain(n=1)" {
 		t.Error(got)
+	}
+}
+
+// TestEntriesOfDroppedKey: a compaction of the search family drops the entries of a key that had expired, whose record
+// another compaction has dropped, and that exists again with another value or type.
+func TestEntriesOfDroppedKey(t *testing.T) {
+	f := open(t)
+	f.create("i", cf.TypeHash)
+	for _, key := range []string{"hash", "set", "expires"} {
+		f.hset(key, "t", "A,b", "c", "A", "n", "1", "m", "2")
+		err := f.update(enginetest.Bytes(key), false, func(tx *engine.Tx) error { // as a compaction does after the expiry
+			_, err := tx.Load([]byte(key), cf.TypeHash)
+			tx.Delete(cf.Metadata, cf.AppendNSKey(nil, ns, []byte(key), false))
+			return err
+		})
+		require.NoError(t, err)
+	}
+	f.hset("hash", "t", "x,A", "c", "a", "n", "1")
+	f.hset("expires", "t", "x,A", "c", "a", "n", "1")
+	f.write(func(tx *engine.Tx) error {
+		_, err := hash.Expire(tx, []byte("expires"), enginetest.Bytes("t"), tx.Now()+1e9, hash.Always)
+		return err
+	}, "expires")
+	f.write(func(tx *engine.Tx) error {
+		_, err := set.Add(tx, []byte("set"), enginetest.Bytes("member"))
+		return err
+	}, "set")
+	require.NoError(t, errors.Join(f.db.FlushMemtable(cf.Search), f.db.CompactRange(cf.Search, nil, nil)))
+	other := open(t) // has never had the former values
+	other.create("i", cf.TypeHash)
+	other.hset("hash", "t", "x,A", "c", "a", "n", "1")
+	other.hset("expires", "t", "x,A", "c", "a", "n", "1")
+	if got, want := f.dump(), other.dump(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

@@ -181,7 +181,7 @@ func (ix *Index) contents(tx *engine.Tx, key []byte, now int64) (c contents, err
 		switch f.Type {
 		case cf.SearchTag:
 			for _, tag := range v.Tags {
-				c.entries = append(c.entries, cf.AppendSearchTag(ix.fieldData(f), f.tagKey(tag), key))
+				c.entries = append(c.entries, cf.AppendSearchTag(ix.fieldData(f), f.TagKey(tag), key))
 			}
 		case cf.SearchNumeric:
 			c.entries = append(c.entries, cf.AppendSearchNumeric(ix.fieldData(f), v.Num, key))

@@ -413,9 +413,10 @@ func otherCommands(src *keyspace, name, kind string) ([][]string, error) {
 		return [][]string{{"JSON.SET", name, "$", string(r.Text)}}, nil
 	case "sortedint":
 		commands := [][]string{}
-		page := []string{"SIRANGE", name, "0", strconv.Itoa(partElems)}
+		first := "-inf"
 		for {
-			r, err := src.do(page...)
+			// The SIRANGE of Kvrocks leaves out the id 0.
+			r, err := src.do("SIRANGEBYVALUE", name, first, "+inf", "LIMIT", "0", strconv.Itoa(partElems))
 			if err != nil {
 				return nil, err
 			}
@@ -427,7 +428,7 @@ func otherCommands(src *keyspace, name, kind string) ([][]string, error) {
 				add = append(add, string(e.Text))
 			}
 			commands = append(commands, add)
-			page = append(page[:4:4], "CURSOR", add[len(add)-1])
+			first = "(" + add[len(add)-1]
 		}
 	}
 	return nil, nil

@@ -150,8 +150,8 @@ var values = []string{
 }
 
 // ownValues are of types that Redis lacks.
-var ownValues = []string{`JSON.SET j $ {"a":[1,2,{"b":null}]}`, "SIADD si 3 1 2", "EXPIRE si 100000", "HSET hf f v g w",
-	"HPEXPIREAT hf 4102444800000 FIELDS 1 f"}
+var ownValues = []string{`JSON.SET j $ {"a":[1,2,{"b":null}]}`, "SIADD si 0 3 1 2", "EXPIRE si 100000",
+	"HSET hf f v g w", "HPEXPIREAT hf 4102444800000 FIELDS 1 f"}
 
 const manyElems = 1000
 

@@ -216,7 +216,7 @@ func TestKvrocks(t *testing.T) {
 		from, to := startKvrocks(t), target()
 		source := dialTest(t, from)
 		source.lines("SET s v", "SET e v PXAT 4102444800000", "RPUSH l a b c", "SADD t a b c",
-			"HSET h f v g w", "ZADD z 1.5 a 3 b")
+			"HSET h f v g w", "ZADD z 1.5 a 3 b", "SIADD si 0 5")
 		for i := range manyElems {
 			source.lines("SET key:" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + " v")
 		}
@@ -247,7 +247,7 @@ func TestIntoKvrocks(t *testing.T) {
 		values   []string
 	}{
 		{"basalt", func(t *testing.T) string { return servertest.Start(t).Addr() }, alone,
-			[]string{`JSON.SET j $ {"a":1}`, "SIADD si 3 1 2", "BF.ADD bloom a", "XADD empty 1-1 f v"}},
+			[]string{`JSON.SET j $ {"a":1}`, "SIADD si 0 3 1 2", "BF.ADD bloom a", "XADD empty 1-1 f v"}},
 		{"redis", redis, alone, []string{"DEL x"}},
 		{"redis to a cluster", redis, func(t *testing.T) string {
 			var nodes []transfer.Address

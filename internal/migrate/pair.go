@@ -376,9 +376,10 @@ func (x *pair) json() error {
 
 // sortedint compares sorted sets of integers, a type of Kvrocks and basalt.
 func (x *pair) sortedint() error {
-	last := []string{}
+	first := "-inf"
 	for {
-		page := append([]string{"SIRANGE", x.key, "0", strconv.Itoa(partElems)}, last...)
+		// The SIRANGE of Kvrocks leaves out the id 0.
+		page := []string{"SIRANGEBYVALUE", x.key, first, "+inf", "LIMIT", "0", strconv.Itoa(partElems)}
 		src, dst, err := x.ask([]string{"SICARD", x.key}, page)
 		n := 0
 		if err == nil {
@@ -394,6 +395,6 @@ func (x *pair) sortedint() error {
 		case n < partElems:
 			return nil
 		}
-		last = []string{"CURSOR", string(src[1].Elems[n-1].Text)}
+		first = "(" + string(src[1].Elems[n-1].Text)
 	}
 }

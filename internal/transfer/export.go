@@ -319,8 +319,8 @@ func (e *exporter) other(db int, key []byte, expire int64, kind string, dumpErro
 
 // sortedint exports a sorted set of integers, page by page.
 func (e *exporter) sortedint(db int, key []byte, expire int64) error {
-	const page = 512
-	last := ""
+	const page = "512"
+	first := "-inf"
 	line := lineOf(db, &rdb.Item{Key: key, Value: &rdb.Value{Kind: rdb.List}, Expire: expire})
 	line["type"] = "sortedint"
 	all := []any{}
@@ -330,11 +330,8 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 		}
 	}
 	for {
-		args := []string{"SIRANGE", string(key), "0", strconv.Itoa(page)}
-		if last != "" {
-			args = append(args, "CURSOR", last)
-		}
-		r, err := e.c.Do(args...)
+		// The SIRANGE of Kvrocks leaves out the id 0.
+		r, err := e.c.Do("SIRANGEBYVALUE", string(key), first, "+inf", "LIMIT", "0", page)
 		if err != nil {
 			return err
 		}
@@ -351,7 +348,7 @@ func (e *exporter) sortedint(db int, key []byte, expire int64) error {
 				return err
 			}
 		}
-		last = string(r.Elems[len(r.Elems)-1].Text)
+		first = "(" + string(r.Elems[len(r.Elems)-1].Text)
 	}
 	e.result.Keys++
 	if e.o.Format == "jsonl" {
