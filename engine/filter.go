@@ -161,7 +161,7 @@ func (db *DB) entryGone(nsKey, record []byte, k *cf.SearchKey, definition []byte
 	}
 	n, _, err := cf.ParseSearchNumeric(k.Data)
 	x, bad := strconv.ParseFloat(string(value), 64)
-	return err == nil && (bad != nil || x != n)
+	return err == nil && bad == nil && x != n
 }
 
 var errLocked = errors.New("a writer has the lock")
