@@ -80,6 +80,7 @@ type migration struct {
 	from, to *peer
 	mover    mover
 	copier   *copier
+	follows  bool // the target has been told to follow
 	result   *Result
 }
 
@@ -99,6 +100,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	m.result.Seconds = time.Since(begin).Seconds()
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
+		if m.follows && !m.result.Following && !m.result.CutOver {
+			m.result.Warnings = append(m.result.Warnings,
+				"the target goes on to follow the source: the same command continues there, REPLICAOF NO ONE ends it")
+		}
 	}
 	return m.result, err
 }
@@ -151,7 +156,9 @@ func (m *migration) begin() error {
 		m.result.How = "follow"
 		f := &follower{from: m.from, to: m.to}
 		m.mover = f
-		return f.begin(m.o.Replace)
+		err := f.begin(m.o.Replace)
+		m.follows = err == nil
+		return err
 	}
 	m.result.How = "copy"
 	if m.to.cluster && m.o.To.DB != 0 {

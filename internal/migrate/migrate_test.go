@@ -279,3 +279,27 @@ func TestIntoKvrocks(t *testing.T) {
 		})
 	}
 }
+
+// TestInterruptedFollowing: when the command ends before the target has caught up, it says that the target goes on.
+func TestInterruptedFollowing(t *testing.T) {
+	from := servertest.Start(t).Addr()
+	for { // until a run is interrupted before the target has caught up: nearly always the first
+		to := servertest.Start(t).Addr()
+		o := options(t, from, to)
+		ctx, cancel := context.WithCancel(t.Context())
+		o.Progress = func(string, int64, int64, bool) { cancel() }
+		r, err := Run(ctx, o)
+		cancel()
+		if err == nil || r.Following {
+			continue
+		}
+		if !errors.Is(err, context.Canceled) || len(r.Warnings) != 1 ||
+			!strings.Contains(r.Warnings[0], "goes on to follow the source") {
+			t.Errorf("%v, %q", err, r.Warnings)
+		}
+		if role := dialTest(t, to).do("ROLE").Elems[0].Text; string(role) != "slave" {
+			t.Errorf("the target is a %s", role)
+		}
+		return
+	}
+}
