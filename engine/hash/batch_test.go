@@ -35,7 +35,7 @@ func TestBatches(t *testing.T) {
 	meta := func(n string) string { return `put metadata = hash size ` + n + ` ""` }
 	for _, c := range []struct {
 		name   string
-		before []string
+		before func(tx *engine.Tx) error
 		f      func(tx *engine.Tx) error
 		want   []string
 	}{
@@ -44,31 +44,27 @@ func TestBatches(t *testing.T) {
 		{"one field", nil, set("f", "v"), []string{log, `put default "f" = "v"`, meta("1")}},
 		{"twice the same, the last value counts", nil, set("f", "1", "g", "2", "f", "3"),
 			[]string{log, `put default "f" = "3"`, `put default "g" = "2"`, meta("2")}},
-		{"another value", []string{"f", "v"}, set("f", "w"), []string{log, `put default "f" = "w"`}},
-		{"the same value", []string{"f", "v"}, set("f", "v"), nil},
-		{"the same value and another", []string{"f", "v", "g", "w"}, set("f", "x", "g", "w"),
+		{"another value", set("f", "v"), set("f", "w"), []string{log, `put default "f" = "w"`}},
+		{"the same value", set("f", "v"), set("f", "v"), nil},
+		{"the same value and another", set("f", "v", "g", "w"), set("f", "x", "g", "w"),
 			[]string{log, `put default "f" = "x"`}},
-		{"twice the same, the last as it was", []string{"f", "v"}, set("f", "x", "f", "v"), nil},
-		{"an old and a new one", []string{"f", "v"}, set("f", "x", "g", "w"),
+		{"twice the same, the last as it was", set("f", "v"), set("f", "x", "f", "v"), nil},
+		{"an old and a new one", set("f", "v"), set("f", "x", "g", "w"),
 			[]string{log, `put default "g" = "w"`, `put default "f" = "x"`, meta("2")}},
-		{"only what is missing", []string{"f", "v"}, missing("f", "x", "g", "w"),
+		{"only what is missing", set("f", "v"), missing("f", "x", "g", "w"),
 			[]string{log, `put default "g" = "w"`, meta("2")}},
-		{"nothing is missing", []string{"f", "v"}, missing("f", "x"), nil},
-		{"delete", []string{"f", "1", "g", "2", "h", "3"}, remove("h", "x", "f", "h"),
+		{"nothing is missing", set("f", "v"), missing("f", "x"), nil},
+		{"delete", set("f", "1", "g", "2", "h", "3"), remove("h", "x", "f", "h"),
 			[]string{log, `delete default "h"`, `delete default "f"`, meta("1")}},
-		{"delete one", []string{"f", "1", "g", "2"}, remove("g"), []string{log, `delete default "g"`, meta("1")}},
-		{"delete nothing", []string{"f", "1"}, remove("x", "y"), nil},
-		{"delete the last", []string{"f", "1"}, remove("f"), []string{log, `delete default "f"`, meta("0")}},
-		{"increment", []string{"f", "1"}, incr("f", 2), []string{log, `put default "f" = "3"`}},
-		{"increment of nothing", []string{"f", "1"}, incr("g", 2), []string{log, `put default "g" = "2"`, meta("2")}},
-		{"increment by zero", []string{"f", "1"}, incr("f", 0), []string{log, `put default "f" = "1"`}},
+		{"delete one", set("f", "1", "g", "2"), remove("g"), []string{log, `delete default "g"`, meta("1")}},
+		{"delete nothing", set("f", "1"), remove("x", "y"), nil},
+		{"delete the last", set("f", "1"), remove("f"), []string{log, `delete default "f"`, meta("0")}},
+		{"increment", set("f", "1"), incr("f", 2), []string{log, `put default "f" = "3"`}},
+		{"increment of nothing", set("f", "1"), incr("g", 2), []string{log, `put default "g" = "2"`, meta("2")}},
+		{"increment by zero", set("f", "1"), incr("f", 0), []string{log, `put default "f" = "1"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, key, set(c.before...))
-			}
-			enginetest.WantBatches(t, db, [][]byte{key}, nil, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
 		})
 	}
 }

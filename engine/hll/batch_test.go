@@ -10,12 +10,6 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 )
 
-// recordsOf returns the records that f writes to the WAL.
-func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	return fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, f) }))
-}
-
 // TestRecordedBatches makes the HyperLogLogs of the recorded data directory, and compares the batches with those that
 // Kvrocks made, byte for byte.
 func TestRecordedBatches(t *testing.T) {
@@ -47,7 +41,8 @@ func TestRecordedBatches(t *testing.T) {
 		if len(want) < 3 {
 			t.Fatalf("%s: %d records in the recording", step.key, len(want))
 		}
-		if got := recordsOf(t, db, keys, step.f); !slices.Equal(got, want) {
+		got := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, step.f) }))
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: records\n%.2000q, want\n%.2000q", step.key, got, want)
 		}
 	}
@@ -63,6 +58,13 @@ func TestBatches(t *testing.T) {
 	}
 	merge := func(tx *engine.Tx) error { return Merge(tx, h, other) }
 	const log, meta = `log data "11"`, `put metadata "h"`
+	show := func(batches [][]byte) []string {
+		lines := fixture.Lines(t, batches, ns+"/", "", " #1", "")
+		for i, l := range lines {
+			lines[i], _, _ = strings.Cut(l, " = ")
+		}
+		return lines
+	}
 	for _, c := range []struct {
 		name   string
 		before []func(tx *engine.Tx) error
@@ -85,14 +87,7 @@ func TestBatches(t *testing.T) {
 			for _, f := range c.before {
 				update(t, db, keys, f)
 			}
-			got := recordsOf(t, db, keys, c.f)
-			for i, l := range got {
-				head, _, _ := strings.Cut(l, " = ")
-				got[i] = strings.NewReplacer(ns+"/", "", " #1", "").Replace(head)
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, db, keys, nil, c.f, show, c.want)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package json_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,16 +21,6 @@ func path(t testing.TB, s string) *json.Path {
 	p, err := json.ParsePath(s)
 	require.NoError(t, err)
 	return p
-}
-
-// recordsOf returns the records that f writes to the WAL, without the namespace.
-func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) (lines []string, err error) {
-	t.Helper()
-	lines = fixture.Lines(t, enginetest.Batches(t, db, func() { err = db.Update(ns, keysOf("j", "k"), f) }))
-	for i, l := range lines {
-		lines[i] = strings.ReplaceAll(l, ns+"/", "")
-	}
-	return lines, err
 }
 
 // TestBatches: every write is one record, after the log data, as Kvrocks 2.10 writes it (redis_json.cc; the first is
@@ -104,17 +93,10 @@ func TestBatches(t *testing.T) {
 		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":0,\"b\":true,\"n\":5,\"s\":\"x\"}"`),
 			`put metadata "k" = ReJSON-RL expire 0 "\x001"`)},
 	}
+	show := func(batches [][]byte) []string { return fixture.Lines(t, batches, ns+"/", "") }
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				require.NoError(t, db.Update(ns, keysOf("j"), c.before))
-			}
-			got, err := recordsOf(t, db, c.f)
-			require.NoError(t, err)
-			if !slices.Equal(got, c.want) {
-				t.Errorf("records\n%s, want\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), keysOf("j", "k"), c.before, c.f, show, c.want)
 		})
 	}
 }
@@ -173,8 +155,10 @@ func TestFailedWrites(t *testing.T) {
 				{Key: key, Path: path(t, "$.*"), Text: long}}, o)
 		},
 	} {
-		if lines, err := recordsOf(t, db, f); err == nil || len(lines) > 0 {
-			t.Errorf("%s: %v, %q", name, err, lines)
+		var err error
+		batches := enginetest.Batches(t, db, func() { err = db.Update(ns, keysOf("j", "k"), f) })
+		if err == nil || len(batches) > 0 {
+			t.Errorf("%s: %v, %q", name, err, batches)
 		}
 	}
 }

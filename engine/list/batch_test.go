@@ -3,7 +3,6 @@ package list_test
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
@@ -14,27 +13,18 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// recordsOf returns the records that f writes to the WAL. Indexes are told relative to that of the first element
-// of a new list: "put l 0 a", "del l -1", "meta l [0,3)" with head and tail, "del meta l".
-func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	var out []string
-	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, raw("l", "d"), f) }) {
-		r, err := batch.NewReader(rep)
-		require.NoError(t, err)
-		for {
-			rec, ok := r.Next()
-			if !ok {
-				break
-			}
-			out = append(out, describe(t, &rec))
+// show describes records. Indexes are told relative to that of the first element of a new list: "put l 0 a",
+// "del l -1", "meta l [0,3)" with head and tail, "del meta l".
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) (lines []string) {
+		for _, rec := range enginetest.Records(t, batches...) {
+			lines = append(lines, describe(t, rec))
 		}
-		require.NoError(t, r.Err())
+		return lines
 	}
-	return out
 }
 
-func describe(t *testing.T, rec *batch.Record) string {
+func describe(t *testing.T, rec batch.Record) string {
 	t.Helper()
 	place := func(i uint64) int64 { return int64(i - cf.ListOrigin) }
 	switch {
@@ -97,80 +87,75 @@ func TestBatches(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		before []string
+		before do
 		f      do
 		want   []string
 	}{
 		{"push right", nil, add(false, "a", "b"), []string{"log 3 7", "put l 0 a", "put l 1 b", "meta l [0,2)"}},
 		{"push left", nil, add(true, "a", "b"), []string{"log 3 6", "put l -1 a", "put l -2 b", "meta l [-2,0)"}},
-		{"pop left", []string{"a", "b", "c"}, pop(1, true), []string{"log 3 3", "del l 0", "meta l [1,3)"}},
-		{"pop right", []string{"a", "b", "c"}, pop(2, false), []string{"log 3 4", "del l 2", "del l 1", "meta l [0,1)"}},
-		{"pop all", []string{"a", "b"}, pop(9, true), []string{"log 3 3", "del l 0", "del l 1", "del meta l"}},
-		{"pop none", []string{"a"}, pop(0, true), nil},
-		{"set", []string{"a", "b"}, assign(1, "x"), []string{"log 3 0 1", "put l 1 x"}},
-		{"set from the end, logged from the beginning", []string{"a", "b"}, assign(-1, "x"),
+		{"pop left", add(false, "a", "b", "c"), pop(1, true), []string{"log 3 3", "del l 0", "meta l [1,3)"}},
+		{"pop right", add(false, "a", "b", "c"), pop(2, false), []string{"log 3 4", "del l 2", "del l 1", "meta l [0,1)"}},
+		{"pop all", add(false, "a", "b"), pop(9, true), []string{"log 3 3", "del l 0", "del l 1", "del meta l"}},
+		{"pop none", add(false, "a"), pop(0, true), nil},
+		{"set", add(false, "a", "b"), assign(1, "x"), []string{"log 3 0 1", "put l 1 x"}},
+		{"set from the end, logged from the beginning", add(false, "a", "b"), assign(-1, "x"),
 			[]string{"log 3 0 1", "put l 1 x"}},
-		{"set to the same", []string{"a", "b"}, assign(0, "a"), nil},
-		{"insert before, left part shorter", []string{"a", "b", "c"}, insert("b", "x", true),
+		{"set to the same", add(false, "a", "b"), assign(0, "a"), nil},
+		{"insert before, left part shorter", add(false, "a", "b", "c"), insert("b", "x", true),
 			[]string{"log 3 1 1 b x", "put l -1 a", "put l 0 x", "meta l [-1,3)"}},
-		{"insert before, right part shorter", []string{"a", "b", "c"}, insert("c", "x", true),
+		{"insert before, right part shorter", add(false, "a", "b", "c"), insert("c", "x", true),
 			[]string{"log 3 1 1 c x", "put l 3 c", "put l 2 x", "meta l [0,4)"}},
-		{"insert after, left part shorter", []string{"a", "b", "c", "d"}, insert("a", "x", false),
+		{"insert after, left part shorter", add(false, "a", "b", "c", "d"), insert("a", "x", false),
 			[]string{"log 3 1 0 a x", "put l -1 a", "put l 0 x", "meta l [-1,4)"}},
-		{"insert after, right part shorter", []string{"a", "b", "c"}, insert("b", "x", false),
+		{"insert after, right part shorter", add(false, "a", "b", "c"), insert("b", "x", false),
 			[]string{"log 3 1 0 b x", "put l 3 c", "put l 2 x", "meta l [0,4)"}},
-		{"insert after, parts equal", []string{"a", "b"}, insert("a", "x", false),
+		{"insert after, parts equal", add(false, "a", "b"), insert("a", "x", false),
 			[]string{"log 3 1 0 a x", "put l -1 a", "put l 0 x", "meta l [-1,2)"}},
-		{"insert at the head", []string{"a", "b"}, insert("a", "x", true),
+		{"insert at the head", add(false, "a", "b"), insert("a", "x", true),
 			[]string{"log 3 1 1 a x", "put l -1 x", "meta l [-1,2)"}},
-		{"insert at the tail", []string{"a", "b"}, insert("b", "x", false),
+		{"insert at the tail", add(false, "a", "b"), insert("b", "x", false),
 			[]string{"log 3 1 0 b x", "put l 2 x", "meta l [0,3)"}},
-		{"insert without pivot", []string{"a"}, insert("x", "y", true), nil},
-		{"remove, right part moves", []string{"a", "b", "x", "c", "x", "d"}, remove(0, "x"),
+		{"insert without pivot", add(false, "a"), insert("x", "y", true), nil},
+		{"remove, right part moves", add(false, "a", "b", "x", "c", "x", "d"), remove(0, "x"),
 			[]string{"log 3 5 0 x", "put l 2 c", "put l 3 d", "del l 5", "del l 4", "meta l [0,4)"}},
-		{"remove, left part moves", []string{"a", "x", "b", "x", "c", "d", "e"}, remove(2, "x"),
+		{"remove, left part moves", add(false, "a", "x", "b", "x", "c", "d", "e"), remove(2, "x"),
 			[]string{"log 3 5 2 x", "put l 3 b", "put l 2 a", "del l 0", "del l 1", "meta l [2,7)"}},
-		{"remove from the end", []string{"x", "a", "x"}, remove(-1, "x"),
+		{"remove from the end", add(false, "x", "a", "x"), remove(-1, "x"),
 			[]string{"log 3 5 -1 x", "del l 2", "meta l [0,2)"}},
-		{"remove all", []string{"x", "x"}, remove(0, "x"), []string{"log 3 5 0 x", "del meta l"}},
-		{"remove none", []string{"a"}, remove(0, "x"), nil},
-		{"trim", []string{"a", "b", "c", "d"}, trim(1, 2), []string{"log 3 2 1 2", "del l 0", "del l 3", "meta l [1,3)"}},
-		{"trim, logged from the beginning", []string{"a", "b", "c", "d"}, trim(-3, -1),
+		{"remove all", add(false, "x", "x"), remove(0, "x"), []string{"log 3 5 0 x", "del meta l"}},
+		{"remove none", add(false, "a"), remove(0, "x"), nil},
+		{"trim", add(false, "a", "b", "c", "d"), trim(1, 2), []string{"log 3 2 1 2", "del l 0", "del l 3", "meta l [1,3)"}},
+		{"trim, logged from the beginning", add(false, "a", "b", "c", "d"), trim(-3, -1),
 			[]string{"log 3 2 1 3", "del l 0", "meta l [1,4)"}},
-		{"trim beyond the end", []string{"a", "b"}, trim(1, 9), []string{"log 3 2 1 9", "del l 0", "meta l [1,2)"}},
-		{"trim to nothing, without log data", []string{"a", "b"}, trim(1, 0), []string{"del meta l"}},
-		{"trim to everything", []string{"a", "b"}, trim(0, -1), nil},
-		{"move to a new list", []string{"a", "b"}, move(d, true, false),
+		{"trim beyond the end", add(false, "a", "b"), trim(1, 9), []string{"log 3 2 1 9", "del l 0", "meta l [1,2)"}},
+		{"trim to nothing, without log data", add(false, "a", "b"), trim(1, 0), []string{"del meta l"}},
+		{"trim to everything", add(false, "a", "b"), trim(0, -1), nil},
+		{"move to a new list", add(false, "a", "b"), move(d, true, false),
 			[]string{"log 3 12 l d left right", "del l 0", "meta l [1,2)", "put d 0 a", "meta d [0,1)"}},
-		{"move the last", []string{"a"}, move(d, false, true),
+		{"move the last", add(false, "a"), move(d, false, true),
 			[]string{"log 3 12 l d right left", "del l 0", "del meta l", "put d -1 a", "meta d [-1,0)"}},
-		{"rotate", []string{"a", "b", "c"}, move(l, true, false), []string{"log 3 12 l l left right", "del l 0",
+		{"rotate", add(false, "a", "b", "c"), move(l, true, false), []string{"log 3 12 l l left right", "del l 0",
 			"put l 3 a", "meta l [1,4)"}},
-		{"rotate back", []string{"a", "b", "c"}, move(l, false, true),
+		{"rotate back", add(false, "a", "b", "c"), move(l, false, true),
 			[]string{"log 3 12 l l right left", "del l 2", "put l -1 c", "meta l [-1,2)"}},
-		{"rotate nowhere", []string{"a", "b"}, move(l, true, true), nil},
-		{"rotate one", []string{"a"}, move(l, true, false), nil},
-		{"move many: pops and pushes", []string{"a", "b", "c"}, moveMany(d, list.MoveOptions{Min: 1, Max: 2, FromLeft: true}),
+		{"rotate nowhere", add(false, "a", "b"), move(l, true, true), nil},
+		{"rotate one", add(false, "a"), move(l, true, false), nil},
+		{"move many: pops and pushes", add(false, "a", "b", "c"),
+			moveMany(d, list.MoveOptions{Min: 1, Max: 2, FromLeft: true}),
 			[]string{"log 3 3", "del l 0", "del l 1", "meta l [2,3)", "log 3 7", "put d 0 a", "put d 1 b", "meta d [0,2)"}},
-		{"move many to the left in bulk: the last one is pushed first", []string{"a", "b"},
+		{"move many to the left in bulk: the last one is pushed first", add(false, "a", "b"),
 			moveMany(d, list.MoveOptions{Min: 2, Max: 2, FromLeft: true, ToLeft: true, Bulk: true}), []string{"log 3 3",
 				"del l 0", "del l 1", "del meta l", "log 3 6", "put d -1 b", "put d -2 a", "meta d [-2,0)"}},
-		{"move one of many", []string{"a", "b"}, moveMany(d, list.MoveOptions{Min: 1, Max: 1, FromLeft: true}),
+		{"move one of many", add(false, "a", "b"), moveMany(d, list.MoveOptions{Min: 1, Max: 1, FromLeft: true}),
 			[]string{"log 3 12 l d left right", "del l 0", "meta l [1,2)", "put d 0 a", "meta d [0,1)"}},
-		{"rotate many", []string{"a", "b", "c"}, moveMany(l, list.MoveOptions{Min: 1, Max: 2}), []string{"log 3 4", "del l 2",
-			"del l 1", "log 3 7", "put l 1 c", "put l 2 b", "meta l [0,3)"}},
-		{"rotate all", []string{"a", "b"}, moveMany(l, list.MoveOptions{Min: 1, Max: 9, FromLeft: true}), nil},
-		{"rotate many in bulk nowhere", []string{"a", "b", "c"}, moveMany(l, list.MoveOptions{Min: 1, Max: 2, Bulk: true}),
+		{"rotate many", add(false, "a", "b", "c"), moveMany(l, list.MoveOptions{Min: 1, Max: 2}),
+			[]string{"log 3 4", "del l 2", "del l 1", "log 3 7", "put l 1 c", "put l 2 b", "meta l [0,3)"}},
+		{"rotate all", add(false, "a", "b"), moveMany(l, list.MoveOptions{Min: 1, Max: 9, FromLeft: true}), nil},
+		{"rotate many in bulk nowhere", add(false, "a", "b", "c"), moveMany(l, list.MoveOptions{Min: 1, Max: 2, Bulk: true}),
 			nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				update(t, db, [][]byte{l}, add(false, c.before...))
-			}
-			if got := recordsOf(t, db, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), raw("l", "d"), c.before, c.f, show(t), c.want)
 		})
 	}
 }

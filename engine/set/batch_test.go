@@ -1,8 +1,6 @@
 package set_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine"
@@ -11,16 +9,12 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 )
 
-// recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
-func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
-		"", " = set", "", ` ""`, "", ` = ""`, "")
-	lines := fixture.Lines(t, enginetest.Batches(t, db, func() { update(t, db, keys, f) }))
-	for i, l := range lines {
-		lines[i] = short.Replace(l)
+// show returns records without the namespace and the versions.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) []string {
+		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "",
+			" #2", "", " = set", "", ` ""`, "", ` = ""`, "")
 	}
-	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.
@@ -53,7 +47,7 @@ func TestBatches(t *testing.T) {
 	const log = `log data "4"`
 	for _, c := range []struct {
 		name   string
-		before []string
+		before func(tx *engine.Tx) error
 		f      func(tx *engine.Tx) error
 		want   []string
 	}{
@@ -62,37 +56,31 @@ func TestBatches(t *testing.T) {
 		{"one member", nil, adding("a"), []string{log, `put default "s" "a"`, `put metadata "s" size 1`}},
 		{"twice the same", nil, adding("a", "b", "a"), []string{log, `put default "s" "a"`, `put default "s" "b"`,
 			`put metadata "s" size 2`}},
-		{"an old and a new one", []string{"a"}, adding("a", "b"), []string{log, `put default "s" "b"`,
+		{"an old and a new one", adding("a"), adding("a", "b"), []string{log, `put default "s" "b"`,
 			`put metadata "s" size 2`}},
-		{"nothing new", []string{"a"}, adding("a"), nil},
-		{"nothing new of several", []string{"a", "b"}, adding("a", "b"), nil},
-		{"remove", []string{"a", "b", "c"}, remove("c", "x", "a", "c"),
+		{"nothing new", adding("a"), adding("a"), nil},
+		{"nothing new of several", adding("a", "b"), adding("a", "b"), nil},
+		{"remove", adding("a", "b", "c"), remove("c", "x", "a", "c"),
 			[]string{log, `delete default "s" "c"`, `delete default "s" "a"`, `put metadata "s" size 1`}},
-		{"remove one", []string{"a", "b"}, remove("a"), []string{log, `delete default "s" "a"`, `put metadata "s" size 1`}},
-		{"remove nothing", []string{"a"}, remove("x"), nil},
-		{"remove the last", []string{"a"}, remove("a"), []string{log, `delete default "s" "a"`, `delete metadata "s"`}},
-		{"remove all", []string{"a", "b"}, remove("a", "b"), []string{log, `delete default "s" "a"`,
+		{"remove one", adding("a", "b"), remove("a"), []string{log, `delete default "s" "a"`, `put metadata "s" size 1`}},
+		{"remove nothing", adding("a"), remove("x"), nil},
+		{"remove the last", adding("a"), remove("a"), []string{log, `delete default "s" "a"`, `delete metadata "s"`}},
+		{"remove all", adding("a", "b"), remove("a", "b"), []string{log, `delete default "s" "a"`,
 			`delete default "s" "b"`, `delete metadata "s"`}},
-		{"pop the last", []string{"a"}, pop(1), []string{log, `delete default "s" "a"`, `put metadata "s" size 0`}},
-		{"move", []string{"a", "b"}, move("a"),
+		{"pop the last", adding("a"), pop(1), []string{log, `delete default "s" "a"`, `put metadata "s" size 0`}},
+		{"move", adding("a", "b"), move("a"),
 			[]string{log, `delete default "s" "a"`, `put metadata "s" size 1`, log, `put default "d" "a"`,
 				`put metadata "d" size 1`}},
-		{"move the last", []string{"a"}, move("a"),
+		{"move the last", adding("a"), move("a"),
 			[]string{log, `delete default "s" "a"`, `delete metadata "s"`, log, `put default "d" "a"`,
 				`put metadata "d" size 1`}},
-		{"store", []string{"old"}, store(key, "a", "b"), []string{log, `put default "s" "a"`, `put default "s" "b"`,
+		{"store", adding("old"), store(key, "a", "b"), []string{log, `put default "s" "a"`, `put default "s" "b"`,
 			`put metadata "s" size 2`}},
-		{"store nothing", []string{"old"}, store(key), []string{log, `put metadata "s" size 0`}},
+		{"store nothing", adding("old"), store(key), []string{log, `put metadata "s" size 0`}},
 		{"store nothing where nothing is", nil, store(dst), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				add(t, db, key, c.before...)
-			}
-			if got := recordsOf(t, db, keys, c.f); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show(t), c.want)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package zset_test
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
@@ -14,36 +13,13 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// recordsSince returns the records of the batches from a sequence number on: log data, "put" or "del" with family
-// and subkey, and the size in a metadata record.
-func recordsSince(t *testing.T, db *engine.DB, seq uint64) []string {
-	t.Helper()
-	wal, err := db.WAL(seq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
-	var out []string
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
+// show describes records: log data, "put" or "del" with family and subkey, and the size in a metadata record.
+func show(t *testing.T) func(batches [][]byte) []string {
+	return func(batches [][]byte) (lines []string) {
+		for _, rec := range enginetest.Records(t, batches...) {
+			lines = append(lines, describe(t, rec))
 		}
-		if rep == nil {
-			return out
-		}
-		r, err := batch.NewReader(rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			rec, ok := r.Next()
-			if !ok {
-				break
-			}
-			out = append(out, describe(t, rec))
-		}
-		require.NoError(t, r.Err())
+		return lines
 	}
 }
 
@@ -58,29 +34,21 @@ func describe(t *testing.T, rec batch.Record) string {
 			return "del meta"
 		}
 		m, _, err := cf.DecodeMeta(rec.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return fmt.Sprintf("%s meta %s %d", op, m.Type, m.Size)
 	}
 	k, err := cf.ParseSubkey(rec.Key, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rec.Family == cf.ZSetScore {
 		score, member, err := cf.SplitScoreSub(k.Sub)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return fmt.Sprintf("%s score %v %s", op, score, member)
 	}
 	if op == "del" {
 		return fmt.Sprintf("del %s", k.Sub)
 	}
 	score, err := cf.ParseDouble(rec.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return fmt.Sprintf("put %s %v", k.Sub, score)
 }
 
@@ -108,11 +76,7 @@ func TestBatches(t *testing.T) {
 	}
 	remove := func(members ...string) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
-			var raw [][]byte
-			for _, m := range members {
-				raw = append(raw, []byte(m))
-			}
-			_, err := zset.Remove(tx, key, raw)
+			_, err := zset.Remove(tx, key, enginetest.Bytes(members...))
 			return err
 		}
 	}
@@ -136,70 +100,56 @@ func TestBatches(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		before []any
+		before func(tx *engine.Tx) error
 		f      func(tx *engine.Tx) error
 		want   []string
 	}{
 		{"new members, the last one first", nil, add(0, 1.5, "a", -2.0, "b"),
 			[]string{"log 5", "put b -2", "put score -2 b", "put a 1.5", "put score 1.5 a", "put meta zset 2"}},
-		{"another score", []any{1.5, "a"}, add(0, 3.0, "a"), []string{"log 5", "del score 1.5 a", "put a 3",
+		{"another score", add(0, 1.5, "a"), add(0, 3.0, "a"), []string{"log 5", "del score 1.5 a", "put a 3",
 			"put score 3 a"}},
-		{"same score", []any{1.5, "a"}, add(0, 1.5, "a"), nil},
-		{"a new one and an old one", []any{1.5, "a"}, add(0, 3.0, "a", 4.0, "b"),
+		{"same score", add(0, 1.5, "a"), add(0, 1.5, "a"), nil},
+		{"a new one and an old one", add(0, 1.5, "a"), add(0, 3.0, "a", 4.0, "b"),
 			[]string{"log 5", "put b 4", "put score 4 b", "del score 1.5 a", "put a 3", "put score 3 a", "put meta zset 2"}},
 		{"twice the same, the last score counts", nil, add(0, 1.0, "a", 5.0, "b", 2.0, "a"),
 			[]string{"log 5", "put a 2", "put score 2 a", "put b 5", "put score 5 b", "put meta zset 2"}},
 		{"twice the same, NX", nil, add(zset.NX, 1.0, "a", 2.0, "a"), []string{"log 5", "put a 1", "put score 1 a",
 			"put meta zset 1"}},
-		{"there and back", []any{1.0, "a"}, add(0, 2.0, "a", 1.0, "a"), nil},
+		{"there and back", add(0, 1.0, "a"), add(0, 2.0, "a", 1.0, "a"), nil},
 		{"XX on nothing", nil, add(zset.XX, 1.0, "a"), nil},
-		{"GT refused", []any{5.0, "a"}, add(zset.GT, 1.0, "a"), nil},
+		{"GT refused", add(0, 5.0, "a"), add(zset.GT, 1.0, "a"), nil},
 		{"minus zero is stored as zero", nil, add(0, math.Copysign(0, -1), "a"),
 			[]string{"log 5", "put a 0", "put score 0 a", "put meta zset 1"}},
-		{"increment", []any{1.0, "a"}, incr(2, "a"), []string{"log 5", "del score 1 a", "put a 3", "put score 3 a"}},
+		{"increment", add(0, 1.0, "a"), incr(2, "a"), []string{"log 5", "del score 1 a", "put a 3", "put score 3 a"}},
 		{"increment of nothing", nil, incr(2, "a"), []string{"log 5", "put a 2", "put score 2 a", "put meta zset 1"}},
-		{"increment by zero", []any{1.0, "a"}, incr(0, "a"), nil},
-		{"remove", []any{1.0, "a", 2.0, "b", 3.0, "c"}, remove("c", "x", "a", "c"),
+		{"increment by zero", add(0, 1.0, "a"), incr(0, "a"), nil},
+		{"remove", add(0, 1.0, "a", 2.0, "b", 3.0, "c"), remove("c", "x", "a", "c"),
 			[]string{"log 5", "del c", "del score 3 c", "del a", "del score 1 a", "put meta zset 1"}},
-		{"remove one", []any{1.0, "a", 2.0, "b"}, remove("b"), []string{"log 5", "del b", "del score 2 b",
+		{"remove one", add(0, 1.0, "a", 2.0, "b"), remove("b"), []string{"log 5", "del b", "del score 2 b",
 			"put meta zset 1"}},
-		{"remove nothing", []any{1.0, "a"}, remove("x", "y"), nil},
-		{"remove the last", []any{1.0, "a"}, remove("a"), []string{"log 5", "del a", "del score 1 a", "put meta zset 0"}},
-		{"by rank, without log data", []any{1.0, "a", 2.0, "b", 3.0, "c"}, removeRange(zset.Query{Start: 1, Stop: -1}),
+		{"remove nothing", add(0, 1.0, "a"), remove("x", "y"), nil},
+		{"remove the last", add(0, 1.0, "a"), remove("a"), []string{"log 5", "del a", "del score 1 a", "put meta zset 0"}},
+		{"by rank, without log data", add(0, 1.0, "a", 2.0, "b", 3.0, "c"), removeRange(zset.Query{Start: 1, Stop: -1}),
 			[]string{"del b", "del score 2 b", "del c", "del score 3 c", "put meta zset 1"}},
-		{"by score", []any{1.0, "a", 2.0, "b", 3.0, "c"}, removeRange(zset.Query{By: zset.ByScore,
+		{"by score", add(0, 1.0, "a", 2.0, "b", 3.0, "c"), removeRange(zset.Query{By: zset.ByScore,
 			Score: zset.ScoreRange{Min: 1, Max: 2}}),
 			[]string{"log 5", "del a", "del score 1 a", "del b", "del score 2 b", "put meta zset 1"}},
-		{"by member, the score key first", []any{1.0, "a", 1.0, "b", 1.0, "c"}, removeRange(lex("a", "b")),
+		{"by member, the score key first", add(0, 1.0, "a", 1.0, "b", 1.0, "c"), removeRange(lex("a", "b")),
 			[]string{"log 5", "del score 1 a", "del a", "del score 1 b", "del b", "put meta zset 1"}},
-		{"nothing in the range", []any{1.0, "a"}, removeRange(zset.Query{By: zset.ByScore,
+		{"nothing in the range", add(0, 1.0, "a"), removeRange(zset.Query{By: zset.ByScore,
 			Score: zset.ScoreRange{Min: 5, Max: 6}}), nil},
-		{"pop", []any{1.0, "a", 2.0, "b", 3.0, "c"}, pop(2, false),
+		{"pop", add(0, 1.0, "a", 2.0, "b", 3.0, "c"), pop(2, false),
 			[]string{"log 5", "del a", "del score 1 a", "del b", "del score 2 b", "put meta zset 1"}},
-		{"pop the highest", []any{1.0, "a", 2.0, "b", 3.0, "c"}, pop(1, true),
+		{"pop the highest", add(0, 1.0, "a", 2.0, "b", 3.0, "c"), pop(1, true),
 			[]string{"log 5", "del c", "del score 3 c", "put meta zset 2"}},
-		{"pop all", []any{1.0, "a"}, pop(5, false), []string{"log 5", "del a", "del score 1 a", "put meta zset 0"}},
-		{"store", []any{9.0, "old"}, store(1.0, "a", 2.0, "b"),
+		{"pop all", add(0, 1.0, "a"), pop(5, false), []string{"log 5", "del a", "del score 1 a", "put meta zset 0"}},
+		{"store", add(0, 9.0, "old"), store(1.0, "a", 2.0, "b"),
 			[]string{"log 5", "put a 1", "put score 1 a", "put b 2", "put score 2 b", "put meta zset 2"}},
-		{"store nothing", []any{9.0, "old"}, store(), []string{"log 5", "put meta zset 0"}},
+		{"store nothing", add(0, 9.0, "old"), store(), []string{"log 5", "put meta zset 0"}},
 		{"store nothing in place of nothing", nil, store(), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := enginetest.Open(t)
-			if c.before != nil {
-				require.NoError(t, db.Update(ns, [][]byte{key}, add(0, c.before...)))
-			}
-			seq := db.LatestSequence()
-			require.NoError(t, db.Update(ns, [][]byte{key}, c.f))
-			if db.LatestSequence() == seq {
-				if c.want != nil {
-					t.Errorf("nothing was written, want %q", c.want)
-				}
-				return
-			}
-			if got := recordsSince(t, db, seq+1); !slices.Equal(got, c.want) {
-				t.Errorf("records\n%q, want\n%q", got, c.want)
-			}
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
 		})
 	}
 }
