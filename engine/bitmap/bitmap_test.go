@@ -239,13 +239,11 @@ func TestLimits(t *testing.T) {
 			return err
 		}, bitmap.ErrOffset},
 		{"a bit of the longest string", func(tx *engine.Tx) error {
-			_,
-				err := bitmap.SetBit(tx, s, 79, true, 10)
+			_, err := bitmap.SetBit(tx, s, 79, true, 10)
 			return err
 		}, nil},
 		{"a bit beyond the longest string", func(tx *engine.Tx) error {
-			_,
-				err := bitmap.SetBit(tx, s, 80, true, 10)
+			_, err := bitmap.SetBit(tx, s, 80, true, 10)
 			return err
 		}, bitmap.ErrOffset},
 		{"a field beyond the last bit", func(tx *engine.Tx) error {

@@ -100,27 +100,23 @@ func TestTTLBatches(t *testing.T) {
 		{"set new fields, the last one first", mixed, setAll(key, "x", "8", "y", "9"),
 			[]string{log, value("y", 0, "9"), value("x", 0, "8"), meta(4, 3, at, at)}},
 		{"increment keeps the expiry", mixed, func(tx *engine.Tx) error {
-			_,
-				err := hash.IncrBy(tx, key, []byte("f"), 4)
+			_, err := hash.IncrBy(tx, key, []byte("f"), 4)
 			return err
 		}, []string{log, value("f", at, "5")}},
 		{"increment by a float keeps the expiry", mixed, func(tx *engine.Tx) error {
-			_,
-				err := hash.IncrByFloat(tx, key, []byte("f"), []byte("0.5"))
+			_, err := hash.IncrByFloat(tx, key, []byte("f"), []byte("0.5"))
 			return err
 		},
 			[]string{log, value("f", at, "1.5")}},
 		{"increment of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error {
-			_,
-				err := hash.IncrBy(tx, key, []byte("f"), 4)
+			_, err := hash.IncrBy(tx, key, []byte("f"), 4)
 			return err
 		}),
 			[]string{log, value("f", 0, "4"), meta(2, 2, 0, 0)}},
 		{"delete", mixed, func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw("f", "x", "g")); return err },
 			[]string{log, `delete default "f"`, `delete default "g"`, meta(0, 0, 0, 0)}},
 		{"delete of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error {
-			_,
-				err := hash.Delete(tx, key, raw("f"))
+			_, err := hash.Delete(tx, key, raw("f"))
 			return err
 		}),
 			[]string{log, `delete default "f"`, meta(1, 1, 0, 0)}},

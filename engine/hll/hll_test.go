@@ -266,8 +266,7 @@ func TestConcurrent(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(w), 5))
 			for _, i := range r.Perm(len(elements)) {
 				if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
-					_,
-						err := Add(tx, key, elements[i:i+1])
+					_, err := Add(tx, key, elements[i:i+1])
 					return err
 				}); err != nil {
 					t.Error(err)

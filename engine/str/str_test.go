@@ -157,8 +157,7 @@ func TestForm(t *testing.T) {
 		}},
 		{"incr", true, func(tx *engine.Tx, key []byte) error { _, err := str.IncrBy(tx, key, 1); return err }},
 		{"incrbyfloat", true, func(tx *engine.Tx, key []byte) error {
-			_,
-				err := str.IncrByFloat(tx, key, []byte("1"))
+			_, err := str.IncrByFloat(tx, key, []byte("1"))
 			return err
 		}},
 		{"set", false, func(tx *engine.Tx, key []byte) error {

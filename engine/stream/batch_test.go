@@ -157,18 +157,15 @@ func TestBatches(t *testing.T) {
 		{"set a group's id", grouped,
 			group(func(g *stream.Group) error { g.SetStart(stream.GroupStart{}); return nil }), "log 8, put group g"},
 		{"create a consumer", grouped, group(func(g *stream.Group) error {
-			_,
-				err := g.CreateConsumer([]byte("d"))
+			_, err := g.CreateConsumer([]byte("d"))
 			return err
 		}), "log 8, put consumer g d, put group g"},
 		{"create it again", grouped, group(func(g *stream.Group) error {
-			_,
-				err := g.CreateConsumer([]byte("c"))
+			_, err := g.CreateConsumer([]byte("c"))
 			return err
 		}), ""},
 		{"delete a consumer", grouped, group(func(g *stream.Group) error {
-			_,
-				err := g.DeleteConsumer([]byte("c"))
+			_, err := g.DeleteConsumer([]byte("c"))
 			return err
 		}),
 			"log 8, delete pending g 1-1, delete pending g 1-2, delete consumer g c, put group g"},
@@ -187,8 +184,7 @@ func TestBatches(t *testing.T) {
 			"log 8, delete pending g 1-2, delete pending g 1-1, put group g, put consumer g c"},
 		{"acknowledge nothing", grouped, ack("9-9"), ""},
 		{"claim", append(slices.Clone(grouped), group(func(g *stream.Group) error {
-			_,
-				err := g.CreateConsumer([]byte("d"))
+			_, err := g.CreateConsumer([]byte("d"))
 			return err
 		})), claim("d", "1-1", false),
 			"log 8, put consumer g c, put pending g 1-1, put consumer g d, put group g"},
