@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -179,7 +180,7 @@ func TestPollUpdatesReplies(t *testing.T) {
 // logged returns the batch that begins with a sequence number.
 func logged(h *servertest.Harness, t *testing.T, seq uint64) []byte {
 	t.Helper()
-	all := batchesSince(t, h.DB, seq)
+	all := enginetest.LogFrom(t, h.DB, seq)
 	if len(all) == 0 {
 		t.Fatalf("the log has no batch from sequence number %d on", seq)
 	}

@@ -105,7 +105,7 @@ func TestStreamBatchesAreKvrocks(t *testing.T) {
 		}
 		from := h.DB.LatestSequence() + 1
 		c.Do(cmd.Args...)
-		for _, rep := range batchesSince(t, h.DB, from) {
+		for _, rep := range enginetest.LogFrom(t, h.DB, from) {
 			got = append(got, streamRecords(t, rep, false)...)
 		}
 		if w, g := normalise(want), normalise(got); w != g {

@@ -154,7 +154,7 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 			require.NoError(t, err)
 			want = append(want, lines...)
 		}
-		for _, rep := range batchesSince(t, h.DB, from) {
+		for _, rep := range enginetest.LogFrom(t, h.DB, from) {
 			lines, err := ours.Lines(rep)
 			require.NoError(t, err)
 			got = append(got, lines...)
@@ -179,24 +179,4 @@ var recentTime = regexp.MustCompile(`\b1[789]\d{11}\b`)
 // normalise joins the lines of a batch and replaces the times that depend on the clock.
 func normalise(lines []string) string {
 	return recentTime.ReplaceAllString(strings.Join(lines, "\n"), "TIME")
-}
-
-// batchesSince returns the batches in the log from a sequence number on.
-func batchesSince(t *testing.T, db *engine.DB, from uint64) [][]byte {
-	t.Helper()
-	if db.LatestSequence() < from {
-		return nil
-	}
-	w, err := db.WAL(from)
-	require.NoError(t, err)
-	defer w.Close()
-	var all [][]byte
-	for {
-		rep, _, err := w.Next()
-		require.NoError(t, err)
-		if rep == nil {
-			return all
-		}
-		all = append(all, rep)
-	}
 }

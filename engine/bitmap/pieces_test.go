@@ -80,15 +80,7 @@ func TestLargeResult(t *testing.T) {
 			t.Errorf("failed %v: %d records after a compaction", fails, n)
 		}
 	}
-	log, err := db.WAL(0)
-	require.NoError(t, err)
-	defer log.Close()
-	for {
-		rep, _, err := log.Next()
-		require.NoError(t, err)
-		if rep == nil {
-			break
-		}
+	for _, rep := range enginetest.LogFrom(t, db, 0) {
 		apply(t, replica, rep)
 		compact(replica)
 	}

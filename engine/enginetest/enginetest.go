@@ -96,14 +96,20 @@ func Deadline(t testing.TB, d time.Duration) {
 }
 
 // Batches returns the write batches that f writes to the log. No one else may write meanwhile.
-func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
+func Batches(t testing.TB, db *engine.DB, f func()) [][]byte {
 	t.Helper()
 	before := db.LatestSequence()
 	f()
-	if db.LatestSequence() == before {
+	return LogFrom(t, db, before+1)
+}
+
+// LogFrom returns the write batches in the log from a sequence number on.
+func LogFrom(t testing.TB, db *engine.DB, seq uint64) (batches [][]byte) {
+	t.Helper()
+	if db.LatestSequence() < seq {
 		return nil
 	}
-	wal, err := db.WAL(before + 1)
+	wal, err := db.WAL(seq)
 	require.NoError(t, err)
 	defer wal.Close()
 	for {
@@ -150,15 +156,12 @@ func WantBatches(t testing.TB, db *engine.DB, keys [][]byte, before, f func(tx *
 //	delete FAMILY KEY SUBKEY
 func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
 	t.Helper()
-	wal, err := db.WAL(seq)
-	require.NoError(t, err)
-	defer wal.Close()
-	rep, _, err := wal.Next()
-	if err != nil || rep == nil {
-		t.Fatalf("no batch: %v", err)
+	batches := LogFrom(t, db, seq)
+	if len(batches) == 0 {
+		t.Fatal("no batch")
 	}
 	var records []string
-	for _, rec := range Records(t, rep) {
+	for _, rec := range Records(t, batches[0]) {
 		switch {
 		case rec.Kind == batch.LogData:
 			records = append(records, fmt.Sprintf("log %s", rec.Value))

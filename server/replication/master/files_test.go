@@ -17,13 +17,14 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // fetch sends a request of a full sync and returns the whole reply.
 func fetch(t *testing.T, serve func(master.Link)) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	go serve(link{ours})
+	go serve(wiretest.Link{Conn: ours})
 	b, err := io.ReadAll(theirs)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestCheckpointLife(t *testing.T) {
 		}
 		// A fetch that takes longer than every limit:
 		ours, theirs := net.Pipe()
-		go m.SendFiles(link{ours}, []byte("CURRENT"))
+		go m.SendFiles(wiretest.Link{Conn: ours}, []byte("CURRENT"))
 		b := make([]byte, 1)
 		for range 5 {
 			time.Sleep(20 * time.Second)

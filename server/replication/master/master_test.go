@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,19 +24,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
-
-// link is a connection without a queue, so that a test notices when a replica does not read.
-type link struct{ net.Conn }
-
-func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
-func (l link) Pending() int                 { return 0 }
-func (l link) Drain()                       {}
-
-func (l link) SendFile(f *os.File, n int64) error {
-	_, err := io.CopyN(l, f, n)
-	return err
-}
 
 // replica is the other end of a link, played by a test.
 type replica struct {
@@ -56,7 +44,7 @@ func connect(t *testing.T, m *master.Master, next uint64, conf proto.Conf) *repl
 	ours, theirs := net.Pipe()
 	r := &replica{t: t, conn: theirs, ended: make(chan struct{}), next: next}
 	go func() {
-		m.Feed(link{ours}, master.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, p)
+		m.Feed(wiretest.Link{Conn: ours}, master.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, p)
 		close(r.ended)
 	}()
 	ok := make([]byte, len(proto.OK))
@@ -154,26 +142,6 @@ func put(t testing.TB, db *engine.DB, n, size int) {
 	}
 }
 
-// logged returns the batches of the log, with their sequence numbers.
-func logged(t *testing.T, db *engine.DB) (all [][]byte) {
-	t.Helper()
-	w, err := db.WAL(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for {
-		rep, _, err := w.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return all
-		}
-		all = append(all, rep)
-	}
-}
-
 // TestFeed: a replica gets the same batches as in the log: those written before it connected, while it was connected,
 // and while it was away.
 func TestFeed(t *testing.T) {
@@ -189,7 +157,7 @@ func TestFeed(t *testing.T) {
 	put(t, db, 100, 10)
 	r = connect(t, m, 201, proto.Conf{Port: 6666})
 	all = append(all, r.batches(300)...)
-	if !slices.EqualFunc(all, logged(t, db), bytes.Equal) {
+	if !slices.EqualFunc(all, enginetest.LogFrom(t, db, 0), bytes.Equal) {
 		t.Error("what was sent is not what is in the log")
 	}
 	if got := m.Replicas(); len(got) != 1 || got[0].IP != "10.0.0.1" || got[0].Port != 6666 || got[0].Offset != 300 ||
@@ -261,7 +229,7 @@ func TestFeedWhileWriting(t *testing.T) {
 		}
 		return b
 	}
-	want := records(logged(t, db))
+	want := records(enginetest.LogFrom(t, db, 0))
 	if !bytes.Equal(records(all), want) {
 		t.Error("the replica that was always there has something else than the log")
 	}
@@ -375,7 +343,7 @@ func TestAcceptWithoutLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all := logged(t, db); len(all) != 0 {
+	if all := enginetest.LogFrom(t, db, 0); len(all) != 0 {
 		t.Fatalf("the log has %d batches", len(all))
 	}
 	for _, tt := range []struct {
@@ -533,7 +501,7 @@ func TestReplacedAfterAccept(t *testing.T) {
 	resume()
 
 	ours, theirs := net.Pipe()
-	go m.Feed(link{ours}, master.Peer{Remote: "10.0.0.1:1234"}, p)
+	go m.Feed(wiretest.Link{Conn: ours}, master.Peer{Remote: "10.0.0.1:1234"}, p)
 	if got, err := io.ReadAll(theirs); len(got) > 0 || err != nil {
 		t.Errorf("the replica got %q, %v", got, err)
 	}

@@ -20,18 +20,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/replication/rdbsync"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
-
-// link is a connection without a queue.
-type link struct{ net.Conn }
-
-func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
-func (l link) Drain()                       {}
-
-func (l link) SendFile(f *os.File, n int64) error {
-	_, err := io.CopyN(l.Conn, f, n)
-	return err
-}
 
 type writer func(ctx context.Context, w io.Writer) error
 
@@ -71,7 +61,7 @@ func (h *harness) send(what proto.Conf, timeout time.Duration) (client net.Conn,
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		h.Send(link{ours}, what, rdbsync.Pace{Timeout: timeout, Take: func(int) error { return nil }})
+		h.Send(wiretest.Link{Conn: ours}, what, rdbsync.Pace{Timeout: timeout, Take: func(int) error { return nil }})
 	}()
 	return theirs, ended
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication/master"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/replication/replica"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // TestCopy: a copy of the master, although the connections are cut again and again, byte by byte, and after the
@@ -150,7 +151,7 @@ func TestCopyProgress(t *testing.T) {
 		defer serving.Wait()
 		f.start(func(context.Context) (net.Conn, error) {
 			ours, theirs := net.Pipe()
-			serving.Go(func() { serve(m, link{theirs}) })
+			serving.Go(func() { serve(m, wiretest.Link{Conn: theirs}) })
 			return ours, nil
 		}, followerSettings)
 		defer f.Close()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -424,18 +423,6 @@ func TestUnfollow(t *testing.T) {
 	}
 }
 
-// link is a connection without a queue.
-type link struct{ net.Conn }
-
-func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
-func (l link) Pending() int                 { return 0 }
-func (l link) Drain()                       {}
-
-func (l link) SendFile(f *os.File, n int64) error {
-	_, err := io.CopyN(l, f, n)
-	return err
-}
-
 // served lets a real master serve what connects. wrap may change a connection.
 func served(t *testing.T, m *master.Master, wrap func(net.Conn) net.Conn) func(context.Context) (net.Conn, error) {
 	var all sync.WaitGroup
@@ -454,13 +441,13 @@ func served(t *testing.T, m *master.Master, wrap func(net.Conn) net.Conn) func(c
 		if err != nil {
 			return nil, err
 		}
-		all.Go(func() { serve(m, link{theirs}) })
+		all.Go(func() { serve(m, wiretest.Link{Conn: theirs}) })
 		return wrap(ours), nil
 	}
 }
 
 // serve answers requests as a server does for a master.
-func serve(m *master.Master, c link) {
+func serve(m *master.Master, c wiretest.Link) {
 	in := bufio.NewReader(c)
 	var conf proto.Conf
 	for {

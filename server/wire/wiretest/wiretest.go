@@ -3,8 +3,11 @@ package wiretest
 
 import (
 	"bufio"
+	"io"
 	"net"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -34,6 +37,19 @@ func SocketPair(t testing.TB) (here, there net.Conn) {
 	there.(*net.TCPConn).SetReadBuffer(16 << 10)
 	t.Cleanup(func() { here.Close(); there.Close() })
 	return here, there
+}
+
+// Link is a connection that a session has handed over. It has no queue, so that a test notices when the other end does
+// not read.
+type Link struct{ net.Conn }
+
+func (l Link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
+func (l Link) Pending() int                 { return 0 }
+func (l Link) Drain()                       {}
+
+func (l Link) SendFile(f *os.File, n int64) error {
+	_, err := io.CopyN(l, f, n)
+	return err
 }
 
 // ReadCommand reads a command as clients send it, an array of strings, after any empty lines.
