@@ -19,7 +19,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/offline"
 	"github.com/basaltdb/basalt/internal/progress"
-	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // inspectOptions are the flags.
@@ -210,7 +210,7 @@ func pace(ctx context.Context, began time.Time, n int64, speed int) error {
 }
 
 // fetch gets type, time to live and size of keys in one pipeline. It skips keys that were deleted meanwhile.
-func (o *inspectOptions) fetch(c *transfer.Conn, keys []string, collector *offline.Collector) error {
+func (o *inspectOptions) fetch(c *resp.Conn, keys []string, collector *offline.Collector) error {
 	for _, k := range keys {
 		c.Send("TYPE", k)
 		c.Send("PEXPIRETIME", k)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/basaltdb/basalt/internal/transfer"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // login describes how a sub-command connects to a server, and as which user.
@@ -123,7 +124,7 @@ func (l *login) tlsConfig(addr string) (*tls.Config, error) {
 const replyTimeout = 30 * time.Second
 
 // dial connects and authenticates.
-func (l *login) dial(ctx context.Context, addr string) (*transfer.Conn, error) {
+func (l *login) dial(ctx context.Context, addr string) (*resp.Conn, error) {
 	a := transfer.Address{Network: "tcp", Host: addr, Timeout: replyTimeout}
 	if err := l.complete(&a); err != nil {
 		return nil, err

@@ -120,8 +120,7 @@ func (c *copier) follow(ctx context.Context, at place) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
-	nc, _ := conn.Detach() // nothing comes without a request
-	l := lineconn.Stream{Conn: lineconn.New(ctx, nc, nil)}
+	l := lineconn.Stream{Conn: lineconn.New(ctx, conn.Conn, nil)} // nothing comes without a request
 	defer l.Close()
 	requests := [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}),
 		proto.AppendCapa(nil, false)}

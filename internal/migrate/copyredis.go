@@ -33,10 +33,9 @@ func (c *copier) followRedis(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
 	defer conn.Close()
-	nc, in := conn.Detach()
 	r := c.begin(c.applied())
 	return r.stop(redislink.Run(ctx, redislink.Options{
-		Conn: nc, In: in, Log: zap.NewNop(), Port: 1, Target: &redisTarget{c, r}, MaxValue: maxValue,
+		Conn: conn.Conn, In: conn.In, Log: zap.NewNop(), Port: 1, Target: &redisTarget{c, r}, MaxValue: maxValue,
 		Silence: redisSilence, AckEvery: ackEvery,
 		Step: func(s redislink.Step) {
 			if s == redislink.Streaming {

@@ -13,7 +13,7 @@ import (
 // pipe is a connection that many goroutines share: their commands go out together.
 type pipe struct {
 	addr   transfer.Address
-	conn   *transfer.Conn
+	conn   *resp.Conn
 	calls  chan *call
 	failed chan struct{} // closed when the connection is of no use any more
 	once   sync.Once

@@ -1,12 +1,10 @@
 package transfer
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -76,24 +74,10 @@ func (a Address) String() string {
 	return a.Host
 }
 
-// Conn is a connection to a server. It may be used by one goroutine, or by one that writes and one that reads.
-type Conn struct {
-	timeout time.Duration
-	c       net.Conn
-	r       *bufio.Reader
-	w       *bufio.Writer
-	b       []byte
-}
-
-const (
-	dialTimeout = 5 * time.Second
-	connBuffer  = 256 << 10
-)
-
-var replyLimits = resp.ReplyLimits{Text: 1 << 30, Keep: 1 << 30, Elems: 1 << 24, Depth: 16}
+const dialTimeout = 5 * time.Second
 
 // Dial connects and authenticates. The connection is closed when the context ends.
-func Dial(ctx context.Context, a Address) (*Conn, error) {
+func Dial(ctx context.Context, a Address) (*resp.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	var c net.Conn
 	var err error
@@ -106,7 +90,7 @@ func Dial(ctx context.Context, a Address) (*Conn, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
-	x := &Conn{timeout: a.Timeout, c: c, r: bufio.NewReaderSize(c, connBuffer), w: bufio.NewWriterSize(c, connBuffer)}
+	x := resp.NewConn(c, a.Timeout)
 	login := []string{"AUTH", a.User, a.Password}
 	if a.User == "" {
 		login = []string{"AUTH", a.Password}
@@ -130,55 +114,12 @@ func Dial(ctx context.Context, a Address) (*Conn, error) {
 	return x, nil
 }
 
-// Detach returns the connection and what was read from it, for another protocol. The Conn is not used any more.
-func (c *Conn) Detach() (net.Conn, *bufio.Reader) { return c.c, c.r }
-
-// Close closes the connection.
-func (c *Conn) Close() error { return c.c.Close() }
-
-// Send adds a command to the buffer.
-func (c *Conn) Send(args ...string) error {
-	c.b = resp.AppendCommand(c.b[:0], args...)
-	_, err := c.w.Write(c.b)
-	return err
-}
-
-// Flush sends the buffer.
-func (c *Conn) Flush() error { return c.w.Flush() }
-
-// Do sends a command and returns its reply; an error reply is returned as a [resp.ReplyError].
-func (c *Conn) Do(args ...string) (resp.Reply, error) {
-	if err := c.Send(args...); err != nil {
-		return resp.Reply{}, err
-	}
-	if err := c.Flush(); err != nil {
-		return resp.Reply{}, err
-	}
-	r, err := c.Receive()
-	if err == nil {
-		err = r.Err()
-	}
-	return r, err
-}
-
-// Receive reads a reply.
-func (c *Conn) Receive() (resp.Reply, error) {
-	if c.timeout > 0 {
-		c.c.SetReadDeadline(time.Now().Add(c.timeout))
-	}
-	r, err := resp.ReadReply(c.r, replyLimits)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("the server has closed the connection: %w", err)
-	}
-	return r, err
-}
-
 // maxPending is the max number of commands without a reply.
 const maxPending = 16 << 10
 
 // Pipe sends commands without waiting for replies. One goroutine sends, another one reads the replies.
 type Pipe struct {
-	c       *Conn
+	c       *resp.Conn
 	pending chan func(*resp.Reply)
 	broken  chan struct{} // closed when reading has failed
 	done    chan struct{}
@@ -186,7 +127,7 @@ type Pipe struct {
 }
 
 // NewPipe starts using a connection.
-func NewPipe(c *Conn) *Pipe {
+func NewPipe(c *resp.Conn) *Pipe {
 	p := &Pipe{c: c, pending: make(chan func(*resp.Reply), maxPending), broken: make(chan struct{}),
 		done: make(chan struct{})}
 	go p.read()
@@ -221,8 +162,7 @@ func (p *Pipe) Send(b []byte, f func(*resp.Reply)) error {
 		}
 		p.pending <- f
 	}
-	_, err := p.c.w.Write(b)
-	return err
+	return p.c.SendEncoded(b)
 }
 
 // Sync waits until everything that was sent is answered.

@@ -51,7 +51,7 @@ type ExportResult struct {
 // exporter is the state of an export.
 type exporter struct {
 	o      ExportOptions
-	c      *Conn
+	c      *resp.Conn
 	w      *bufio.Writer
 	file   *rdbfile.Writer // nil: another format
 	result ExportResult

@@ -423,7 +423,7 @@ func (m *importer) toServer(ctx context.Context, files []File) error {
 }
 
 // send sends the content of the files.
-func (m *importer) send(ctx context.Context, c *Conn, files []source) (err error) {
+func (m *importer) send(ctx context.Context, c *resp.Conn, files []source) (err error) {
 	m.pipe = NewPipe(c)
 	for _, f := range files {
 		if err = m.sendFile(ctx, &f); errors.Is(err, errTablesRefused) {

@@ -15,11 +15,12 @@ import (
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/options"
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // local is a server in this process, with a data directory and a private Unix socket.
 type local struct {
-	Conn *Conn
+	Conn *resp.Conn
 
 	srv  *server.Server
 	db   *engine.DB

@@ -18,7 +18,7 @@ import (
 // commands: those of types that need a database to make their records, and collections in several parts.
 type tables struct {
 	m       *importer
-	c       *Conn
+	c       *resp.Conn
 	records records
 	sorter  *engine.Sorter // collects
 	spare   *engine.Sorter // nil while it is sent
@@ -186,9 +186,7 @@ func (t *tables) send(s *engine.Sorter) error {
 		return err
 	}
 	var b []byte
-	flying := 0
 	answered := func() error {
-		flying--
 		r, err := t.c.Receive()
 		if err != nil {
 			return err
@@ -197,18 +195,18 @@ func (t *tables) send(s *engine.Sorter) error {
 	}
 	err := s.Batches(tablesBatch, func(rep []byte) error {
 		b = resp.AppendCommand(b[:0], []byte("_ingest"), []byte("RECORDS"), rep)
-		if _, err := t.c.w.Write(b); err != nil {
+		if err := t.c.SendEncoded(b); err != nil {
 			return err
 		}
 		if err := t.c.Flush(); err != nil {
 			return err
 		}
-		if flying++; flying < tablesWindow {
+		if t.c.Pending() < tablesWindow {
 			return nil
 		}
 		return answered()
 	})
-	for flying > 0 && err == nil {
+	for err == nil && t.c.Pending() > 0 {
 		err = answered()
 	}
 	if err != nil {

@@ -315,7 +315,7 @@ func TestRedis(t *testing.T) {
 	logged := make(chan struct{})
 	go func() { io.Copy(&log, out); close(logged) }()
 	redis := &Address{Network: "unix", Host: socket}
-	var c *Conn
+	var c *resp.Conn
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if c, err = Dial(t.Context(), *redis); err == nil || time.Now().After(deadline) {
 			break

@@ -16,7 +16,7 @@ import (
 const verifyElems = 512
 
 // verify reads again the RDB file at the beginning of the files, and compares its content with a server.
-func (m *importer) verify(ctx context.Context, c *Conn, files []File) error {
+func (m *importer) verify(ctx context.Context, c *resp.Conn, files []File) error {
 	f := files[0]
 	if f.Kind != RDB {
 		m.result.Warnings = append(m.result.Warnings, "commands are verified by their replies only")

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
-	"github.com/basaltdb/basalt/server/resp"
 )
 
 // writer sends one pipeline after the other on one connection, and records which
@@ -58,11 +57,11 @@ func (w *writer) run(addr string, acked func()) error {
 		for len(w.inFlight) > 0 {
 			o := w.inFlight[0]
 			v, err := c.Receive()
-			if refused, ok := errors.AsType[resp.ReplyError](err); ok {
-				return w.violation("%s was refused: %s", command(o), refused)
-			}
 			if err != nil {
 				return nil
+			}
+			if refused := v.Err(); refused != nil {
+				return w.violation("%s was refused: %s", command(o), refused)
 			}
 			w.inFlight = w.inFlight[1:]
 			want := o.apply(w.expect)

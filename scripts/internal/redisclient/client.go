@@ -2,27 +2,15 @@
 package redisclient
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"math"
 	"net"
 	"time"
 
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Conn is one connection. It is not safe for concurrent use.
-type Conn struct {
-	net.Conn
-	w       *bufio.Writer
-	r       *bufio.Reader
-	scratch []byte
-	pending int
-}
-
-// noLimits: tools talk to servers that they have started themselves.
-var noLimits = resp.ReplyLimits{Text: math.MaxInt64, Keep: math.MaxInt64, Elems: math.MaxInt64, Depth: math.MaxInt}
+// Conn is one connection.
+type Conn struct{ *resp.Conn }
 
 // Dial connects to a host:port within the timeout.
 func Dial(addr string, timeout time.Duration) (*Conn, error) {
@@ -30,46 +18,7 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c, w: bufio.NewWriterSize(c, 64<<10), r: bufio.NewReaderSize(c, 64<<10)}, nil
-}
-
-// Send puts a command in the output buffer. Its reply comes from Receive, in order of sending.
-func (c *Conn) Send(args ...string) error {
-	c.scratch = resp.AppendCommand(c.scratch[:0], args...)
-	c.pending++
-	_, err := c.w.Write(c.scratch)
-	return err
-}
-
-// Flush sends what Send has buffered.
-func (c *Conn) Flush() error { return c.w.Flush() }
-
-// Pending is the number of commands sent whose replies have not been received.
-func (c *Conn) Pending() int { return c.pending }
-
-// Receive reads one reply, after Flush. An error reply is returned as a [resp.ReplyError]; any other error means that
-// the connection is of no more use.
-func (c *Conn) Receive() (resp.Reply, error) {
-	v, err := resp.ReadReply(c.r, noLimits)
-	if err != nil {
-		return v, err
-	}
-	c.pending--
-	return v, v.Err()
-}
-
-// Do sends one command and returns its reply. No other reply may be pending.
-func (c *Conn) Do(args ...string) (resp.Reply, error) {
-	if c.pending != 0 {
-		return resp.Reply{}, fmt.Errorf("redisclient: Do with %d replies pending", c.pending)
-	}
-	if err := c.Send(args...); err != nil {
-		return resp.Reply{}, err
-	}
-	if err := c.Flush(); err != nil {
-		return resp.Reply{}, err
-	}
-	return c.Receive()
+	return &Conn{resp.NewConn(c, 0)}, nil
 }
 
 // Strings is Do for a command that replies with an array of strings; a null among them becomes "".
@@ -106,13 +55,13 @@ func Field(info, name string) string { return resp.ParseInfo(info)[name] }
 // after the last of them; a broken connection at once.
 func (c *Conn) Drain() error {
 	var first error
-	for c.pending > 0 {
-		_, err := c.Receive()
-		if _, ok := errors.AsType[resp.ReplyError](err); err != nil && !ok {
+	for c.Pending() > 0 {
+		r, err := c.Receive()
+		if err != nil {
 			return err
 		}
-		if err != nil && first == nil {
-			first = err
+		if first == nil {
+			first = r.Err()
 		}
 	}
 	return first

@@ -52,8 +52,8 @@ func TestPipelineKeepsOrderAndErrors(t *testing.T) {
 		require.NoError(t, c.Send(args...))
 	}
 	require.NoError(t, c.Flush())
-	if _, err := c.Receive(); err != resp.ReplyError("WRONGTYPE no") {
-		t.Errorf("first reply: error %v, want the server's", err)
+	if v, err := c.Receive(); err != nil || v.Err() != resp.ReplyError("WRONGTYPE no") {
+		t.Errorf("first reply: %v, %v, want the server's error", v.Err(), err)
 	}
 	if v, err := c.Receive(); err != nil || v.String() != "PONG" {
 		t.Errorf("second reply: %q, %v", v.String(), err)
