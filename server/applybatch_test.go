@@ -150,9 +150,7 @@ func TestPollUpdatesReplies(t *testing.T) {
 			continue
 		}
 		from, err := strconv.Atoi(args[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if u := poll(c, from, args[2:]...); len(u.batches) != tt.n || u.next != tt.to || u.latest != tt.all {
 			t.Errorf("%s: %d batches up to %d of %d", tt.command, len(u.batches), u.next, u.latest)
 		}

@@ -47,9 +47,7 @@ func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest
 		o.Dir = t.TempDir() + "/db"
 	}
 	db, err := engine.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Errorf("close: %v", err)

@@ -56,9 +56,7 @@ func rdbFile(body string) string {
 // playRedis starts a master that has strings under keys in database 0.
 func playRedis(t *testing.T, keys ...string) *redisMaster {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body := "\xfe\x00"
 	for _, k := range keys {
 		body += "\x00" + rdbString(k) + rdbString("old")

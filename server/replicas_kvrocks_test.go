@@ -41,9 +41,7 @@ func startKvrocksIn(t *testing.T, dir string, settings ...string) (dial func() *
 		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
@@ -56,9 +54,7 @@ func startKvrocksIn(t *testing.T, dir string, settings ...string) (dial func() *
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o644))
 	cmd := exec.Command(path, "-c", file)
 	out, err := os.Create(filepath.Join(dir, "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

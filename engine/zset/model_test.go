@@ -158,9 +158,7 @@ func check(t *testing.T, tx *engine.Tx, key []byte, m model) {
 func consistent(t *testing.T, tx *engine.Tx, key []byte) {
 	t.Helper()
 	rec, err := tx.Load(key, cf.TypeZSet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !rec.Exists {
 		return
 	}

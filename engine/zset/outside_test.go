@@ -24,9 +24,7 @@ type outside struct {
 func (o *outside) take(t *testing.T, from *engine.DB) error {
 	t.Helper()
 	u, err := from.UpdatesAfter(o.last, engine.UpdatesLimit{Batches: 1 << 20, Bytes: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o.last = u.Last
 	return o.apply(u.Batches...)
 }
@@ -83,9 +81,7 @@ func TestRanksFollowBatches(t *testing.T) {
 			first := 0
 			add := func(tx *engine.Tx, i int, score float64) {
 				_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: score}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 			}
 			for range 100 {
 				update(t, from, "z", func(tx *engine.Tx) error {
@@ -114,9 +110,7 @@ func TestRanksFollowBatches(t *testing.T) {
 			var b batch.Builder
 			view(t, o.db, key, func(tx *engine.Tx) {
 				rec, err := tx.Load(key, cf.TypeZSet)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				b.Put(cf.ZSetScore, tx.ScoreKey(&rec, float64(first), fmt.Appendf(nil, "m%08d", first)), nil)
 				b.Delete(cf.ZSetScore, tx.ScoreKey(&rec, 1e6, []byte("none")))
 			})
@@ -146,9 +140,7 @@ func TestRanksFollowBatches(t *testing.T) {
 			b.Reset()
 			view(t, o.db, key, func(tx *engine.Tx) {
 				rec, err := tx.Load(key, cf.TypeZSet)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				at := tx.ScoreKey(&rec, 1e6, []byte("none"))
 				b.DeleteRange(cf.ZSetScore, at, append(at[:len(at):len(at)], 0))
 			})

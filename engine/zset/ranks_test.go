@@ -461,9 +461,7 @@ func TestRankCacheMakesUpForWrites(t *testing.T) {
 	tx.AddLock(key, false)
 	tx.Acquire()
 	finish, err := zset.BeginRanks(tx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tx.ReadsDone()
 	update(t, db, "z", func(tx *engine.Tx) error {
 		if err := zset.Pop(tx, key, 500, false, func([]byte, float64) {}); err != nil {

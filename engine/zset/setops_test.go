@@ -87,9 +87,7 @@ func TestSetOperations(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -97,9 +95,7 @@ func same(t *testing.T, tx *engine.Tx, keys [][]byte, what string, want model,
 	f func(o *zset.Operands) ([]zset.Entry, error)) {
 	t.Helper()
 	o, err := zset.Open(tx, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := f(o)
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("%s of %q: %d members, %v, want %d", what, keys, len(got), err, len(want))

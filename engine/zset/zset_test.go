@@ -240,7 +240,5 @@ func TestSingleMemberWritesDoNotAllocate(t *testing.T) {
 	}); n > 1 { // the write batch and the overlay grow now and then
 		t.Errorf("%v allocations", n)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

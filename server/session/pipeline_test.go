@@ -283,9 +283,7 @@ func TestHugePipelineBeforeReading(t *testing.T) {
 	}()
 	select {
 	case err := <-sent:
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	case <-time.After(servertest.Patience):
 		t.Fatal("the server has stopped reading because the client does not read")
 	}

@@ -37,9 +37,7 @@ func TestSharing(t *testing.T) {
 		list := func() time.Time {
 			t.Helper()
 			names, err := f.List(time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(names) < 3 || names[len(names)-1] != "CURRENT" || !slices.IsSorted(names[:len(names)-1]) {
 				t.Errorf("%q", names)
 			}
@@ -105,9 +103,7 @@ func TestWant(t *testing.T) {
 		if got := list(); got != first {
 			t.Errorf("one that a replica is about to fetch is gone, there is one for %d", got)
 		}
-		if err := f.Enter([]string{"CURRENT"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Enter([]string{"CURRENT"}))
 		time.Sleep(3 * time.Second)
 		if got := list(); got != first {
 			t.Errorf("one that a replica is fetching is gone, there is one for %d", got)
@@ -146,9 +142,7 @@ func TestEnter(t *testing.T) {
 	}
 	require.NoError(t, f.Enter([]string{"CURRENT"}))
 	file, err := f.Open("CURRENT")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	if b, err := io.ReadAll(file); err != nil || string(b[:9]) != "MANIFEST-" {
 		t.Errorf("%q, %v", b, err)

@@ -55,9 +55,7 @@ func newSource(t *testing.T) *source {
 	s := &source{dir: t.TempDir() + "/checkpoint", left: -1}
 	require.NoError(t, db.Checkpoint(s.dir))
 	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		s.names = append(s.names, e.Name())
 	}

@@ -26,9 +26,7 @@ func fetch(t *testing.T, serve func(master.Link)) []byte {
 	ours, theirs := net.Pipe()
 	go serve(wiretest.Link{Conn: ours})
 	b, err := io.ReadAll(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -50,13 +48,9 @@ func TestFullSync(t *testing.T) {
 	content := fetch(t, func(l master.Link) { m.SendFiles(l, []byte(strings.Join(names, ","))) })
 	for _, name := range names {
 		head, n, err := proto.ReadLine(content, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size, err := proto.ParseFileHead(head)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content = content[n:]
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content[:size], 0o644))
 		content = content[size:]
@@ -137,9 +131,7 @@ func FuzzSendFiles(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, list []byte) {
 		names, err := proto.ParseFileList(bytes.TrimSuffix(fetch(t, m.SendList), []byte("\r\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		good := true
 		for n := range strings.SplitSeq(string(list), ",") {
 			good = good && slices.Contains(names, n)

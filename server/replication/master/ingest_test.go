@@ -44,9 +44,7 @@ func TestIngested(t *testing.T) {
 
 	slots := cf.SlotRange{First: cf.Slot([]byte("foo")), Last: cf.Slot([]byte("foo"))}
 	g, err := db.NewIngest(t.TempDir()+"/ingest", slots)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer g.Close()
 	var b batch.Builder
 	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("foo"), true),

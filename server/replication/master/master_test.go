@@ -339,9 +339,7 @@ func TestAcceptWithoutLog(t *testing.T) {
 	db.BeginHistory(id)
 	put(t, db, 3, 1) // up to 4
 	for _, family := range []cf.ID{cf.Metadata, cf.Propagate} {
-		if err := db.FlushMemtable(family); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.FlushMemtable(family))
 	}
 	if all := enginetest.LogFrom(t, db, 0); len(all) != 0 {
 		t.Fatalf("the log has %d batches", len(all))
@@ -442,9 +440,7 @@ func TestRecordedStream(t *testing.T) {
 func apply(t *testing.T, db *engine.DB, rep []byte) {
 	t.Helper()
 	b, err := db.CheckBatch(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
 	defer tx.Release()
@@ -550,9 +546,7 @@ func TestMasterTime(t *testing.T) {
 	defer r.leave()
 	for {
 		f, err := r.frame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if f.Kind == proto.KindBatch {
 			r.next += uint64(f.Count())
 		}

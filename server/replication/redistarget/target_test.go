@@ -80,9 +80,7 @@ func get(t *testing.T, db *engine.DB, id cf.ID, key string) (value string) {
 func place(t *testing.T, target *Target) redislink.State {
 	t.Helper()
 	s, _, err := target.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -140,9 +138,7 @@ func TestLoad(t *testing.T) {
 		list := []redislink.Command{{Args: [][]byte{[]byte("old"), []byte("k")}}}
 		require.NoError(t, target.Apply(list, at(1)))
 		l, err := target.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, i := range []*rdb.Item{{Function: []byte("#!lua")}, {Key: []byte("a"), Value: &rdb.Value{}},
 			{DB: 2, Key: []byte("b"), Value: &rdb.Value{}}, {Key: []byte("empty")}} {
 			require.NoError(t, l.Add(i))
@@ -164,9 +160,7 @@ func TestLoad(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for key, want := range map[string]string{"k": "", "a": cf.DefaultNamespace, "b": cf.DatabaseNamespace(2),
 			"empty": "", "#!lua": "library", "return 1": "script",
 			"an index": "definition"} {

@@ -79,9 +79,7 @@ func TestLinkThatIsGoneReplacesNothing(t *testing.T) {
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	r.link = l
 	copied := enginetest.OpenWith(t, engine.Options{Dir: dir + "/master"})
-	if err := copied.Checkpoint(r.o.Dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, copied.Checkpoint(r.o.Dir))
 	if err := l.replace(r.o.Dir); !errors.Is(err, engine.ErrUnwanted) {
 		t.Errorf("%v, want %v", err, engine.ErrUnwanted)
 	}

@@ -272,9 +272,7 @@ func TestMirrorRange(t *testing.T) {
 	var ids []uint64
 	for key := range there {
 		sub, err := cf.ParseSubkey([]byte(key), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		id, _ := cf.ParseStreamEntrySub(sub.Sub)
 		ids = append(ids, id.Ms)
 	}
