@@ -12,11 +12,10 @@ import (
 )
 
 // show returns records without the namespace and the versions.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) []string {
-		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
-			" #1", "", " #2", "", " = bitmap", "", ` ""`, "")
-	}
+func show(t testing.TB, batches [][]byte) []string {
+	t.Helper()
+	return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
+		" #1", "", " #2", "", " = bitmap", "", ` ""`, "")
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order. Where Kvrocks
@@ -140,7 +139,7 @@ func TestBatches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wipe(t, db, keys)
-			enginetest.WantBatches(t, db, keys, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, db, keys, c.before, c.f, show, c.want)
 		})
 	}
 }

@@ -15,17 +15,16 @@ import (
 var metadata = regexp.MustCompile(`size (\d+) "\\x00\\x(..)`)
 
 // show returns records without the namespace, and of metadata only the size and the number of filters.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) (lines []string) {
-		for _, l := range fixture.Lines(t, batches, ns+"/", "") {
-			l, value, _ := strings.Cut(l, " = ")
-			if m := metadata.FindStringSubmatch(value); m != nil {
-				l += " size " + m[1] + " filters " + m[2]
-			}
-			lines = append(lines, l)
+func show(t testing.TB, batches [][]byte) (lines []string) {
+	t.Helper()
+	for _, l := range fixture.Lines(t, batches, ns+"/", "") {
+		l, value, _ := strings.Cut(l, " = ")
+		if m := metadata.FindStringSubmatch(value); m != nil {
+			l += " size " + m[1] + " filters " + m[2]
 		}
-		return lines
+		lines = append(lines, l)
 	}
+	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes (redis_bloom_chain.cc), in its
@@ -68,7 +67,7 @@ func TestBatches(t *testing.T) {
 			`log data "9 insert"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show, c.want)
 		})
 	}
 }

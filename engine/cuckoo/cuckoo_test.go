@@ -283,7 +283,7 @@ func TestBatches(t *testing.T) {
 	deleting := func(item string) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error { _, err := cuckoo.Delete(tx, key, []byte(item)); return err }
 	}
-	show := func(batches [][]byte) []string {
+	show := func(t testing.TB, batches [][]byte) []string {
 		lines := fixture.Lines(t, batches, ns+"/", "")
 		for i, l := range lines {
 			if head, value, _ := strings.Cut(l, " = "); strings.HasPrefix(l, "put metadata") {

@@ -136,15 +136,29 @@ func Records(t testing.TB, batches ...[]byte) (records []batch.Record) {
 	return records
 }
 
+// Show describes write batches.
+type Show = func(t testing.TB, batches [][]byte) []string
+
+// Each returns a Show with a line for each record.
+func Each(line func(t testing.TB, rec *batch.Record) string) Show {
+	return func(t testing.TB, batches [][]byte) (lines []string) {
+		t.Helper()
+		for _, rec := range Records(t, batches...) {
+			lines = append(lines, line(t, &rec))
+		}
+		return lines
+	}
+}
+
 // WantBatches checks what f writes to the log, after before has made the data, nil = none: the lines that show makes of
 // the batches. Both hold the locks of the keys.
-func WantBatches(t testing.TB, db *engine.DB, keys [][]byte, before, f func(tx *engine.Tx) error,
-	show func(batches [][]byte) []string, want []string) {
+func WantBatches(t testing.TB, db *engine.DB, keys [][]byte, before, f func(tx *engine.Tx) error, show Show,
+	want []string) {
 	t.Helper()
 	if before != nil {
 		Update(t, db, keys, before)
 	}
-	if got := show(Batches(t, db, func() { Update(t, db, keys, f) })); !slices.Equal(got, want) {
+	if got := show(t, Batches(t, db, func() { Update(t, db, keys, f) })); !slices.Equal(got, want) {
 		t.Errorf("records\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

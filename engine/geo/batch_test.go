@@ -10,11 +10,10 @@ import (
 )
 
 // show returns records without the namespace and the versions.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) []string {
-		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
-			" #1", "", " #2", "", " = zset", "", ` = ""`, "", ` ""`, "")
-	}
+func show(t testing.TB, batches [][]byte) []string {
+	t.Helper()
+	return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "",
+		" #1", "", " #2", "", " = zset", "", ` = ""`, "", ` ""`, "")
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order: what comes last
@@ -56,7 +55,7 @@ func TestBatches(t *testing.T) {
 		{"store nothing", adding(0, sicily[:2]...), store(1), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show, c.want)
 		})
 	}
 }

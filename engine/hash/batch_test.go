@@ -10,10 +10,9 @@ import (
 )
 
 // show returns records without the namespace, the key and the version.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) []string {
-		return fixture.Lines(t, batches, ns+`/"h" `, "", "#1 ", "", "expire 0 version ", "")
-	}
+func show(t testing.TB, batches [][]byte) []string {
+	t.Helper()
+	return fixture.Lines(t, batches, ns+`/"h" `, "", "#1 ", "", "expire 0 version ", "")
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.
@@ -64,7 +63,7 @@ func TestBatches(t *testing.T) {
 		{"increment by zero", set("f", "1"), incr("f", 0), []string{log, `put default "f" = "1"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show, c.want)
 		})
 	}
 }

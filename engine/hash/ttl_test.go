@@ -158,7 +158,7 @@ func TestTTLBatches(t *testing.T) {
 			[]string{`log data "2"`, `delete default "a"`, `put metadata = hash size 0 ""`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show, c.want)
 		})
 	}
 }

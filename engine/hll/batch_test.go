@@ -58,7 +58,7 @@ func TestBatches(t *testing.T) {
 	}
 	merge := func(tx *engine.Tx) error { return Merge(tx, h, other) }
 	const log, meta = `log data "11"`, `put metadata "h"`
-	show := func(batches [][]byte) []string {
+	show := func(t testing.TB, batches [][]byte) []string {
 		lines := fixture.Lines(t, batches, ns+"/", "", " #1", "")
 		for i, l := range lines {
 			lines[i], _, _ = strings.Cut(l, " = ")

@@ -93,7 +93,7 @@ func TestBatches(t *testing.T) {
 		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":0,\"b\":true,\"n\":5,\"s\":\"x\"}"`),
 			`put metadata "k" = ReJSON-RL expire 0 "\x001"`)},
 	}
-	show := func(batches [][]byte) []string { return fixture.Lines(t, batches, ns+"/", "") }
+	show := func(t testing.TB, batches [][]byte) []string { return fixture.Lines(t, batches, ns+"/", "") }
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			enginetest.WantBatches(t, enginetest.Open(t), keysOf("j", "k"), c.before, c.f, show, c.want)

@@ -13,18 +13,9 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// show describes records. Indexes are told relative to that of the first element of a new list: "put l 0 a",
+// describe describes a record. Indexes are told relative to that of the first element of a new list: "put l 0 a",
 // "del l -1", "meta l [0,3)" with head and tail, "del meta l".
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) (lines []string) {
-		for _, rec := range enginetest.Records(t, batches...) {
-			lines = append(lines, describe(t, rec))
-		}
-		return lines
-	}
-}
-
-func describe(t *testing.T, rec batch.Record) string {
+func describe(t testing.TB, rec *batch.Record) string {
 	t.Helper()
 	place := func(i uint64) int64 { return int64(i - cf.ListOrigin) }
 	switch {
@@ -155,7 +146,7 @@ func TestBatches(t *testing.T) {
 			nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), raw("l", "d"), c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), raw("l", "d"), c.before, c.f, enginetest.Each(describe), c.want)
 		})
 	}
 }

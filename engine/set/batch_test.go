@@ -10,11 +10,10 @@ import (
 )
 
 // show returns records without the namespace and the versions.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) []string {
-		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "",
-			" #2", "", " = set", "", ` ""`, "", ` = ""`, "")
-	}
+func show(t testing.TB, batches [][]byte) []string {
+	t.Helper()
+	return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "",
+		" #2", "", " = set", "", ` ""`, "", ` = ""`, "")
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.
@@ -80,7 +79,7 @@ func TestBatches(t *testing.T) {
 		{"store nothing where nothing is", nil, store(dst), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), keys, c.before, c.f, show, c.want)
 		})
 	}
 }

@@ -94,7 +94,7 @@ func TestBatches(t *testing.T) {
 	db := enginetest.Open(t)
 	sub := func(id byte) string { return `"si" "\x00\x00\x00\x00\x00\x00\x00` + string(id) + `"` }
 	const log = `log data "7"`
-	show := func(batches [][]byte) []string {
+	show := func(t testing.TB, batches [][]byte) []string {
 		return fixture.Lines(t, batches, ns+"/", "", "expire 0 version #1 ", "", " #1", "", " = sortedint", "", ` = ""`, "",
 			` ""`, "")
 	}

@@ -15,17 +15,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// records returns the records that f writes to the WAL, one a line: what is done, and to what.
-func records(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
-	t.Helper()
-	var lines []string
-	for _, rec := range enginetest.Records(t, enginetest.Batches(t, db, func() { update(t, db, f) })...) {
-		lines = append(lines, line(t, &rec))
-	}
-	return lines
-}
-
-func line(t *testing.T, rec *batch.Record) string {
+// line describes a record: what is done, and to what.
+func line(t testing.TB, rec *batch.Record) string {
 	t.Helper()
 	what := map[batch.Kind]string{batch.Put: "put ", batch.Delete: "delete ", batch.DeleteRange: "delete from "}[rec.Kind]
 	switch {
@@ -39,7 +30,7 @@ func line(t *testing.T, rec *batch.Record) string {
 	return what + subText(t, rec.Key)
 }
 
-func subText(t *testing.T, key []byte) string {
+func subText(t testing.TB, key []byte) string {
 	k, err := cf.ParseSubkey(key, false)
 	require.NoError(t, err)
 	if bytes.Equal(k.Sub, cf.AppendStreamKindSub(nil, cf.StreamProducer)) {
@@ -225,7 +216,8 @@ func TestBatches(t *testing.T) {
 			for _, f := range c.before {
 				update(t, db, f)
 			}
-			if got := strings.Join(records(t, db, c.f), ", "); got != c.want {
+			lines := enginetest.Each(line)(t, enginetest.Batches(t, db, func() { update(t, db, c.f) }))
+			if got := strings.Join(lines, ", "); got != c.want {
 				t.Errorf("records\n%s, want\n%s", got, c.want)
 			}
 		})

@@ -13,17 +13,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// show describes records: of subkeys what follows the version, of metadata what changes.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) (lines []string) {
-		for _, rec := range enginetest.Records(t, batches...) {
-			lines = append(lines, line(t, &rec))
-		}
-		return lines
-	}
-}
-
-func line(t *testing.T, rec *batch.Record) string {
+// line describes a record: of subkeys what follows the version, of metadata what changes.
+func line(t testing.TB, rec *batch.Record) string {
 	t.Helper()
 	switch {
 	case rec.Kind == batch.LogData:
@@ -115,7 +106,8 @@ func TestBatches(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key, []byte("other")}, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key, []byte("other")}, c.before, c.f,
+				enginetest.Each(line), c.want)
 		})
 	}
 }

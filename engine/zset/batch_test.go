@@ -13,17 +13,8 @@ import (
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// show describes records: log data, "put" or "del" with family and subkey, and the size in a metadata record.
-func show(t *testing.T) func(batches [][]byte) []string {
-	return func(batches [][]byte) (lines []string) {
-		for _, rec := range enginetest.Records(t, batches...) {
-			lines = append(lines, describe(t, rec))
-		}
-		return lines
-	}
-}
-
-func describe(t *testing.T, rec batch.Record) string {
+// describe describes a record: log data, "put" or "del" with family and subkey, and the size in a metadata record.
+func describe(t testing.TB, rec *batch.Record) string {
 	t.Helper()
 	if rec.Kind == batch.LogData {
 		return fmt.Sprintf("log %s", rec.Value)
@@ -149,7 +140,7 @@ func TestBatches(t *testing.T) {
 		{"store nothing in place of nothing", nil, store(), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, show(t), c.want)
+			enginetest.WantBatches(t, enginetest.Open(t), [][]byte{key}, c.before, c.f, enginetest.Each(describe), c.want)
 		})
 	}
 }
