@@ -91,25 +91,20 @@ func Dial(ctx context.Context, a Address) (*resp.Conn, error) {
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
 	x := resp.NewConn(c, a.Timeout)
-	login := []string{"AUTH", a.User, a.Password}
-	if a.User == "" {
-		login = []string{"AUTH", a.Password}
-	}
-	if a.Password != "" {
-		if _, err := x.Do(login...); err != nil {
-			c.Close()
-			return nil, err
-		}
+	var commands [][]string
+	if a.User != "" && a.Password != "" {
+		commands = append(commands, []string{"AUTH", a.User, a.Password})
+	} else if a.Password != "" {
+		commands = append(commands, []string{"AUTH", a.Password})
 	}
 	if a.DB > 0 {
-		if _, err := x.Do("SELECT", strconv.Itoa(a.DB)); err != nil {
+		commands = append(commands, []string{"SELECT", strconv.Itoa(a.DB)})
+	}
+	for _, command := range append(commands, []string{"PING"}) {
+		if _, err := x.Do(command...); err != nil {
 			c.Close()
 			return nil, err
 		}
-	}
-	if _, err := x.Do("PING"); err != nil {
-		c.Close()
-		return nil, err
 	}
 	return x, nil
 }
