@@ -222,10 +222,49 @@ func TestSmallContainer(t *testing.T) {
 	}
 	t.Logf("%d MiB are resident", p.resident()>>20)
 	p.stop(syscall.SIGTERM)
-	text := require.File(t, path.Join(group, events))
-	for line := range strings.Lines(string(text)) {
+	notKilled(t, path.Join(group, events))
+}
+
+// notKilled checks that the kernel has killed no process of a group.
+func notKilled(t *testing.T, events string) {
+	t.Helper()
+	for line := range strings.Lines(string(require.File(t, events))) {
 		if n, ok := strings.CutPrefix(line, "oom_kill "); ok && strings.TrimSpace(n) != "0" {
 			t.Errorf("the kernel has killed %s processes", strings.TrimSpace(n))
 		}
 	}
+}
+
+// TestTooLargeForContainer: commands whose results do not fit into the memory fail, and the server goes on.
+func TestTooLargeForContainer(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	group, events := newMemoryGroup(t, 256<<20)
+	p := spawnIn(t, group, "--dir", t.TempDir()+"/d", "--log-dir", "stdout")
+	p.ready(p.await(" ready "))
+	const elems, per = 1_000_000, 500
+	p.pipe(elems/per, func(i int) []string {
+		words := make([]string, 0, 2+2*per)
+		words = append(words, "HSET", "h")
+		for j := range per {
+			n := i*per + j
+			words = append(words, fmt.Sprintf("field:%09d", n*7919%elems), fmt.Sprintf("value:%016d", n))
+		}
+		return words
+	})
+	for _, c := range []struct {
+		command []string
+		fault   string
+	}{
+		{[]string{"EVAL", "return redis.call('HGETALL', KEYS[1])", "1", "h"}, "needs more memory than lua-memory-limit-mb"},
+		{[]string{"COPY", "h", "copy"}, "the write batch is larger than"},
+	} {
+		if got := p.do(c.command...); !strings.Contains(got, c.fault) {
+			t.Errorf("%s: %.200q", c.command, got)
+		}
+	}
+	p.want(strconv.Itoa(elems), "HLEN", "h")
+	p.stop(syscall.SIGTERM)
+	notKilled(t, path.Join(group, events))
 }
