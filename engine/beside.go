@@ -28,7 +28,7 @@ func (db *DB) OpenBeside(dir string) (*Beside, error) {
 	o := db.options
 	o.Dir, o.Force, o.Replica, o.ReplicationID = dir, RefuseLoss, true, ""
 	o.DisableWAL, o.Sync = true, false
-	o.RecordCache, o.LargeRecordCache, o.DerivedState = -1, -1, -1
+	o.RecordCache, o.DerivedState = -1, -1
 	r := *o.Rocks
 	r.BlockCacheSize, r.RowCacheSize = min(r.BlockCacheSize, besideCache), 0
 	o.Rocks = &r

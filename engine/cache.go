@@ -16,6 +16,9 @@ func (db *DB) DropCaches() {
 	db.derived.Clear()
 }
 
+// recordCacheGrown takes the memory by which the record cache has grown from the block cache.
+func (db *DB) recordCacheGrown() { db.rocks.ShrinkCache(db.cache.Grown()) }
+
 // markWrites tells the cache which keys the transaction is about to commit. The overlay must not be changed until
 // writesDone.
 func (tx *Tx) markWrites() {

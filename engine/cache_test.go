@@ -15,16 +15,12 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
-	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/internal/require"
 )
 
-// smallCache is the smallest record cache that there is: 1024 sets of four slots. Some thousand keys displace
-// each other in it all the time. smallLarge is the smallest part for large records: 1024 groups of four slots.
-const (
-	smallCache = 1 << 20
-	smallLarge = reccache.LargeStep
-)
+// smallCache is nearly the smallest record cache that there is: two shards of four segments of 64 KiB. Some
+// thousand keys displace each other in it all the time.
+const smallCache = 600 << 10
 
 // numbered is a key to which writers give the numbers 1, 2, 3 ... in turn. Number n is a string that begins with
 // n and whose length follows from n, so that some fit into the cache and some do not; every seventh is a delete.
@@ -37,8 +33,8 @@ type numbered struct {
 func numberDeletes(n uint64) bool { return n%7 == 0 }
 
 func (k *numbered) value(n uint64) []byte {
-	size := []int{8, 9, 100, 200, 255, 256, 257, 300, 400, 768, 1000, 1024, 1200, 1280, 1300,
-		5000}[n*0x9e3779b97f4a7c15>>60]
+	size := []int{8, 9, 100, 200, 240, 256, 257, 300, 400, 768, 1000, 1024, 5000, 16300, 16400,
+		20000}[n*0x9e3779b97f4a7c15>>60]
 	v := bytes.Repeat([]byte{byte(n)}, size)
 	binary.BigEndian.PutUint64(v, n)
 	return v
@@ -196,23 +192,20 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		keys, cold       int
-		cache, large     int
-		grow             int // how many times bigger the caches may become
+		cache            int
+		grow             int // how many times bigger the cache may become
 		writes           int // a writer
 		writers, readers int
 	}{
-		{"few keys", 4, 0, 0, 0, 0, 3000, 4, 4},
-		{"one key", 1, 0, 0, 0, 0, 3000, 3, 4},
-		{"more keys than slots", 4, 10000, smallCache, smallLarge, 0, 8000, 2, 4},
-		{"more keys than large slots", 4, 20000, 16 << 20, smallLarge, 0, 4000, 2, 4},
-		{"more keys than slots, which grow", 4, 20000, smallCache, smallLarge, 16, 4000, 2, 4},
-		{"without large slots", 4, 10000, smallCache, -1, 0, 2000, 2, 4},
-		{"without a cache", 4, 0, -1, 0, 0, 500, 4, 3},
+		{"few keys", 4, 0, 0, 0, 3000, 4, 4},
+		{"one key", 1, 0, 0, 0, 3000, 3, 4},
+		{"more keys than room", 4, 10000, smallCache, 0, 8000, 2, 4},
+		{"more keys than room, which grows", 4, 20000, smallCache, 32, 4000, 2, 4},
+		{"without a cache", 4, 0, -1, 0, 500, 4, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache,
-				LargeRecordCache: tt.large,
-				RecordCacheMax:   tt.grow * tt.cache, LargeRecordCacheMax: tt.grow * tt.large})
+				RecordCacheMax: tt.grow * tt.cache})
 			all := make([]*numbered, tt.keys+tt.cold)
 			for i := range all {
 				all[i] = &numbered{key: fmt.Append(nil, "key", i)}

@@ -32,7 +32,7 @@ func (db *DB) OpenCopy(dir string) (*Copy, error) {
 	}
 	o := db.options
 	o.Dir, o.Force, o.Replica, o.ReplicationID = dir, RefuseLoss, true, ""
-	o.RecordCache, o.LargeRecordCache, o.DerivedState, o.PresenceCacheMax = -1, -1, -1, 0
+	o.RecordCache, o.DerivedState, o.PresenceCacheMax = -1, -1, 0
 	r := *o.Rocks
 	r.BlockCacheSize, r.RowCacheSize, r.DisableAutoCompactions = min(r.BlockCacheSize, copyCache), 0, true
 	if r.MaxOpenFiles < 0 || r.MaxOpenFiles > copyOpenFiles {

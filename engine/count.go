@@ -40,18 +40,16 @@ type counts struct {
 	partial atomic.Bool
 	origin  time.Time // of the monotonic clock
 
-	cacheSize int           // of the block cache, in bytes
-	files     atomic.Uint32 // changes of the set of files
-	fits      atomic.Uint64 // see fitsCache
+	files atomic.Uint32 // changes of the set of files
+	fits  atomic.Uint64 // see fitsCache
 }
 
-func (c *counts) init(cacheSize int) {
+func (c *counts) init() {
 	c.byNS = map[string]*keycount.Counter{}
 	c.scans = map[string]int{}
 	c.last = map[string]scanResult{}
 	c.idle = sync.NewCond(&c.mu)
 	c.origin = time.Now()
-	c.cacheSize = cacheSize
 }
 
 // countDelta is a change of a key count that the commit applies.
@@ -263,7 +261,7 @@ func (db *DB) fitsCache() bool {
 		n, _ := db.rocks.IntProperty(fam, "rocksdb.live-blob-file-size")
 		size += n
 	}
-	if size > uint64(c.cacheSize)/2 {
+	if _, _, capacity := db.rocks.CacheUsage(); size > uint64(capacity)/2 {
 		c.fits.Store(files << 1)
 		return false
 	}

@@ -25,11 +25,11 @@ import (
 )
 
 // onDisk returns options with which nearly everything that is not in a memtable is on the disk only: blocks leave
-// the cache as soon as they were read, and there are no caches of records. Filters and indexes stay in memory.
+// the cache as soon as they were read, and there is no cache of records. Filters and indexes stay in memory.
 func onDisk(dir string) engine.Options {
 	r := engine.DefaultRocksOptions()
 	r.BlockCacheSize, r.CacheIndexAndFilterBlocks, r.Compression = 1<<10, false, "no"
-	return engine.Options{Dir: dir, Rocks: r, RecordCache: -1, LargeRecordCache: -1}
+	return engine.Options{Dir: dir, Rocks: r, RecordCache: -1}
 }
 
 // load writes n strings of so many random bytes, and compacts them into files. Its block cache holds them all, so the

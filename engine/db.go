@@ -140,10 +140,9 @@ func Open(o Options) (*DB, error) {
 		presence: presence.New(o.PresenceCacheMax),
 		derived:  derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
-		db.cache = reccache.New(reccache.Size{Small: o.RecordCache, SmallMax: o.RecordCacheMax,
-			Large: o.LargeRecordCache, LargeMax: o.LargeRecordCacheMax})
+		db.cache = reccache.New(o.RecordCache, o.RecordCacheMax, db.recordCacheGrown)
 	}
-	db.counts.init(o.Rocks.BlockCacheSize)
+	db.counts.init()
 	db.CompactionClock() // begins here
 	saved := savedCounts(o.Dir, o.Logger)
 	db.versions.init()

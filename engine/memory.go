@@ -15,7 +15,7 @@ type MemoryUse struct {
 	Memtables    int // entries, trees, filters and unused ends of their blocks; also of those that iterators pin
 	MemtableFree int // blocks kept for the next memtables
 	TableReaders int // index and filter blocks outside the block cache, estimated
-	RecordCache  int // the used part of the record caches, in huge pages
+	RecordCache  int // the used part of the record cache, in huge pages
 	Native       int // all else that C and C++ have allocated in the process; negative where an estimate is too high
 	NativeFree   int // freed memory in malloc's arenas; memory returned to the system counts too
 }

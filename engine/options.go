@@ -27,14 +27,11 @@ type Options struct {
 	LowPri     bool
 	InsertHint bool
 
-	// RecordCache is the initial size in bytes of the cache of small records; 0 = 16 MiB, negative = none.
+	// RecordCache is the initial size in bytes of the cache of records; 0 = 16 MiB, negative = none.
 	RecordCache int
-	// LargeRecordCache is the initial size in bytes of the cache's part for records of 256 bytes to about 1 KiB; 0 = 16
-	// MiB, negative = none.
-	LargeRecordCache int
-	// RecordCacheMax and LargeRecordCacheMax are the sizes up to which the two parts grow, when more is read than they
-	// hold; 0 = they do not grow.
-	RecordCacheMax, LargeRecordCacheMax int
+	// RecordCacheMax is the size up to which that cache grows, when more is read than it holds; the block cache shrinks
+	// by as much. 0 = it does not grow.
+	RecordCacheMax int
 	// PresenceCacheMax is the max size in bytes of the presence cache: keys that a SET need not read, 8 bytes a key.
 	PresenceCacheMax int
 	// DerivedState is the max number of bytes of derived state that is kept; 0 = 16 MiB, negative = none.
@@ -82,9 +79,6 @@ func (o *Options) fill() {
 	}
 	if o.DerivedState == 0 {
 		o.DerivedState = 16 << 20
-	}
-	if o.LargeRecordCache == 0 {
-		o.LargeRecordCache = 16 << 20
 	}
 	if o.Rocks == nil {
 		o.Rocks = DefaultRocksOptions()

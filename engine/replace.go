@@ -226,7 +226,7 @@ func (db *DB) prove(dir string) ([]string, error) {
 	exchangeStep(1)
 	o := db.options
 	o.Dir, o.Force, o.Replica = dir, RefuseLoss, true
-	o.RecordCache, o.LargeRecordCache, o.DerivedState = -1, -1, -1
+	o.RecordCache, o.DerivedState = -1, -1
 	r := *o.Rocks
 	r.BlockCacheSize, r.RowCacheSize, r.DisableAutoCompactions = min(r.BlockCacheSize, 8<<20), 0, true
 	o.Rocks = &r

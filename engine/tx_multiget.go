@@ -114,7 +114,7 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 		m := &miss.keys[miss.n]
 		*m = missKey{at: i, from: off - int(l), ticket: reccache.NoTicket}
 		if cache != nil {
-			tx.arena.reserve(reccache.LargeSlot)
+			tx.arena.reserve(reccache.LargestRecord)
 			free := tx.arena.buf
 			m.hash = tx.hashes[i]
 			v, is, ticket := cache.Get(m.hash, id, key, free)
@@ -307,7 +307,7 @@ func (tx *Tx) inOrder(l *KeyList) int {
 		for ; at < i; at++ {
 			off += int(l.lens[at])
 		}
-		tx.arena.reserve(reccache.LargeSlot)
+		tx.arena.reserve(reccache.LargestRecord)
 		free := tx.arena.buf
 		v, is, _ := tx.db.cache.Get(tx.hashes[i], cf.Metadata, l.buf[off:off+int(l.lens[i])], free)
 		if is == reccache.Unknown || (is == reccache.Absent) != (tx.vals[i] == nil) ||

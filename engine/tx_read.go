@@ -93,7 +93,7 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 	}
 	value = tx.adopted(id, key, value, len(free))
 	// A caller that reads only the head, for example to see what a write replaces, does not need a large record again.
-	if ticket != reccache.NoTicket && (most == 0 || len(value) <= reccache.SlotSize) {
+	if ticket != reccache.NoTicket && (most == 0 || len(value) <= reccache.SmallRecord) {
 		tx.db.cache.Fill(h, id, key, value, ticket)
 	}
 	return value, len(value), true, nil

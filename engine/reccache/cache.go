@@ -1,11 +1,9 @@
-// Package reccache caches small records that were read or written lately, in bounded memory outside Go's heap. It knows
+// Package reccache caches records that were read or written lately, in bounded memory outside Go's heap. It knows
 // neither transactions nor RocksDB: the caller reports what it has read, what it is about to write and whether the
 // commit has succeeded.
 package reccache
 
 import (
-	"bytes"
-	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"runtime"
@@ -17,7 +15,7 @@ import (
 	"github.com/basaltdb/basalt/internal/hugepage"
 )
 
-// Cache keeps small records that were read or written lately, so that a hot point read needs neither a cgo call nor a
+// Cache keeps records that were read or written lately, so that a hot point read needs neither a cgo call nor a
 // search in the skip lists of several memtables (measured: 0.15 instead of 2 to 6 microseconds). It holds records of
 // the metadata and default families.
 //
@@ -30,26 +28,36 @@ import (
 // need not ask the memtables and the filters of all files each time: SREM and HDEL of such elements take two thirds of
 // the CPU time.
 //
-// The memory has no pointers and is not in Go's heap: sets of four slots of SlotSize bytes. Records that do not fit
-// into a slot are in another slab, see largeSlots. The cache begins small and grows with what is read, see grow. A slot
-// holds
-//
-//	1 byte family | 1 byte key length | 2 bytes value length, or absentLen for "no record" | key | value
+// The memory has no pointers and is not in Go's heap. An entry of a set says where the record is, see [shardLog]. The
+// cache begins small and grows with what is read.
 type Cache struct {
 	seed   maphash.Seed
-	slab   hugepage.Slab // the slots of all sets
 	sets   []cacheSet    // as many as may ever exist
-	large  largeSlots
-	shards [cacheShards]cacheShard
+	shards []cacheShard  // in the array: a pointer to a shard keeps the memory
+	memory hugepage.Slab // the segments of all shards
+	taken  atomic.Uint32 // segments that the shards have
+	first  uint32        // segments that the shards of the new cache had
+	most   uint32        // segments
+	grown  func()
+
+	array [maxShards]cacheShard
 }
 
 const (
-	cacheShards = 1024
-	SlotSize    = 256
-	slotHeader  = 4
-	cacheWays   = 4
+	maxShards   = 256
+	minSegments = 8
+	cacheWays   = 8
 	allUsed     = 1<<cacheWays - 1
-	absentLen   = 1<<16 - 1
+	setBytes    = 1 << 10 // bytes of records for which there is a set
+
+	segmentBytes = segmentSize + segmentSize/setBytes*int(unsafe.Sizeof(cacheSet{}))
+)
+
+const (
+	// SmallRecord is the max size in bytes of a record that is cached when it is written.
+	SmallRecord = 256
+	// LargestRecord is the max size in bytes of a record that is cached, its key and header included.
+	LargestRecord = 16 << 10
 )
 
 // Answer is what the cache knows of a key.
@@ -61,62 +69,66 @@ const (
 	Absent // RocksDB has no record of the key
 )
 
-// cacheShard guards the sets whose numbers have the same remainder modulo cacheShards.
+// cacheShard guards the sets whose numbers have the same remainder modulo the number of shards, and their records.
 type cacheShard struct {
 	sync.Mutex
-	mask           atomic.Uint32 // sets in use - 1, if all shards were as big as this one; atomic only for Touch
-	groups         uint32        // the same for groups of large slots, divided by cacheShards
-	displaced      uint32        // records displaced by reads that missed since the shard last grew
-	displacedLarge uint32        // large slots, the same
-	hits, misses   uint64        // of readers
+	number       uint32
+	mask         atomic.Uint32 // sets in use - 1, if all shards were as big as this one; atomic only for Touch
+	hits, misses uint64        // of readers
 
 	// What MarkAll, DoneAll and Clear say of all sets of the shard, so that they need not visit each set.
 	busy  uint32 // commits under way that delete keys without naming them
 	marks uint32 // how often tickets of all sets became invalid
 	epoch uint32 // how often all sets were emptied; see cacheSet.epoch
-	_     [64 - 52]byte
+
+	log shardLog
+	_   [128 - 112]byte
 }
 
-// cacheSet describes the four slots of a set. It is one CPU cache line.
+// cacheSet has the entries of up to eight records. It is one CPU cache line.
 type cacheSet struct {
-	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for Touch, which takes no lock
-	large [cacheWays]uint32        // index of the record in the slab of large slots, + 1; 0 = in its slot
-	seq   uint32                   // grows with every mark
-	epoch uint32                   // that of the shard when the set was last used; if it differs the set counts as empty
-	busy  uint16                   // commits under way that write a key of this set
-	used  uint8                    // a bit for each slot: used since all of them were last used
+	tags  [cacheWays]uint16 // of the records' hashes; 0 = no entry
+	at    [cacheWays]uint32 // positions of the records in the memory
+	seq   uint32            // grows with every mark
+	epoch uint32            // that of the shard when the set was last used; if it differs the set counts as empty
+	busy  uint16            // commits under way that write a key of this set
+	used  uint8             // a bit for each entry: read since the record was stored or moved
 	_     [5]byte
 }
 
-// Size is the approximate number of bytes of slots with which the record cache begins, and up to which it grows. It
-// does not grow if the max size is less than the initial size.
-type Size struct{ Small, SmallMax, Large, LargeMax int }
-
-// New makes a cache; nil when the size is too small to be of use or memory is missing.
-func New(size Size) *Cache {
-	sets := func(bytes int) uint64 { // a power of two
-		if bytes < SlotSize*cacheWays {
-			return 0
-		}
-		return 1 << (bits.Len(uint(bytes/(SlotSize*cacheWays))) - 1)
-	}
-	n := sets(size.Small)
-	if n < cacheShards {
+// New makes a cache of about so many bytes that grows up to most bytes; nil when the size is too small to be of use or
+// memory is missing. grown, if any, is called when the cache has grown by another MiB.
+func New(size, most int, grown func()) *Cache {
+	n := size / segmentBytes
+	if n < minSegments {
 		return nil
 	}
-	most := min(max(n, sets(size.SmallMax)), 1<<31)
-	c := &Cache{seed: maphash.MakeSeed()}
+	c := &Cache{seed: maphash.MakeSeed(), grown: grown,
+		most: uint32(min(max(n, most/segmentBytes), maxSegments))}
+	shards := min(maxShards, 1<<(bits.Len(uint(n/4))-1))
 	var ok bool
-	if c.slab, ok = hugepage.MapSlab(c, int(most*SlotSize*cacheWays)); !ok {
+	if c.memory, ok = hugepage.MapSlab(c, int(c.most)*segmentSize); !ok {
 		return nil
 	}
-	if c.sets, ok = hugepage.Map[cacheSet](c, int(most)); !ok {
+	sets := shards // a power of two
+	for sets*setBytes < len(c.memory.Bytes) {
+		sets *= 2
+	}
+	if c.sets, ok = hugepage.Map[cacheSet](c, sets); !ok {
 		return nil
 	}
+	c.shards = c.array[:shards]
 	for i := range c.shards {
-		c.shards[i].mask.Store(uint32(n - 1))
+		sh := &c.shards[i]
+		sh.number = uint32(i)
+		sh.mask.Store(uint32(shards - 1))
+		for range n / shards {
+			c.takeSegment(sh)
+		}
+		for c.growSets(sh) {
+		}
 	}
-	c.initLarge(size.Large, size.LargeMax, n)
+	c.first = c.taken.Load()
 	return c
 }
 
@@ -128,30 +140,30 @@ func (c *Cache) Hash(id cf.ID, key []byte) uint64 {
 	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
 }
 
+// tag returns the part of a hash that the entries of a set have.
+func tag(h uint64) uint16 { return max(uint16(h>>48), 1) }
+
 // shard returns the shard that guards a key's set.
-func (c *Cache) shard(h uint64) *cacheShard { return &c.shards[h>>1&(cacheShards-1)] }
+func (c *Cache) shard(h uint64) *cacheShard { return &c.shards[h>>1&uint64(len(c.shards)-1)] }
 
 // index returns the number of a key's set. Without the shard's lock the number may change at any time.
 func (sh *cacheShard) index(h uint64) uint64 { return h >> 1 & uint64(sh.mask.Load()) }
 
-// lock takes the lock that guards a key, and returns it, the key's set and the number of the set's first slot.
-func (c *Cache) lock(h uint64) (sh *cacheShard, s *cacheSet, first int) {
-	sh = c.shard(h)
+// lock takes the lock that guards a key, and returns it and the key's set.
+func (c *Cache) lock(h uint64) (*cacheShard, *cacheSet) {
+	sh := c.shard(h)
 	sh.Lock()
-	i := sh.index(h)
-	s = &c.sets[i]
-	c.renew(sh, s)
-	return sh, s, int(i * cacheWays)
+	return sh, c.set(sh, h)
 }
 
-// renew empties a set that was last used before its shard was emptied.
-func (c *Cache) renew(sh *cacheShard, s *cacheSet) {
+// set returns the set of a hash. A set that was last used before its shard was emptied is emptied first.
+func (c *Cache) set(sh *cacheShard, h uint64) *cacheSet {
+	s := &c.sets[sh.index(h)]
 	if s.epoch != sh.epoch {
 		s.epoch = sh.epoch
-		for w := range cacheWays {
-			c.empty(s, w)
-		}
+		clear(s.tags[:])
 	}
+	return s
 }
 
 // mayChange reports whether a commit is under way that may write keys of a set of the shard.
@@ -160,66 +172,32 @@ func (sh *cacheShard) mayChange(s *cacheSet) bool { return s.busy > 0 || sh.busy
 // ticket returns the number that readers of a set get: a new one after each mark. Both terms only grow.
 func (sh *cacheShard) ticket(s *cacheSet) uint32 { return s.seq + sh.marks }
 
-// find returns the slot of a set that probably holds a key, -1 for none: another key may have the same hash.
-func (s *cacheSet) find(h uint64) int {
-	for w := range s.hash {
-		if s.hash[w].Load() == h {
+// find returns the entry of a set that probably is that of a key, -1 for none: another key may have the same tag. Touch
+// calls it without the lock.
+//
+//go:norace
+func (s *cacheSet) find(tag uint16) int {
+	for w, t := range &s.tags {
+		if t == tag {
 			return w
 		}
 	}
 	return -1
 }
 
-// place returns the memory of slot w of a set.
-func (c *Cache) place(s *cacheSet, first, w int) []byte {
-	if s.large[w] > 0 {
-		return c.large.place(s.large[w] - 1)
-	}
-	return c.slot(first + w)
-}
-
-// slot returns the memory of a slot.
-func (c *Cache) slot(n int) []byte { return c.slab.Bytes[n*SlotSize : (n+1)*SlotSize] }
-
-// writeSlot is slot for writing.
-func (c *Cache) writeSlot(n int) []byte { return c.slab.Write(n*SlotSize, (n+1)*SlotSize) }
-
-// slotValue returns the value in a slot, if the slot holds that key.
-func slotValue(place []byte, id cf.ID, key []byte) ([]byte, Answer) {
-	keyN, valN := int(place[1]), int(binary.LittleEndian.Uint16(place[2:]))
-	if place[0] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
-		return nil, Unknown
-	}
-	if valN == absentLen {
-		return nil, Absent
-	}
-	return place[slotHeader+keyN : slotHeader+keyN+valN], Present
-}
-
-// empty empties slot w of a set.
-func (c *Cache) empty(s *cacheSet, w int) {
-	s.hash[w].Store(0)
-	if s.large[w] > 0 {
-		c.large.owner[s.large[w]-1], s.large[w] = 0, 0
-	}
-}
-
 // Get appends the value of a key to dst. If the answer is Unknown, the ticket lets Fill decide whether what the caller
 // then reads from RocksDB may be cached.
 func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, is Answer, ticket uint32) {
-	sh, s, first := c.lock(h)
+	sh, s := c.lock(h)
 	defer sh.Unlock()
 	if sh.mayChange(s) {
 		sh.misses++
 		return dst, Unknown, NoTicket
 	}
-	if w := s.find(h); w >= 0 {
-		if v, is := slotValue(c.place(s, first, w), id, key); is != Unknown {
+	if w := s.find(tag(h)); w >= 0 {
+		if v, is := c.record(s.at[w]).value(id, key); is != Unknown {
 			sh.hits++
 			s.used |= 1 << w
-			if s.large[w] > 0 {
-				c.large.used[s.large[w]-1] = true
-			}
 			return append(dst, v...), is, 0
 		}
 	}
@@ -229,22 +207,19 @@ func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, is Answe
 
 // Lookups returns how many calls of Get the cache could answer, and how many it could not.
 func (c *Cache) Lookups() (hits, misses uint64) {
-	for i := range c.shards {
-		sh := &c.shards[i]
-		sh.Lock()
+	c.each(func(sh *cacheShard) {
 		hits += sh.hits
 		misses += sh.misses
-		sh.Unlock()
-	}
+	})
 	return hits, misses
 }
 
 // Head is Get for a caller that needs no more of a value than fits dst, which must be empty.
 func (c *Cache) Head(h uint64, id cf.ID, key, dst []byte) (head []byte, is Answer) {
-	sh, s, first := c.lock(h)
+	sh, s := c.lock(h)
 	defer sh.Unlock()
-	if w := s.find(h); w >= 0 && !sh.mayChange(s) {
-		v, is := slotValue(c.place(s, first, w), id, key)
+	if w := s.find(tag(h)); w >= 0 && !sh.mayChange(s) {
+		v, is := c.record(s.at[w]).value(id, key)
 		return append(dst, v[:min(len(v), cap(dst))]...), is
 	}
 	return nil, Unknown
@@ -255,172 +230,172 @@ const NoTicket = ^uint32(0)
 
 // Fill caches the value that a reader got from RocksDB after a miss.
 func (c *Cache) Fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
-	if ticket == NoTicket || slotHeader+len(key)+len(value) > c.most() || len(key) > 255 {
+	if ticket == NoTicket || recordSize(len(key), len(value)) > LargestRecord || len(key) > maxKey {
 		return
 	}
-	sh, s, first := c.lock(h)
+	sh, s := c.lock(h)
+	before := c.Grown()
 	if !sh.mayChange(s) && sh.ticket(s) == ticket {
-		d, dl := c.store(sh, s, first, h, id, key, value)
-		if d || dl {
-			c.displacedBy(sh, h, d, dl)
-		}
+		c.store(sh, h, id, key, value, wasRead)
 	}
 	sh.Unlock()
+	if c.Grown()>>20 != before>>20 && c.grown != nil {
+		c.grown()
+	}
 }
+
+// Grown returns by how many bytes the cache has grown.
+func (c *Cache) Grown() int { return int(c.taken.Load()-c.first) * segmentBytes }
 
 // FillAbsent is Fill of a key that has no record in RocksDB. A look-up of such a key costs no disk read as a rule, so
 // the entry takes the place of no record that was used lately, is the first one to be displaced, and never makes the
 // cache grow.
 func (c *Cache) FillAbsent(h uint64, id cf.ID, key []byte, ticket uint32) {
-	if ticket == NoTicket || slotHeader+len(key) > SlotSize || len(key) > 255 {
+	if ticket == NoTicket || len(key) > maxKey {
 		return
 	}
-	sh, s, first := c.lock(h)
+	sh, s := c.lock(h)
 	if !sh.mayChange(s) && sh.ticket(s) == ticket {
-		if w, displaced := s.next(h); !displaced || s.used != allUsed {
-			c.storeAbsent(s, first, w, h, id, key)
-		}
+		c.store(sh, h, id, key, nil, isAbsent)
 	}
 	sh.Unlock()
 }
 
-// absent reports whether slot w of a set says that a key has no record.
-func (c *Cache) absent(s *cacheSet, first, w int) bool {
-	return s.large[w] == 0 && binary.LittleEndian.Uint16(c.slot(first + w)[2:]) == absentLen
-}
+// reason says why a record is stored.
+type reason uint8
 
-// storeAbsent notes in slot w of a set that a key has no record.
-func (c *Cache) storeAbsent(s *cacheSet, first, w int, h uint64, id cf.ID, key []byte) {
-	c.empty(s, w) // gives back a large slot
-	s.hash[w].Store(h)
-	s.used &^= 1 << w
-	p := c.writeSlot(first + w)
-	p[0], p[1] = uint8(id), uint8(len(key))
-	binary.LittleEndian.PutUint16(p[2:], absentLen)
-	copy(p[slotHeader:], key)
-}
+const (
+	wasRead reason = iota
+	wasWritten
+	isAbsent // there is no record
+)
 
-// most is the max number of bytes in a slot.
-func (c *Cache) most() int {
-	if c.large.groups > 0 {
-		return LargeSlot
+// store puts a record into its set. An equal tag is enough to take over an entry: it is that of this key, or of another
+// key that is displaced. Comparing the keys would be one more CPU cache miss.
+func (c *Cache) store(sh *cacheShard, h uint64, id cf.ID, key, value []byte, why reason) {
+	size := recordSize(len(key), len(value))
+	s := c.set(sh, h)
+	w := s.find(tag(h))
+	if w >= 0 {
+		r := c.record(s.at[w])
+		if why == isAbsent {
+			if _, is := r.value(id, key); is == Unknown {
+				return
+			}
+			s.used &^= 1 << w
+		}
+		if size <= r.size() {
+			c.write(s.at[w], size).set(h, r.size(), id, key, value, why == isAbsent)
+			return
+		}
+		s.tags[w] = 0
 	}
-	return SlotSize
+	at, ok := c.room(sh, size, why)
+	if !ok {
+		return
+	}
+	c.write(at, size).set(h, size, id, key, value, why == isAbsent)
+	s = c.set(sh, h) // the shard may have grown
+	if w = s.free(h); s.tags[w] != 0 {
+		if why == isAbsent && s.used == allUsed {
+			return
+		}
+		c.displace(sh, s, w, why)
+	}
+	s.tags[w], s.at[w] = tag(h), at
+	s.used &^= 1 << w
 }
 
-// store puts a record into its set. It reports whether the record has displaced another one, and whether a large one.
-func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) (
-	displaced, displacedLarge bool) {
-	w, displaced := s.next(h)
-	if displaced && s.used == allUsed {
+// free returns an entry of a set for a new record: one that has none, or else one that was not used lately.
+func (s *cacheSet) free(h uint64) (w int) {
+	if w := s.find(0); w >= 0 {
+		return w
+	}
+	if s.used != allUsed {
+		return bits.TrailingZeros8(^s.used) % cacheWays
+	}
+	return int(h >> 45 % cacheWays)
+}
+
+// displace empties an entry in favour of another record.
+func (c *Cache) displace(sh *cacheShard, s *cacheSet, w int, why reason) {
+	if r := c.record(s.at[w]); why == wasRead && !r.absent() {
+		sh.log.displaced += r.size()
+	}
+	if s.used == allUsed {
 		s.used = 0
 	}
-	displaced = displaced && !c.absent(s, first, w)
-	switch large := slotHeader+len(key)+len(value) > SlotSize; {
-	case large && s.large[w] == 0:
-		s.large[w], displacedLarge = c.large.take(c, sh, first+w, h)
-	case !large && s.large[w] > 0:
-		c.empty(s, w)
-	}
-	s.hash[w].Store(h)
-	s.used |= 1 << w
-	var p []byte
-	if s.large[w] > 0 {
-		p = c.large.write(s.large[w] - 1)
-	} else {
-		p = c.writeSlot(first + w)
-	}
-	p[0], p[1] = uint8(id), uint8(len(key))
-	binary.LittleEndian.PutUint16(p[2:], uint16(len(value)))
-	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
-	return displaced, displacedLarge
+	s.tags[w] = 0
 }
 
-// next returns the slot into which a record is stored: its own, otherwise a free one, otherwise one that was not used
-// lately. An equal hash is enough to reuse a slot: the slot holds this key, or another key that is displaced. Comparing
-// the keys would be one more CPU cache miss.
-//
-// Touch calls next without the lock. A slot that another goroutine changes meanwhile costs it no more than a miss.
-//
-//go:norace
-func (s *cacheSet) next(h uint64) (w int, displaced bool) {
-	if w := s.find(h); w >= 0 {
-		return w, false
-	}
-	if w := s.find(0); w >= 0 {
-		return w, false
-	}
-	if used := s.used; used != allUsed {
-		return bits.TrailingZeros8(^used) % cacheWays, true
-	}
-	return int(h >> 62), true
-}
-
-// Touch loads bytes of the set of each hash, and of the slot that holds it or will hold it. The loads do not depend on
-// each other, so that CPU cache misses overlap; later each miss would delay the next at its lock. What the bytes are,
-// while others write them, does not matter.
+// Touch loads bytes of the set of each hash, and of the record that it may have. The loads do not depend on each other,
+// so that CPU cache misses overlap; later each miss would delay the next at its lock. What the bytes are, while others
+// write them, does not matter.
 //
 //go:norace
 func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 	c.TouchSets(hashes)
 	for _, h := range hashes {
-		i := c.shard(h).index(h)
-		w, _ := c.sets[i].next(h)
-		slot := c.slot(int(i*cacheWays) + w)
-		sum += slot[0] + slot[64] + slot[128] // three cache lines; few records need the fourth
+		s := &c.sets[c.shard(h).index(h)]
+		if w := s.find(tag(h)); w >= 0 {
+			r := c.record(s.at[w])
+			sum += r[0] + r[min(64, len(r)-1)] + r[min(128, len(r)-1)] // three cache lines; few records need the fourth
+		}
 	}
-	runtime.KeepAlive(c) // the slots are not in Go's heap
+	runtime.KeepAlive(c) // the records are not in Go's heap
 	return sum
 }
 
-// TouchSets is Touch for callers that do not need the slots.
-func (c *Cache) TouchSets(hashes []uint64) {
+// TouchSets is Touch for callers that do not need the records.
+//
+//go:norace
+func (c *Cache) TouchSets(hashes []uint64) (sum uint16) {
 	for _, h := range hashes {
-		c.sets[c.shard(h).index(h)].hash[0].Load()
+		sum += c.sets[c.shard(h).index(h)].tags[0]
 	}
 	runtime.KeepAlive(c)
+	return sum
 }
 
 // Mark is called before a commit for every key that it writes.
 func (c *Cache) Mark(h uint64) {
-	sh, s, _ := c.lock(h)
+	sh, s := c.lock(h)
 	s.busy++
 	s.seq++
 	sh.Unlock()
 }
 
-// SeemsToHold reports whether a key is probably cached; another key may have the same hash.
+// SeemsToHold reports whether a key is probably cached; another key may have the same tag.
 func (c *Cache) SeemsToHold(h uint64) bool {
-	sh, s, _ := c.lock(h)
+	sh, s := c.lock(h)
 	defer sh.Unlock()
-	return !sh.mayChange(s) && s.find(h) >= 0
+	return !sh.mayChange(s) && s.find(tag(h)) >= 0
 }
 
 // Done is called after the commit. With ok the new value is cached, or the key is forgotten if it does not fit. If the
 // key was deleted, an entry of it becomes Absent. Without ok nothing was written, and the entry is still valid.
 //
-// A large record is cached only if it replaces one that was read: a load of data that no command reads must not fill
-// the large slots, and copying all large writes would cost more than it gains. Small records are cached at once, in the
-// present slots: writes alone never make the cache grow.
+// A large record is cached only if it replaces one that was read: a load of data that no command reads must not
+// displace what is read, and copying all large writes would cost more than it gains. Small records are cached at once.
+// Writes alone never make the cache grow.
 func (c *Cache) Done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
-	sh, s, first := c.lock(h)
+	sh, s := c.lock(h)
+	defer sh.Unlock()
 	s.busy--
-	if ok {
-		n, w := slotHeader+len(key)+len(value), s.find(h)
-		switch {
-		case len(key) > 255 || n > SlotSize && (n > c.most() || deleted || w < 0):
-			if w >= 0 {
-				if _, is := slotValue(c.place(s, first, w), id, key); is != Unknown {
-					c.empty(s, w)
-				}
-			}
-		case !deleted:
-			c.store(sh, s, first, h, id, key, value)
-		case w >= 0:
-			c.storeAbsent(s, first, w, h, id, key)
-		}
+	if !ok {
+		return
 	}
-	sh.Unlock()
+	w, size := s.find(tag(h)), recordSize(len(key), len(value))
+	switch {
+	case len(key) > maxKey || size > LargestRecord || w < 0 && (deleted || size > SmallRecord):
+		if w >= 0 {
+			s.tags[w] = 0
+		}
+	case deleted:
+		c.store(sh, h, id, key, nil, isAbsent)
+	default:
+		c.store(sh, h, id, key, value, wasWritten)
+	}
 }
 
 // MarkAll is Mark of all keys, for a commit that deletes keys which it does not name.
@@ -463,7 +438,7 @@ func (c *Cache) each(f func(sh *cacheShard)) {
 func (c *Cache) Resident() int {
 	sets := 0
 	for i := range c.shards {
-		sets += int(c.shards[i].mask.Load()+1) / cacheShards
+		sets += int(c.shards[i].mask.Load()+1) / len(c.shards)
 	}
-	return sets*int(unsafe.Sizeof(cacheSet{})) + c.slab.Resident() + c.large.slab.Resident()
+	return sets*int(unsafe.Sizeof(cacheSet{})) + c.memory.Resident()
 }

@@ -84,6 +84,16 @@ func (d *DB) CacheUsage() (used, pinned, capacity int) {
 	return used, pinned, capacity
 }
 
+// ShrinkCache makes the shared block cache smaller than the options say, by so many bytes.
+func (d *DB) ShrinkCache(by int) {
+	d.cacheGiven.Store(int64(by))
+	d.use(func() {
+		if d.cache != nil {
+			C.bk_cache_set_capacity(d.cache, C.size_t(max(d.cacheSize-by, 1)))
+		}
+	})
+}
+
 // CacheLookups returns how many look-ups of a family's blocks in the shared block cache have hit and missed since the
 // database was opened. ok is false when they are not counted, or the database is closed.
 func (d *DB) CacheLookups(f *Family) (hits, misses uint64, ok bool) {

@@ -115,9 +115,12 @@ type DB struct {
 	added    atomic.Pointer[[]*Family] // created by CreateFamily since the database was opened
 	opts     *grocksdb.Options
 	cache    *C.bk_cache
-	ro       *grocksdb.ReadOptions
-	roPtr    unsafe.Pointer
-	handle   uintptr
+
+	cacheSize  int          // bytes of the block cache, as the options say
+	cacheGiven atomic.Int64 // see ShrinkCache
+	ro         *grocksdb.ReadOptions
+	roPtr      unsafe.Pointer
+	handle     uintptr
 }
 
 // Open opens the database in dir with the given families, the known ones first, and creates what is missing.
@@ -134,8 +137,9 @@ func Open(dir string, families []string, opt *Options) (*DB, error) {
 func (d *DB) open(dir string, families []string, opt *Options) error {
 	d.handle = lastHandle.Add(1)
 	hooks.Store(d.handle, opt)
-	if opt.BlockCacheSize > 0 {
-		d.cache = C.bk_cache_new(C.size_t(opt.BlockCacheSize), cbool(opt.HyperClockCache), C.size_t(opt.blockSize(Meta)))
+	if d.cacheSize = opt.BlockCacheSize; d.cacheSize > 0 {
+		size := max(d.cacheSize-int(d.cacheGiven.Load()), 1)
+		d.cache = C.bk_cache_new(C.size_t(size), cbool(opt.HyperClockCache), C.size_t(opt.blockSize(Meta)))
 		live.Add(1)
 	}
 	d.opts = opt.dbOptions(dir, d.handle)

@@ -134,7 +134,7 @@ func flushMemtable(c *Ctx) error {
 	return replyOK(c, c.Srv.Maintenance.FlushMemtables(!async))
 }
 
-// flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The caches of records go too: they stand before the block cache.
+// flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The cache of records goes too: it stands before the block cache.
 func flushBlockCache(c *Ctx) error {
 	if err := c.Srv.DB.Usable(); err != nil {
 		return err

@@ -158,7 +158,7 @@ func TestReads(t *testing.T) {
 	between := []string{"SET KEY " + long, "HSET KEY f " + long, "ZADD KEY 1 " + long, "XADD KEY 1-1 f " + long}
 	r := engine.DefaultRocksOptions()
 	r.BlockCacheSize, r.BlockSize, r.CacheIndexAndFilterBlocks, r.Compression = 2<<20, 2<<10, false, "no"
-	o := engine.Options{Dir: t.TempDir() + "/db", Rocks: r, RecordCache: -1, LargeRecordCache: -1}
+	o := engine.Options{Dir: t.TempDir() + "/db", Rocks: r, RecordCache: -1}
 	db := enginetest.OpenPlain(t, o)
 	key := func(row, try int, kind string) string {
 		return fmt.Sprintf("%s:%03d:%02d", kind, row, try*(1+len(between)))

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/config/memplan"
 )
@@ -18,22 +17,15 @@ const MiB = 1 << 20
 // unlimitedIO is RocksDB's write rate in MB/s when max-io-mb is 0, as Kvrocks sets it: it never limits.
 const unlimitedIO = 1024000
 
-// Max initial sizes in bytes of the caches of records of up to 256 bytes and of up to about 1 KiB. Writes fill the
-// former even if no one reads the records; the latter only holds records that were read.
-const (
-	firstRecordCache      = 64 << 20
-	firstLargeRecordCache = 4 * reccache.LargeStep
-)
+// firstRecordCache is the max initial size in bytes of the cache of records. Writes fill it even if no one reads the
+// records.
+const firstRecordCache = 64 << 20
 
 // Engine translates the settings into the options of the storage engine. The record caches take a share of the
 // block cache's memory.
 func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Options {
 	cache := int(mem.BlockCache)
 	records := min(firstRecordCache, cache/8)
-	recordsMost := max(records, cache/16)
-	largeMost := cache / 8
-	largeMost -= largeMost % reccache.LargeStep
-	large := min(firstLargeRecordCache, largeMost)
 	known := cache / 128
 	num := func(name string) int { return int(cfg.Int(name)) }
 	stop := num("rocksdb.level0_stop_writes_trigger")
@@ -56,14 +48,11 @@ func Engine(cfg *config.Config, mem memplan.Plan, log *zap.Logger) engine.Option
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,
 		RecordCache:      records,
-		LargeRecordCache: cmp.Or(large, -1), // 0 would mean the default
-
-		RecordCacheMax:      recordsMost,
-		LargeRecordCacheMax: largeMost,
-		PresenceCacheMax:    known,
-		DerivedState:        int64(mem.Derived),
+		RecordCacheMax:   cache / 2,
+		PresenceCacheMax: known,
+		DerivedState:     int64(mem.Derived),
 		Rocks: &engine.RocksOptions{
-			BlockCacheSize:                 cache - recordsMost - largeMost - known,
+			BlockCacheSize:                 cache - records - known,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",
 			BlockSize:                      num("rocksdb.block_size"),
 			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),

@@ -121,6 +121,7 @@ bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size) {
 }
 void bk_cache_free(bk_cache* c) { delete c; }
 size_t bk_cache_capacity(bk_cache* c) { return c->rep->GetCapacity(); }
+void bk_cache_set_capacity(bk_cache* c, size_t capacity) { c->rep->SetCapacity(capacity); }
 size_t bk_cache_usage(bk_cache* c) { return c->rep->GetUsage(); }
 size_t bk_cache_pinned(bk_cache* c) { return c->rep->GetPinnedUsage(); }
 void bk_cache_drop(bk_cache* c) { c->rep->EraseUnRefEntries(); }

@@ -93,6 +93,7 @@ uint64_t bk_count(void* db, void* cf, void* snapshot, const char* lower, size_t 
 bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size);
 void bk_cache_free(bk_cache* c);
 size_t bk_cache_capacity(bk_cache* c);
+void bk_cache_set_capacity(bk_cache* c, size_t capacity);
 size_t bk_cache_usage(bk_cache* c);
 size_t bk_cache_pinned(bk_cache* c);
 // bk_cache_drop drops the unpinned entries.

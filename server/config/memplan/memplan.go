@@ -98,7 +98,7 @@ type Plan struct {
 	Program        uint64 // threads, table readers, buffers of compactions
 	GoHeap         uint64 // state derived from collections, clients, and garbage
 	Derived        uint64 // state derived from collections
-	BlockCache     uint64 // RocksDB's block cache and the caches of records
+	BlockCache     uint64 // RocksDB's block cache and the cache of records
 	WriteBuffer    uint64 // one write buffer
 	WriteBuffers   uint64 // all of them: WriteBuffer * max_write_buffer_number * families
 	RowCache       uint64

@@ -11,7 +11,7 @@ var compressionNames = []string{"no", "snappy", "lz4", "zstd", "zlib"}
 var rocksdbGroups = []Group{
 	{"[rocksdb]", []Setting{
 		integer("rocksdb.block_cache_size", 0, 0, maxInt, fixed,
-			"MiB of the block cache and the caches of records; 0 = what memory-budget-mb leaves."),
+			"MiB of the block cache and the cache of records; 0 = what memory-budget-mb leaves."),
 		enum("rocksdb.block_cache_type", "lru", []string{"lru", "hcc"}, fixed,
 			"Block cache: lru, or hcc (hyper clock cache)."),
 		integer("rocksdb.subkey_block_cache_size", 0, 0, maxInt, fixed,

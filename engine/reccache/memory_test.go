@@ -27,26 +27,23 @@ func mapped(t *testing.T, at uintptr) bool {
 	return false
 }
 
-// TestLargeSlotsAreGivenBack: the slab of the large slots is not in Go's heap, and goes with the cache all the same.
-func TestLargeSlotsAreGivenBack(t *testing.T) {
-	const slab = 256 << 20 // address space only: nothing is written
-	c := New(Size{Small: 1 << 20, SmallMax: 128 << 20, Large: LargeStep, LargeMax: slab})
-	if c.large.groups == 0 {
-		t.Fatal("there are no large slots")
-	}
-	middle := uintptr(unsafe.Pointer(&c.large.slab.Bytes[slab/2]))
+// TestMemoryIsGivenBack: the memory of the records is not in Go's heap, and goes with the cache all the same.
+func TestMemoryIsGivenBack(t *testing.T) {
+	const most = 256 << 20 // address space only: little is written
+	c := New(1<<20, most, nil)
+	middle := uintptr(unsafe.Pointer(&c.memory.Bytes[most/2]))
 	if !mapped(t, middle) {
-		t.Fatal("there is no slab")
+		t.Fatal("there is no memory")
 	}
 	runtime.GC()
 	if !mapped(t, middle) {
-		t.Fatal("the slab of a cache that is in use is gone")
+		t.Fatal("the memory of a cache that is in use is gone")
 	}
 	runtime.KeepAlive(c)
 	for end := time.Now().Add(time.Minute); mapped(t, middle); runtime.Gosched() {
 		runtime.GC()
 		if time.Now().After(end) {
-			t.Fatal("the slab is still there")
+			t.Fatal("the memory is still there")
 		}
 	}
 }
