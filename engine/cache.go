@@ -36,7 +36,7 @@ func (tx *Tx) markWrites() {
 		}
 	}
 	tx.eachLateDelete(func(id cf.ID, key []byte) { tx.hashes = append(tx.hashes, c.Hash(id, key)) })
-	c.TouchSets(tx.hashes)
+	tx.touchedSum += c.TouchSets(tx.hashes)
 	for _, h := range tx.hashes {
 		c.Mark(h)
 	}

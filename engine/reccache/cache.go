@@ -330,11 +330,11 @@ func (c *Cache) displace(sh *cacheShard, s *cacheSet, w int, why reason) {
 
 // Touch loads bytes of the set of each hash, and of the record that it may have. The loads do not depend on each other,
 // so that CPU cache misses overlap; later each miss would delay the next at its lock. What the bytes are, while others
-// write them, does not matter.
+// write them, does not matter. The sum is there so that the compiler keeps the loads.
 //
 //go:norace
 func (c *Cache) Touch(hashes []uint64) (sum uint8) {
-	c.TouchSets(hashes)
+	sum = c.TouchSets(hashes)
 	for _, h := range hashes {
 		s := &c.sets[c.shard(h).index(h)]
 		if w := s.find(tag(h)); w >= 0 {
@@ -349,9 +349,9 @@ func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 // TouchSets is Touch for callers that do not need the records.
 //
 //go:norace
-func (c *Cache) TouchSets(hashes []uint64) (sum uint16) {
+func (c *Cache) TouchSets(hashes []uint64) (sum uint8) {
 	for _, h := range hashes {
-		sum += c.sets[c.shard(h).index(h)].tags[0]
+		sum += c.sets[c.shard(h).index(h)].used
 	}
 	runtime.KeepAlive(c)
 	return sum

@@ -421,7 +421,7 @@ func TestCacheAgainstModel(t *testing.T) {
 		c := New(1<<20, []int{0, 4 << 20}[seed%2], nil)
 		model := map[int][]byte{}
 		keys := 1 << (4 + 2*seed)
-		for n := range 200000 {
+		for n := range 100000 {
 			i := rng.IntN(keys)
 			if rng.IntN(2) == 0 {
 				i = rng.IntN(keys/8 + 1) // some are used more
